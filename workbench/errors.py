@@ -1,0 +1,57 @@
+"""Exceptions. Each one is a mistake that a user can mend: the CLI prints its one line and exits with 2."""
+
+from __future__ import annotations
+
+__all__ = [
+    "ConfigError",
+    "DataError",
+    "ModelError",
+    "NumericsError",
+    "RunError",
+    "TaskError",
+    "TraceError",
+    "WorkbenchError",
+    "did_you_mean",
+]
+
+
+class WorkbenchError(Exception):
+    """Base of all errors shown to users: what was wrong, the value, what is allowed, what to do next."""
+
+
+class ModelError(WorkbenchError):
+    """A model cannot be found, loaded, or used for what was asked."""
+
+
+class DataError(WorkbenchError):
+    """A data file is missing, unreadable, or not in its format; the message names file and line."""
+
+
+class TaskError(WorkbenchError):
+    """A task, suite, probe, method or metric is unknown or asked of the wrong kind of model."""
+
+
+class TraceError(WorkbenchError):
+    """Something was asked of a trace that it did not record, or that is out of range."""
+
+
+class RunError(WorkbenchError):
+    """A run folder is missing, half-written, of another schema, or cannot be written."""
+
+
+class ConfigError(WorkbenchError, ValueError):
+    """A configuration is inconsistent; the message names field, value and allowed values."""
+
+
+class NumericsError(WorkbenchError):
+    """A model produced NaN or infinite numbers."""
+
+
+def did_you_mean(name: str, allowed: list[str], count: int = 3) -> str:
+    """The nearest allowed names as a phrase: ``did you mean 'a' or 'b'?``, or the full list if none is near."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, allowed, n=count, cutoff=0.5)
+    if near:
+        return "did you mean " + " or ".join(repr(n) for n in near) + "?"
+    return "known: " + ", ".join(sorted(allowed))
