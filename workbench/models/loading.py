@@ -1,0 +1,182 @@
+"""Loading: a known name, a folder, a GGUF file or a hub id becomes a :class:`LoadedModel`.
+
+Remote code is never run, and weights come from safetensors or GGUF only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from workbench.errors import ModelError, did_you_mean
+from workbench.models._device import resolve_device, resolve_dtype
+from workbench.models._files import content_hash
+from workbench.models._gguf import gguf_to_folder
+from workbench.models._kind import auto_classes
+from workbench.models._known import KNOWN_MODELS
+from workbench.models._loaded import Kind, LoadedModel
+
+__all__ = ["load", "load_tokenizer"]
+
+IMPLEMENTATIONS = ("hf", "builtin")
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where the files of a model are: a folder on disk or a hub id (then ``digest`` comes after loading)."""
+
+    location: str
+    path: Path | None
+    digest: str | None = None
+
+
+def load(
+    name: str,
+    revision: str | None = None,
+    dtype: str | torch.dtype = "auto",
+    device: str = "auto",
+    implementation: str = "hf",
+) -> LoadedModel:
+    """Load the model called ``name``: a known name, a local folder, a ``.gguf`` file or a hub id.
+
+    ``dtype="auto"`` is bfloat16 on GPUs and on CPUs where it is fast, else float32. ``implementation``
+    is ``"hf"`` (transformers' own classes) or ``"builtin"`` (the same weights in ``workbench.models``).
+    Raises :class:`~workbench.errors.ModelError` in one line for anything that a user can mend.
+    """
+    if implementation not in IMPLEMENTATIONS:
+        raise ModelError(f"unknown implementation {implementation!r}; allowed: {', '.join(IMPLEMENTATIONS)}")
+    where = resolve_device(device)
+    precision = resolve_dtype(dtype, where)
+    with _quiet():
+        source = _find(name)
+        tokenizer = _load_tokenizer(source, revision, name)
+        kind, model = _load_weights(source, revision, precision, name)
+        if implementation == "builtin":
+            from workbench.models.imports import to_builtin
+
+            model = to_builtin(model)
+    return LoadedModel(
+        model=model.to(where).eval(),
+        tokenizer=tokenizer,
+        kind=kind,
+        name=name,
+        revision=revision or getattr(model.config, "_commit_hash", None),
+        dtype=precision,
+        device=where,
+        implementation=implementation,
+        content_hash=source.digest or _hash_of(source, revision),
+        path=source.path,
+    )
+
+
+def load_tokenizer(name: str, revision: str | None = None) -> Any:
+    """Only the tokenizer of the model called ``name``."""
+    with _quiet():
+        return _load_tokenizer(_find(name), revision, name)
+
+
+def _find(name: str) -> _Source:
+    if not name.strip():
+        raise ModelError(f"empty model name; known: {', '.join(sorted(KNOWN_MODELS))}, or a folder, file or hub id")
+    path = KNOWN_MODELS[name].locate() if name in KNOWN_MODELS else Path(name).expanduser()
+    if path.suffix == ".gguf" and path.is_file():
+        folder, digest = gguf_to_folder(path)
+        return _Source(str(folder), folder, digest)
+    if path.is_dir():
+        _check_folder(path)
+        return _Source(str(path), path, content_hash(path.glob("*.safetensors")))
+    if path.suffix in {".bin", ".pt", ".pth", ".ckpt", ".pkl"}:
+        raise ModelError(f"{path} is a pickle checkpoint, which can run code when read; {_CONVERT}")
+    if path.is_file() or path.suffix == ".gguf" or name.startswith((".", "/", "~")) or not _HUB_ID.fullmatch(name):
+        raise ModelError(f"no model at {name!r}: expected a folder, a .gguf file, a hub id or one of {_known()}")
+    return _Source(name, None)
+
+
+_CONVERT = (
+    "convert it where you trust it: "
+    'python -c "from transformers import AutoModel as M; M.from_pretrained(OLD).save_pretrained(NEW)"'
+)
+
+
+def _known() -> str:
+    return ", ".join(sorted(KNOWN_MODELS))
+
+
+def _check_folder(folder: Path) -> None:
+    if not (folder / "config.json").is_file():
+        raise ModelError(f"folder {folder} holds no config.json; a model folder has config.json and *.safetensors")
+    if not any(folder.glob("*.safetensors")):
+        if any(folder.glob("*.bin")) or any(folder.glob("*.pt")):
+            raise ModelError(f"folder {folder} holds only pickle weights, which can run code when read; {_CONVERT}")
+        raise ModelError(f"folder {folder} holds no *.safetensors weights")
+
+
+def _load_tokenizer(source: _Source, revision: str | None, name: str) -> Any:
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(source.location, revision=revision)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise _explain(error, source, name) from error
+
+
+def _load_weights(source: _Source, revision: str | None, dtype: torch.dtype, name: str) -> tuple[Kind, Any]:
+    import transformers
+
+    try:
+        config = transformers.AutoConfig.from_pretrained(source.location, revision=revision)
+        for kind, auto in auto_classes(config):
+            model, report = getattr(transformers, auto).from_pretrained(
+                source.location,
+                revision=revision,
+                dtype=dtype,
+                use_safetensors=True,
+                output_loading_info=True,
+            )
+            # A pooler may be missing from a checkpoint; a head may not: then the model is of a lesser kind.
+            missing = [key for key in report["missing_keys"] if "pooler" not in key]
+            if not missing:
+                return kind, model
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+        raise _explain(error, source, name) from error
+    raise ModelError(f"{name}: the checkpoint lacks weights of {type(model).__name__}: {', '.join(missing[:3])} ...")
+
+
+def _explain(error: Exception, source: _Source, name: str) -> ModelError:
+    reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+    if "trust_remote_code" in str(error) or "custom code" in str(error):
+        return ModelError(f"{name}: the model needs code from its repository, which is never run here")
+    if source.path is not None:
+        return ModelError(f"{name}: cannot load from {source.location}: {reason}")
+    hint = did_you_mean(name, list(KNOWN_MODELS))
+    return ModelError(f"no model {name!r}: {hint} It is no local folder, and the hub gave nothing: {reason}")
+
+
+def _hash_of(source: _Source, revision: str | None) -> str:
+    from huggingface_hub import snapshot_download
+
+    folder = snapshot_download(source.location, revision=revision, allow_patterns="*.safetensors")
+    return content_hash(Path(folder).glob("*.safetensors"))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No progress bars and no advice from transformers while it loads; restored afterwards."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
