@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
-from workbench.statistics._record import Estimate, Statistic
+from workbench.estimate import Estimate
+from workbench.statistics._bootstrap import bootstrap
+from workbench.statistics._proportion import wilson
+from workbench.statistics._record import Statistic
 
-__all__ = ["Estimate", "Statistic"]
+__all__ = ["Estimate", "Statistic", "bootstrap", "wilson"]

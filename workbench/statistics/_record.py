@@ -1,50 +1,16 @@
-"""The two records that every analysis returns: a scalar with an interval, and a named labelled array."""
+"""The record that every analysis returns: a named labelled array."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 
 from workbench.shapes import Array
 
-__all__ = ["Estimate", "Statistic"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Estimate:
-    """One number with its standard error and confidence interval.
-
-    ``low`` and ``high`` bound the ``confidence`` interval; ``method`` says how it was made
-    ("percentile bootstrap", "wilson", ...); ``n`` is the number of independent items behind it.
-    """
-
-    value: float
-    standard_error: float
-    low: float
-    high: float
-    n: int
-    confidence: float = 0.95
-    method: str = "percentile bootstrap"
-    higher_is_better: bool = True
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain dictionary; infinities and NaN become ``None`` so that it is valid JSON."""
-        return {
-            k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in asdict(self).items()
-        }
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Estimate:
-        """The inverse of :meth:`to_dict`."""
-        return cls(**{k: math.nan if v is None else v for k, v in record.items()})
-
-    def __str__(self) -> str:
-        return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
+__all__ = ["Statistic"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +41,9 @@ class Statistic:
 
     def to_frame(self) -> pd.DataFrame:
         """Long format: one row per cell, a column per axis, then ``value`` and ``standard_error``."""
-        levels = [list(self.labels.get(a, range(n))) for a, n in zip(self.axes, self.values.shape, strict=True)]
+        levels = [
+            list(self.labels.get(a, range(n))) for a, n in zip(self.axes, self.values.shape, strict=True)
+        ]
         frame = pd.MultiIndex.from_product(levels, names=self.axes).to_frame(index=False)
         frame["value"] = self.values.reshape(-1)
         if self.standard_error is not None:
@@ -92,5 +60,7 @@ class Statistic:
 
     def __repr__(self) -> str:
         shape = ", ".join(f"{a} {n}" for a, n in zip(self.axes, self.values.shape, strict=True))
-        spread = f"{np.nanmin(self.values):.4g} to {np.nanmax(self.values):.4g}" if self.values.size else "empty"
+        spread = (
+            f"{np.nanmin(self.values):.4g} to {np.nanmax(self.values):.4g}" if self.values.size else "empty"
+        )
         return f"<Statistic {self.name} [{self.unit}] ({shape}): {spread}>"

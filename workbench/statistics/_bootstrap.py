@@ -1,0 +1,136 @@
+"""Bootstrap intervals: of single items, or of whole clusters where items are not independent."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from scipy import stats
+
+from workbench.errors import NumericsError
+from workbench.estimate import Estimate
+from workbench.shapes import Array
+
+__all__ = ["AxisStatistic", "BootstrapMethod", "bootstrap"]
+
+BootstrapMethod = Literal["percentile", "bca"]
+# Resampled values held at once: 32 MiB of float64, whatever the number of items.
+_BATCH_VALUES = 4 * 2**20
+
+
+class AxisStatistic(Protocol):
+    """Reduces one axis of an array, as ``np.mean`` and ``np.median`` do."""
+
+    def __call__(self, values: Array, /, *, axis: int) -> Any:
+        """The statistic along ``axis``."""
+
+
+def bootstrap(
+    values: Array | Sequence[float],
+    statistic: AxisStatistic = np.mean,
+    *,
+    seed: int,
+    resamples: int = 2000,
+    confidence: float = 0.95,
+    clusters: Array | Sequence[Any] | None = None,
+    transform: Callable[[Any], Any] | None = None,
+    method: BootstrapMethod = "percentile",
+    higher_is_better: bool = True,
+) -> Estimate:
+    """``transform(statistic(values))`` with its bootstrap standard error and interval.
+
+    ``values`` has shape (item,). ``transform`` acts on the statistic of the sample and of every resample:
+    a perplexity is ``bootstrap(nll, transform=np.exp, higher_is_better=False, seed=0)``. With ``clusters``
+    (item,), items of equal label are drawn together and ``n`` counts the clusters. "percentile" follows
+    Efron & Tibshirani (1993), section 13.3; "bca" their section 14.3. One item, or one cluster, has no
+    spread to resample: standard error and bounds are then NaN.
+
+    Raises :class:`~workbench.errors.NumericsError` if a value is NaN or infinite, or if there is none.
+    """
+    values = _finite(values)
+    finish = transform or (lambda result: result)
+    sample, on_sample = values, statistic
+    if clusters is not None:
+        sample, on_sample = _by_cluster(values, statistic, clusters)
+
+    def transformed(resampled: Array, axis: int = -1) -> Any:
+        with np.errstate(over="ignore"):  # exp of a huge loss is infinite, and shown so
+            return finish(on_sample(resampled, axis=axis))
+
+    settings = {"confidence": confidence, "higher_is_better": higher_is_better, "n": len(sample)}
+    value = float(transformed(sample))
+    error, low, high = _interval(sample, transformed, seed, resamples, confidence, method)
+    names = f"{method} bootstrap" + (" over clusters" if clusters is not None else "")
+    return Estimate(value=value, standard_error=error, low=low, high=high, method=names, **settings)
+
+
+def _interval(
+    sample: Array,
+    statistic: Callable[..., Any],
+    seed: int,
+    resamples: int,
+    confidence: float,
+    method: BootstrapMethod,
+) -> tuple[float, float, float]:
+    """Standard error, lower and upper bound."""
+    if len(sample) < 2:
+        return math.nan, math.nan, math.nan
+    options: dict[str, Any] = {
+        "n_resamples": resamples,
+        "vectorized": True,
+        "rng": np.random.default_rng(seed),
+    }
+    options["batch"] = max(1, _BATCH_VALUES // len(sample))
+    options["method"] = {"percentile": "percentile", "bca": "BCa"}[method]
+    with np.errstate(invalid="ignore"), warnings.catch_warnings():  # infinite replicates; equal values
+        warnings.simplefilter("ignore", stats.DegenerateDataWarning)
+        result = stats.bootstrap((sample,), statistic, confidence_level=confidence, **options)
+    low, high = map(float, result.confidence_interval)
+    if math.isnan(low):  # where all values are equal the acceleration of BCa is 0/0
+        tail = (1 - confidence) / 2
+        low, high = map(float, np.quantile(result.bootstrap_distribution, [tail, 1 - tail]))
+    error = float(result.standard_error)
+    return (math.inf if math.isnan(error) else error), low, high
+
+
+def _finite(values: Array | Sequence[float]) -> Array:
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1 or len(array) == 0:
+        raise NumericsError(f"an interval needs a list of numbers, got shape {array.shape}")
+    bad = np.flatnonzero(~np.isfinite(array))
+    if len(bad):
+        raise NumericsError(
+            f"{len(bad)} of {len(array)} values are not finite (the first at position {bad[0]}: {array[bad[0]]}); "
+            "find the items that produced them: workbench doctor MODEL"
+        )
+    return array
+
+
+def _by_cluster(
+    values: Array, statistic: AxisStatistic, clusters: Array | Sequence[Any]
+) -> tuple[Array, Callable[..., Any]]:
+    """Cluster numbers (cluster,), and the statistic as a function of drawn cluster numbers."""
+    labels = np.asarray(clusters)
+    if labels.shape != values.shape:
+        raise NumericsError(f"clusters must label each of the {len(values)} values, got shape {labels.shape}")
+    codes = np.unique(labels, return_inverse=True)[1]
+    counts = np.bincount(codes)
+    if statistic is np.mean:
+        sums = np.bincount(codes, weights=values)
+
+        def mean_of_drawn(drawn: Array, axis: int = -1) -> Any:
+            return sums[drawn].sum(axis) / counts[drawn].sum(axis)
+
+        return np.arange(len(counts)), mean_of_drawn
+    members = np.split(np.argsort(codes, kind="stable"), np.cumsum(counts)[:-1])
+
+    def statistic_of_drawn(drawn: Array, axis: int = -1) -> Any:
+        def of_one(numbers: Array) -> Any:
+            return statistic(values[np.concatenate([members[k] for k in numbers])], axis=-1)
+
+        return np.apply_along_axis(of_one, axis, drawn)
+
+    return np.arange(len(counts)), statistic_of_drawn
