@@ -1,0 +1,55 @@
+"""Parts of transformers in plain PyTorch; :mod:`workbench.models` assembles them."""
+
+from __future__ import annotations
+
+from workbench.nn.attention import Attention, AttentionContext
+from workbench.nn.attention_functions import AttentionFunction, eager_attention, sdpa_attention
+from workbench.nn.block import Block
+from workbench.nn.cache import KeyValueCache, KeyValueStore
+from workbench.nn.embeddings import Embeddings
+from workbench.nn.feed_forward import ACTIVATIONS, GATED_NAMES, FeedForward, GatedFeedForward
+from workbench.nn.norms import NORMS, LayerNorm, NoNorm, RMSNorm
+from workbench.nn.pooling import AttentionPooling, first_token, last_token, mean_of_tokens
+from workbench.nn.positions import (
+    AlibiPositions,
+    LearnedPositions,
+    PositionEncoding,
+    RelativeBuckets,
+    RotaryPositions,
+    SinusoidalPositions,
+)
+from workbench.nn.residual import PostNorm, PreNorm, Residual, SandwichNorm
+
+__all__ = [
+    "ACTIVATIONS",
+    "GATED_NAMES",
+    "NORMS",
+    "AlibiPositions",
+    "Attention",
+    "AttentionContext",
+    "AttentionFunction",
+    "AttentionPooling",
+    "Block",
+    "Embeddings",
+    "FeedForward",
+    "GatedFeedForward",
+    "KeyValueCache",
+    "KeyValueStore",
+    "LayerNorm",
+    "LearnedPositions",
+    "NoNorm",
+    "PositionEncoding",
+    "PostNorm",
+    "PreNorm",
+    "RMSNorm",
+    "RelativeBuckets",
+    "Residual",
+    "RotaryPositions",
+    "SandwichNorm",
+    "SinusoidalPositions",
+    "eager_attention",
+    "first_token",
+    "last_token",
+    "mean_of_tokens",
+    "sdpa_attention",
+]

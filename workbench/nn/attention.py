@@ -1,0 +1,100 @@
+"""Multi-head attention: self or cross, with grouped or single key/value heads, with a key/value cache."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from workbench.nn.attention_functions import AttentionFunction, eager_attention
+from workbench.nn.cache import KeyValueStore
+from workbench.nn.positions.base import Angles, PositionEncoding
+
+__all__ = ["Attention", "AttentionContext"]
+
+_NO_POSITIONS = PositionEncoding()
+
+
+@dataclass(frozen=True)
+class AttentionContext:
+    """What every layer's attention needs besides its hidden states; made once per forward pass."""
+
+    mask: Tensor | None = None  # (B, 1 or H, Q, K): boolean, or additive with the position bias in it
+    function: AttentionFunction = eager_attention
+    positions: PositionEncoding = _NO_POSITIONS
+    angles: Angles | None = None  # of the query positions, for positions that rotate
+
+
+class Attention(nn.Module):
+    """Vaswani et al. 2017, section 3.2.2; one key/value head: Shazeer 2019; grouped: Ainslie et al. 2023.
+
+    Hidden states (B, Q, D) in, (B, Q, D) and weights (B, H, Q, K) out; cross-attention reads ``source`` (B, K, D).
+    """
+
+    def __init__(
+        self,
+        *,
+        width: int,
+        heads: int,
+        key_value_heads: int | None = None,
+        head_size: int | None = None,
+        bias: bool = True,
+        output_bias: bool = True,
+        scaling: float | None = None,
+        softcap: float | None = None,
+        dropout: float = 0.0,
+        is_causal: bool = False,
+        is_cross_attention: bool = False,
+        layer_idx: int = 0,
+    ) -> None:
+        super().__init__()
+        self.heads = heads
+        self.key_value_heads = key_value_heads or heads
+        self.head_size = head_size or width // heads
+        # The names below are those by which attention functions in transformers' registry know a module.
+        self.num_key_value_groups = self.heads // self.key_value_heads
+        self.scaling = self.head_size**-0.5 if scaling is None else scaling
+        self.is_causal = is_causal
+        self.is_cross_attention = is_cross_attention
+        self.layer_idx = layer_idx
+        self.options = {} if softcap is None else {"softcap": softcap}
+        self.dropout = dropout
+
+        self.query = nn.Linear(width, self.heads * self.head_size, bias=bias)
+        self.key = nn.Linear(width, self.key_value_heads * self.head_size, bias=bias)
+        self.value = nn.Linear(width, self.key_value_heads * self.head_size, bias=bias)
+        self.output = nn.Linear(self.heads * self.head_size, width, bias=output_bias)
+
+    def forward(
+        self,
+        hidden: Tensor,
+        context: AttentionContext,
+        cache: KeyValueStore | None = None,
+        source: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Attend from ``hidden`` to itself, or to ``source`` (B, K, D) in cross-attention."""
+        query = self._split(self.query(hidden))  # (B, H, Q, d)
+        stored = cache.stored(self.layer_idx) if cache is not None and self.is_cross_attention else None
+        if stored is not None:  # the source does not change while text is generated
+            key, value = stored
+        else:
+            attended = hidden if source is None else source
+            key, value = self._split(self.key(attended)), self._split(self.value(attended))  # (B, KV, K, d)
+            query, key = context.positions.rotate_query_key(query, key, context.angles)
+            if cache is not None:
+                key, value = cache.update(key, value, self.layer_idx)
+        output, weights = context.function(
+            self,
+            query,
+            key,
+            value,
+            context.mask,
+            dropout=self.dropout if self.training else 0.0,
+            scaling=self.scaling,
+            **self.options,
+        )
+        return self.output(output.flatten(2)), weights  # (B, Q, H, d) to (B, Q, D)
+
+    def _split(self, states: Tensor) -> Tensor:
+        """(B, T, heads * d) to (B, heads, T, d)."""
+        return states.unflatten(-1, (-1, self.head_size)).transpose(1, 2)

@@ -1,0 +1,33 @@
+"""Fixed sines and cosines of different wavelengths."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from workbench.nn.positions.base import PositionEncoding
+
+__all__ = ["SinusoidalPositions", "sinusoids"]
+
+
+def sinusoids(positions: Tensor, width: int, base: float = 10000.0) -> Tensor:
+    """Vaswani et al. 2017, section 3.5: sin(p / base^(2i/width)) at 2i, the cosine at 2i + 1. (…, T) to (…, T, E).
+
+    The dot product of two of these vectors depends on the distance of their positions only.
+    """
+    even = torch.arange(0, width, 2, device=positions.device, dtype=torch.float32)
+    angle = positions[..., None].float() * base ** (-even / width)
+    return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(-2)
+
+
+class SinusoidalPositions(PositionEncoding):
+    """No parameters, any length."""
+
+    def __init__(self, *, width: int, base: float = 10000.0) -> None:
+        super().__init__()
+        self.width = width
+        self.base = base
+
+    def add_to_embeddings(self, embeddings: Tensor, positions: Tensor) -> Tensor:
+        """(B, T, E) plus the sinusoids at ``positions`` (1 or B, T)."""
+        return embeddings + sinusoids(positions, self.width, self.base).to(embeddings.dtype)
