@@ -36,7 +36,8 @@ class Estimate:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Estimate:
         """The inverse of :meth:`to_dict`."""
-        return cls(**{k: math.nan if v is None else v for k, v in record.items()})
+        known: dict[str, Any] = {k: math.nan if v is None else v for k, v in record.items()}
+        return cls(**known)
 
     def __str__(self) -> str:
         return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"

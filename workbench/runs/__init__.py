@@ -1,0 +1,31 @@
+"""Run folders: what was run, on what, with which results and examples; written so that a kill loses nothing.
+
+A folder holds ``run.json`` (:class:`RunRecord`), ``results.json`` (task -> metric -> Estimate; its presence
+marks the run complete), ``examples.parquet``, optionally ``arrays.safetensors``, and ``figures/``. While the
+run goes on, ``chunks/`` holds the finished examples.
+"""
+
+from __future__ import annotations
+
+from workbench.runs._environment import describe_device, describe_environment
+from workbench.runs._files import write_atomically
+from workbench.runs._folder import RunFolder
+from workbench.runs._location import default_root, find_run
+from workbench.runs._record import SCHEMA_VERSION, RunRecord, new_run_id
+from workbench.runs._run import Run, RunState, RunSummary, list_runs
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "Run",
+    "RunFolder",
+    "RunRecord",
+    "RunState",
+    "RunSummary",
+    "default_root",
+    "describe_device",
+    "describe_environment",
+    "find_run",
+    "list_runs",
+    "new_run_id",
+    "write_atomically",
+]

@@ -60,11 +60,18 @@ def bootstrap(
         with np.errstate(over="ignore"):  # exp of a huge loss is infinite, and shown so
             return finish(on_sample(resampled, axis=axis))
 
-    settings = {"confidence": confidence, "higher_is_better": higher_is_better, "n": len(sample)}
     value = float(transformed(sample))
     error, low, high = _interval(sample, transformed, seed, resamples, confidence, method)
-    names = f"{method} bootstrap" + (" over clusters" if clusters is not None else "")
-    return Estimate(value=value, standard_error=error, low=low, high=high, method=names, **settings)
+    return Estimate(
+        value=value,
+        standard_error=error,
+        low=low,
+        high=high,
+        n=len(sample),
+        confidence=confidence,
+        method=f"{method} bootstrap" + (" over clusters" if clusters is not None else ""),
+        higher_is_better=higher_is_better,
+    )
 
 
 def _interval(
@@ -103,8 +110,8 @@ def _finite(values: Array | Sequence[float]) -> Array:
     bad = np.flatnonzero(~np.isfinite(array))
     if len(bad):
         raise NumericsError(
-            f"{len(bad)} of {len(array)} values are not finite (the first at position {bad[0]}: {array[bad[0]]}); "
-            "find the items that produced them: workbench doctor MODEL"
+            f"{len(bad)} of {len(array)} values are not finite (the first at position {bad[0]}: "
+            f"{array[bad[0]]}); find the items that produced them: workbench doctor MODEL"
         )
     return array
 

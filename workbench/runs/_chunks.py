@@ -1,0 +1,103 @@
+"""Finished examples, kept in Parquet files as they come and merged when the run ends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from workbench.errors import RunError
+from workbench.runs._files import TEMPORARY, plain, write_atomically
+
+__all__ = ["chunk_paths", "discard_broken_chunks", "merge", "read_ids", "read_table", "write_chunk"]
+
+
+def write_chunk(folder: Path, number: int, rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Store ``rows`` (each with an ``id``) as one file; returns their ids as stored."""
+    safe = [plain(row, finite=False) for row in rows]
+    if any("id" not in row for row in safe):
+        raise RunError(f"every row of a run needs an 'id', got columns {sorted(safe[0])}")
+    for row in safe:
+        row["id"] = str(row["id"])
+    # Two processes that resume the same run write under different names; merging drops what both did.
+    path = folder / f"{number:06d}-{uuid4().hex[:8]}.parquet"
+    write_atomically(path, _parquet_bytes(_table(safe)))
+    return [row["id"] for row in safe]
+
+
+def _table(rows: Sequence[dict[str, Any]]) -> pa.Table:
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    try:
+        return pa.table({name: [row.get(name) for row in rows] for name in columns})
+    except (pa.ArrowException, OverflowError) as error:
+        raise RunError(f"a column of the examples cannot be stored: {error}") from error
+
+
+def _parquet_bytes(table: pa.Table) -> bytes:
+    buffer = BytesIO()
+    try:
+        pq.write_table(table, buffer, compression="zstd")
+    except pa.ArrowException as error:  # an empty dictionary, for example
+        raise RunError(f"a column of the examples cannot be stored: {error}") from error
+    return buffer.getvalue()
+
+
+def chunk_paths(folder: Path) -> list[Path]:
+    """Whole chunks in the order they were written; files still being written are left out."""
+    return sorted(p for p in folder.glob("*.parquet") if not p.name.endswith(TEMPORARY))
+
+
+def discard_broken_chunks(folder: Path) -> None:
+    """Remove what cannot be read back (a disk that lost its tail): those examples are computed again."""
+    for path in folder.glob(f".*{TEMPORARY}"):
+        path.unlink(missing_ok=True)
+    for path in chunk_paths(folder):
+        try:
+            pq.read_table(path)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, EOFError):
+            path.unlink(missing_ok=True)
+
+
+def read_table(path: Path) -> pa.Table:
+    """One Parquet file; raises :class:`~workbench.errors.RunError` if it is unreadable."""
+    try:
+        return pq.read_table(path, partitioning=None)
+    except (OSError, pa.ArrowException) as error:
+        raise RunError(f"cannot read {path}: {error}") from error
+
+
+def read_ids(folder: Path) -> set[str]:
+    """Ids of all rows in whole chunks."""
+    return {i for path in chunk_paths(folder) for i in read_table(path).column("id").to_pylist()}
+
+
+def merge(folder: Path, order: Sequence[str] | None = None) -> pa.Table:
+    """All rows, each id once, in ``order`` or, without one, with numbers inside ids in numeric order."""
+    tables = [read_table(path) for path in chunk_paths(folder)]
+    if not tables:
+        return pa.table({"id": pa.array([], pa.string())})
+    try:
+        table = pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise RunError(f"chunks in {folder} do not fit together: {error}") from error
+    position = {name: row for row, name in reversed(list(enumerate(table.column("id").to_pylist())))}
+    names = sorted(position, key=_natural)
+    if order is not None:
+        rank = {plain(name): k for k, name in enumerate(order)}
+        names.sort(key=lambda name: rank.get(name, len(rank)))
+    return table.take(pa.array([position[name] for name in names], pa.int64()))
+
+
+def merged_bytes(folder: Path, order: Sequence[str] | None = None) -> bytes:
+    """The merged table as one Parquet file."""
+    return _parquet_bytes(merge(folder, order))
+
+
+def _natural(name: str) -> tuple[tuple[int, int, str], ...]:
+    return tuple((0, int(p), "") if p.isdecimal() else (1, 0, p) for p in re.split(r"(\d+)", name) if p)

@@ -1,0 +1,178 @@
+"""The writing side of a run folder: create or resume, append as results come, finish."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from workbench.errors import RunError
+from workbench.estimate import Estimate
+from workbench.runs import _chunks
+from workbench.runs._files import TEMPORARY, plain, read_json, write_atomically, write_json
+from workbench.runs._location import check_run_id
+from workbench.runs._record import SCHEMA_VERSION, RunRecord
+
+__all__ = ["RunFolder"]
+
+_CHUNKS = "chunks"
+# What makes two runs of one recipe give different numbers; names and paths may differ between machines.
+_IDENTITY = ("content_hash", "sha256", "dtype")
+
+
+class RunFolder:
+    """A run being written. Every file appears whole or not at all, so the process may be killed anywhere."""
+
+    def __init__(self, path: Path, record: RunRecord) -> None:
+        self.path = path
+        self.record = record
+        self._finished: set[str] | None = None
+
+    @classmethod
+    def create(cls, root: Path, record: RunRecord) -> RunFolder:
+        """Make the folder ``root / record.id``; raises :class:`~workbench.errors.RunError` if it cannot."""
+        path = Path(root) / check_run_id(record.id)
+        staging = path.with_name(f".{path.name}.{uuid4().hex[:8]}{TEMPORARY}")
+        try:
+            (staging / _CHUNKS).mkdir(parents=True)
+            write_json(staging / "run.json", record.to_dict())
+            if path.exists():
+                raise RunError(f"{path} exists already; resume it with --resume {path}")
+            staging.rename(path)
+        except OSError as error:
+            raise RunError(f"cannot make the run folder {path}: {error.strerror or error}") from error
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+        return cls(path, record)
+
+    @classmethod
+    def resume(
+        cls,
+        path: Path,
+        recipe: Mapping[str, Any],
+        *,
+        model: Mapping[str, Any] | None = None,
+        data: Mapping[str, Any] | None = None,
+    ) -> RunFolder:
+        """Go on with a run: the recipe must be equal, model and data must have equal hashes and dtype.
+
+        A finished run is returned as it is (``complete`` is true). Raises
+        :class:`~workbench.errors.RunError` naming the first field that differs.
+        """
+        path = Path(path)
+        record = RunRecord.from_dict(read_json(path / "run.json"), where=str(path / "run.json"))
+        _refuse_difference("recipe", record.recipe, plain(dict(recipe)), path)
+        for name, stored, given in (("model", record.model, model), ("data", record.data, data)):
+            if given is not None:
+                _refuse_difference(name, _identity(stored), _identity(plain(dict(given))), path)
+        folder = cls(path, record)
+        if not folder.complete:
+            _make_folder(path / _CHUNKS)
+            _chunks.discard_broken_chunks(path / _CHUNKS)
+        return folder
+
+    @property
+    def complete(self) -> bool:
+        """Whether the results have been written."""
+        return (self.path / "results.json").is_file()
+
+    def finished_ids(self) -> set[str]:
+        """Ids of the examples that are stored (lone surrogates in an id are escaped, as in the file)."""
+        if self._finished is None:
+            merged = self.path / "examples.parquet"
+            done = self.complete and merged.is_file()
+            self._finished = (
+                set(_chunks.read_table(merged).column("id").to_pylist())
+                if done
+                else _chunks.read_ids(self.path / _CHUNKS)
+            )
+        return set(self._finished)
+
+    def append(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Store finished examples, each with a unique ``id``; durable when this returns."""
+        if self.complete:
+            raise RunError(f"{self.path} is finished; start a new run to add examples")
+        if rows:
+            known = self.finished_ids()
+            ids = _chunks.write_chunk(self.path / _CHUNKS, len(known), [dict(row) for row in rows])
+            self._finished = known | set(ids)
+
+    def set_doctor(self, verdict: Mapping[str, Any]) -> None:
+        """Store the numeric self-check's verdict in ``run.json``."""
+        self.record = replace(self.record, doctor=plain(dict(verdict)))
+        write_json(self.path / "run.json", self.record.to_dict())
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All examples stored so far, in item order, as plain dictionaries."""
+        return _chunks.merge(self.path / _CHUNKS).to_pylist()
+
+    def save_arrays(self, arrays: Mapping[str, Any]) -> None:
+        """Store named NumPy arrays in ``arrays.safetensors``."""
+        from safetensors.numpy import save
+
+        write_atomically(self.path / "arrays.safetensors", save(dict(arrays)))
+
+    def save_figure(self, name: str, content: bytes) -> Path:
+        """Store a drawn figure as ``figures/name`` (``name`` with its ending, ``length.svg``)."""
+        _make_folder(self.path / "figures")
+        target = self.path / "figures" / check_run_id(name)
+        write_atomically(target, content)
+        return target
+
+    def finish(
+        self,
+        results: Mapping[str, Mapping[str, Estimate]],
+        throughput: Mapping[str, Any],
+        notes: Mapping[str, Any] | None = None,
+        *,
+        order: Sequence[str] | None = None,
+    ) -> None:
+        """Merge the examples, write the results, and mark the run complete.
+
+        ``order`` gives the ids in item order; without it ids are sorted, numbers inside them as numbers.
+        Calling it on a complete run changes nothing.
+        """
+        if self.complete:
+            return
+        chunks = self.path / _CHUNKS
+        write_atomically(self.path / "examples.parquet", _chunks.merged_bytes(chunks, order))
+        content = {
+            "schema_version": SCHEMA_VERSION,
+            "results": {t: {m: e.to_dict() for m, e in metrics.items()} for t, metrics in results.items()},
+            "throughput": dict(throughput),
+            "notes": dict(notes or {}),
+            "finished": datetime.now().astimezone().isoformat(timespec="seconds"),
+        }
+        write_json(self.path / "results.json", content)  # last: from here on the run is complete
+        shutil.rmtree(chunks, ignore_errors=True)
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(exist_ok=True)
+    except OSError as error:
+        raise RunError(f"cannot make {path}: {error.strerror or error}") from error
+
+
+def _identity(values: Any) -> Any:
+    """Only the fields that identify content, at any depth."""
+    if not isinstance(values, dict):
+        return None
+    kept = {k: v if k in _IDENTITY else _identity(v) for k, v in values.items()}
+    return {k: v for k, v in kept.items() if v not in (None, {})}
+
+
+def _refuse_difference(name: str, stored: Any, given: Any, path: Path) -> None:
+    if stored == given:
+        return
+    if isinstance(stored, dict) and isinstance(given, dict):
+        for key in dict.fromkeys([*stored, *given]):
+            _refuse_difference(f"{name}.{key}", stored.get(key), given.get(key), path)
+    raise RunError(
+        f"cannot resume {path}: {name} was {stored!r:.80} and is now {given!r:.80}; "
+        "use the same settings, or start a new run without --resume"
+    )

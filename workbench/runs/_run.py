@@ -1,0 +1,129 @@
+"""The reading side: one run, or the list of all runs in a folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from workbench.errors import RunError
+from workbench.estimate import Estimate
+from workbench.runs import _chunks
+from workbench.runs._files import read_json
+from workbench.runs._location import default_root, find_run
+from workbench.runs._record import SCHEMA_VERSION, RunRecord
+from workbench.shapes import Array
+
+__all__ = ["Run", "RunState", "RunSummary", "list_runs"]
+
+Results = dict[str, dict[str, Estimate]]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A stored run; ``results`` and ``throughput`` are empty while it is not ``complete``."""
+
+    path: Path
+    record: RunRecord
+    results: Results = field(default_factory=dict)
+    throughput: dict[str, Any] = field(default_factory=dict)
+    notes: dict[str, Any] = field(default_factory=dict)
+    complete: bool = False
+
+    @classmethod
+    def open(cls, path: str | Path, root: Path | None = None) -> Run:
+        """Read a run given by path, or by id under ``root`` (default ``runs/`` or ``WORKBENCH_RUNS``).
+
+        Raises :class:`~workbench.errors.RunError` if it is missing, damaged or of another schema version.
+        """
+        folder = find_run(path, root)
+        record = RunRecord.from_dict(read_json(folder / "run.json"), where=str(folder / "run.json"))
+        stored = folder / "results.json"
+        if not stored.is_file():
+            return cls(folder, record)
+        content = read_json(stored)
+        if content.get("schema_version") != SCHEMA_VERSION:
+            raise RunError(
+                f"{stored} has schema version {content.get('schema_version')!r}, not {SCHEMA_VERSION}"
+            )
+        try:
+            results = {
+                str(task): {str(metric): Estimate.from_dict(values) for metric, values in metrics.items()}
+                for task, metrics in content["results"].items()
+            }
+        except (KeyError, TypeError, AttributeError) as error:
+            raise RunError(f"{stored} does not hold task -> metric -> estimate: {error}") from error
+        return cls(folder, record, results, content.get("throughput", {}), content.get("notes", {}), True)
+
+    def examples(self) -> pd.DataFrame:
+        """One row per example, in item order; of an unfinished run, those stored so far."""
+        merged = self.path / "examples.parquet"
+        if self.complete or merged.is_file():
+            return _chunks.read_table(merged).to_pandas()
+        return _chunks.merge(self.path / "chunks").to_pandas()
+
+    def arrays(self) -> dict[str, Array]:
+        """The named arrays of ``arrays.safetensors``; empty if the run stored none."""
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
+
+        path = self.path / "arrays.safetensors"
+        if not path.is_file():
+            return {}
+        try:
+            return dict(load_file(path))
+        except (OSError, SafetensorError) as error:
+            raise RunError(f"cannot read {path}: {error}") from error
+
+
+class RunState(StrEnum):
+    """What a folder among the runs turned out to be."""
+
+    COMPLETE = "complete"
+    UNFINISHED = "unfinished"
+    UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """One line of ``workbench runs``; ``problem`` says why a folder is unreadable."""
+
+    path: Path
+    state: RunState
+    record: RunRecord | None = None
+    results: Results = field(default_factory=dict)
+    problem: str = ""
+
+    @cached_property
+    def id(self) -> str:
+        """The folder's name."""
+        return self.path.name
+
+
+def list_runs(root: Path | None = None) -> list[RunSummary]:
+    """All folders under ``root`` in order of name, that is of time, with foreign ones listed as unreadable.
+
+    A root that does not exist has no runs. Raises :class:`~workbench.errors.RunError` if it is unreadable.
+    """
+    root = Path(root) if root is not None else default_root()
+    try:
+        if not root.exists():
+            return []
+        folders = sorted(p for p in root.iterdir() if p.is_dir() and not p.name.startswith("."))
+    except OSError as error:
+        raise RunError(f"cannot list {root}: {error.strerror or error}") from error
+    return [_summary(folder) for folder in folders]
+
+
+def _summary(folder: Path) -> RunSummary:
+    try:
+        run = Run.open(folder)
+    except RunError as error:
+        return RunSummary(folder, RunState.UNREADABLE, problem=str(error))
+    return RunSummary(
+        folder, RunState.COMPLETE if run.complete else RunState.UNFINISHED, run.record, run.results
+    )
