@@ -1,0 +1,69 @@
+"""Batches by token budget: as many sequences as fit, of similar length."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import torch
+
+from workbench.errors import ConfigError
+from workbench.models import LoadedModel
+from workbench.scoring._records import Sequence
+
+__all__ = ["batches", "is_out_of_memory", "token_budget"]
+
+# Beyond these a larger batch is no faster (benchmarks/scoring.py --budgets).
+_CPU_BUDGET = 2048
+_GPU_BUDGET = 65536
+
+
+def token_budget(model: LoadedModel, batch_tokens: str | int = "auto") -> int:
+    """Tokens of one forward pass, padding included; ``auto`` takes what memory and speed allow."""
+    if batch_tokens != "auto":
+        try:
+            budget = int(batch_tokens)
+        except ValueError:
+            budget = 0
+        if budget < 1:
+            raise ConfigError(f"batch_tokens is {batch_tokens!r}; allowed: auto or a number of tokens from 1")
+        return budget
+    ceiling = _CPU_BUDGET if model.device.type == "cpu" else _GPU_BUDGET
+    fits = _free_memory(model.device) // 2 // _bytes_per_token(model)
+    return int(min(max(fits, 256), ceiling))
+
+
+def _bytes_per_token(model: LoadedModel) -> int:
+    """Activations alive at once, roughly: a few widths, the feed-forward, and float32 logits of scored tokens."""
+    config = model.config.get_text_config()
+    width = int(getattr(config, "hidden_size", 1024))
+    inner = int(getattr(config, "intermediate_size", None) or 4 * width)
+    itemsize = torch.empty((), dtype=model.dtype).element_size()
+    return itemsize * (12 * width + 4 * inner) + 4 * int(config.vocab_size)
+
+
+def _free_memory(device: torch.device) -> int:
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError):
+        return 4 << 30
+
+
+def batches(sequences: list[Sequence], order: list[int], budget: int) -> Iterator[list[int]]:
+    """Cut ``order`` (positions in ``sequences``, longest first) into runs of at most ``budget`` padded tokens."""
+    batch: list[int] = []
+    for position in order:
+        longest = sequences[batch[0]].length if batch else sequences[position].length
+        if batch and longest * (len(batch) + 1) > budget:
+            yield batch
+            batch = []
+        batch.append(position)
+    if batch:
+        yield batch
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Whether PyTorch ran out of memory, on a GPU or on the CPU."""
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)

@@ -1,0 +1,115 @@
+"""From text to token ids: where the context ends, and what stands before the first token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Sequence_
+from enum import StrEnum
+from typing import Any
+
+from workbench.errors import DataError, ModelError
+from workbench.models import LoadedModel
+from workbench.scoring._records import Request, Sequence
+
+__all__ = ["FirstToken", "encode_requests", "encode_texts", "prefix_ids", "resolve_first_token"]
+
+
+class FirstToken(StrEnum):
+    """What the first token of a text is predicted from.
+
+    ``BOS``: one BOS stands before every request, with or without context.
+    ``PREFIX``: BOS, or EOS for tokenizers without one, stands before requests without context only.
+    ``UNSCORED``: nothing is added, and the first token of a request without context is not scored.
+    ``AUTO``: ``BOS`` for tokenizers that add a BOS themselves (Llama 2 and 3, Gemma), else ``PREFIX``.
+    """
+
+    AUTO = "auto"
+    BOS = "bos"
+    PREFIX = "prefix"
+    UNSCORED = "unscored"
+
+
+def resolve_first_token(tokenizer: Any, policy: str | FirstToken = FirstToken.AUTO) -> FirstToken:
+    """The policy that ``auto`` stands for with this tokenizer; others are checked against it."""
+    try:
+        policy = FirstToken(policy)
+    except ValueError:
+        allowed = ", ".join(FirstToken)
+        raise ModelError(f"unknown first-token policy {policy!r}; allowed: {allowed}") from None
+    bos = tokenizer.bos_token_id
+    if policy is FirstToken.AUTO:
+        adds_bos = bos is not None and tokenizer("a").input_ids[:1] == [bos]
+        return FirstToken.BOS if adds_bos else FirstToken.PREFIX
+    if policy is FirstToken.BOS and bos is None:
+        raise ModelError("first-token policy 'bos' needs a tokenizer with a BOS token; use 'prefix' or 'unscored'")
+    return policy
+
+
+def prefix_ids(tokenizer: Any) -> tuple[int, ...]:
+    """The id that stands in front of a text: BOS, or EOS for tokenizers without BOS."""
+    for token in (tokenizer.bos_token_id, tokenizer.eos_token_id):
+        if token is not None:
+            return (int(token),)
+    raise ModelError("the tokenizer has neither BOS nor EOS; use the first-token policy 'unscored'")
+
+
+def encode_requests(model: LoadedModel, requests: Sequence_[Request], policy: FirstToken) -> list[Sequence]:
+    """Encode context and continuation together and split where the context's own encoding ends.
+
+    White space at the end of a context moves to the continuation first, since tokenizers join it with
+    the word that follows. This is the boundary rule of lm-eval, so scores are comparable.
+    """
+    pairs = [_move_space(request) for request in requests]
+    contexts = encode_texts(model.tokenizer, [context for context, _ in pairs])
+    wholes = encode_texts(model.tokenizer, [context + continuation for context, continuation in pairs])
+    return [
+        _sequence(model, request, context, whole, policy)
+        for request, context, whole in zip(requests, contexts, wholes, strict=True)
+    ]
+
+
+def _move_space(request: Request) -> tuple[str, str]:
+    context = request.context.rstrip()
+    return context, request.context[len(context) :] + request.continuation
+
+
+def encode_texts(tokenizer: Any, texts: Sequence_[str]) -> list[list[int]]:
+    """Token ids of each text without special tokens; raises :class:`DataError` for lone surrogates."""
+    for text in texts:
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise DataError(
+                f"text {text[:40]!r} has a lone surrogate at character {error.start}, which is not valid Unicode"
+            ) from None
+    if not texts:
+        return []
+    ids: list[list[int]] = tokenizer(list(texts), add_special_tokens=False, verbose=False).input_ids
+    return ids
+
+
+def _sequence(
+    model: LoadedModel, request: Request, context: list[int], whole: list[int], policy: FirstToken
+) -> Sequence:
+    front = _front(model.tokenizer, context, whole, policy)
+    ids = (*front, *whole)
+    # An unscored first token leaves nothing in front of it: the second is the first that is scored.
+    start = max(len(front) + len(context), 1)
+    if start >= len(ids):
+        raise DataError(f"nothing to score in continuation {request.continuation[:40]!r} after {context[-3:]}")
+    # The model reads all ids but the last.
+    cut = max(len(ids) - 1 - model.max_length, 0)
+    if cut >= start:
+        raise DataError(
+            f"continuation {request.continuation[:40]!r}... has {len(ids) - start} tokens; "
+            f"{model.name} reads at most {model.max_length}; score it as a whole text instead"
+        )
+    return Sequence(ids[cut:], start - cut, truncated=cut)
+
+
+def _front(tokenizer: Any, context: list[int], whole: list[int], policy: FirstToken) -> tuple[int, ...]:
+    wanted = policy is FirstToken.BOS or (policy is FirstToken.PREFIX and not context)
+    if not wanted:
+        return ()
+    front = prefix_ids(tokenizer)
+    # A chat template may have written the BOS into the text already: it stands there once.
+    return () if context and tuple(whole[: len(front)]) == front else front

@@ -1,0 +1,95 @@
+"""One forward pass: hidden states everywhere, the vocabulary projection only where a token is scored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from workbench.errors import NumericsError
+from workbench.models import LoadedModel
+from workbench.scoring._records import Score, Sequence
+
+__all__ = ["forward_batch"]
+
+# Rows of logits turned into log-probabilities at a time; bounds the float32 copy of the logits.
+_ROWS = 512
+
+
+def forward_batch(model: LoadedModel, batch: list[Sequence]) -> list[Score]:
+    """Scores of ``batch``, which is padded on the right: causal attention never looks there.
+
+    Raises :class:`NumericsError` if a scored position has NaN or no finite logit.
+    """
+    ids, positions, targets = _tensors(model, batch)
+    with model.lock, torch.inference_mode(), _project_only(model.model, positions):
+        logits = model.model(input_ids=ids, use_cache=False).logits[0]  # (N scored, V)
+    log_probabilities, greedy, ranks = _target_statistics(logits, targets)
+    counts = [sequence.targets for sequence in batch]
+    columns = [part.split(counts) for part in (targets.cpu(), log_probabilities, greedy, ranks)]
+    return [
+        Score(
+            token_ids=tuple(t.tolist()),
+            token_log_probabilities=tuple(p.tolist()),
+            greedy_ids=tuple(g.tolist()),
+            ranks=tuple(r.tolist()),
+            truncated=sequence.truncated,
+        )
+        for sequence, t, p, g, r in zip(batch, *columns, strict=True)
+    ]
+
+
+def _tensors(
+    model: LoadedModel, batch: list[Sequence]
+) -> tuple[Int[Tensor, "B T"], Int[Tensor, " N"], Int[Tensor, " N"]]:
+    """Padded input ids, flat positions (row * T + column) that predict a target, and the targets' ids."""
+    width = max(sequence.length for sequence in batch)
+    padding = model.tokenizer.pad_token_id or 0
+    rows = [[*s.ids[:-1], *([padding] * (width - s.length))] for s in batch]
+    positions = [row * width + i - 1 for row, s in enumerate(batch) for i in range(s.start, len(s.ids))]
+    targets = [token for s in batch for token in s.ids[s.start :]]
+    as_tensor = lambda values: torch.tensor(values, device=model.device)  # noqa: E731
+    return as_tensor(rows), as_tensor(positions), as_tensor(targets)
+
+
+@contextmanager
+def _project_only(model: Any, positions: Int[Tensor, " N"]) -> Iterator[None]:
+    """While open, the model's output projection sees only the hidden states at flat ``positions``.
+
+    The head gets (1, N, D) instead of (B, T, D), so its logits are (1, N, V), and whatever the
+    architecture does to logits afterwards (scaling, soft-capping) still happens.
+    """
+
+    def select(module: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        hidden = arguments[0]
+        return (hidden.reshape(-1, hidden.shape[-1])[positions].unsqueeze(0), *arguments[1:])
+
+    handle = model.get_output_embeddings().register_forward_pre_hook(select)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _target_statistics(
+    logits: Float[Tensor, "N V"], targets: Int[Tensor, " N"]
+) -> tuple[Float[Tensor, " N"], Int[Tensor, " N"], Int[Tensor, " N"]]:
+    """Log-probability, most likely token and rank (from 1) of each target, on the CPU."""
+    parts = []
+    for rows, wanted in zip(logits.split(_ROWS), targets.split(_ROWS), strict=True):
+        scores = rows.float()
+        chosen = scores.gather(1, wanted[:, None])  # (n, 1)
+        log_probability = chosen[:, 0] - scores.logsumexp(1)
+        parts.append((log_probability, scores.argmax(1), (scores > chosen).sum(1) + 1))
+    log_probabilities, greedy, ranks = (torch.cat(column).cpu() for column in zip(*parts, strict=True))
+    if not bool(torch.isfinite(log_probabilities).all()):
+        broken = int((~torch.isfinite(log_probabilities)).sum())
+        raise NumericsError(
+            f"the model gave NaN or infinite log-probabilities at {broken} of {len(log_probabilities)} tokens; "
+            "its weights are broken or the precision is too low: try --dtype float32"
+        )
+    return log_probabilities, greedy, ranks
