@@ -1,0 +1,139 @@
+"""Texts, pairs and aligned sentences as padded tensors that a model can be called with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from workbench.errors import DataError
+from workbench.models import LoadedModel
+from workbench.text import Alignment, align
+
+__all__ = ["Encoded", "Text", "batches_of", "encode_all", "inputs_of"]
+
+Text: TypeAlias = str | tuple[str, str] | Alignment
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """One text as the model reads it, and how many of its tokens did not fit."""
+
+    alignment: Alignment
+    segment_ids: tuple[int, ...]  # 0 or 1: which text of a pair; specials belong to the text before them
+    cut: int = 0
+
+
+def encode_all(model: LoadedModel, texts: Sequence[Text], max_length: int | None = None) -> list[Encoded]:
+    """Encode each text; one longer than the model (or ``max_length``) is cut, and says by how much.
+
+    Raises :class:`DataError` if there is no text, or one has no tokens.
+    """
+    if isinstance(texts, str):
+        raise DataError(f"texts must be a list, got one str {texts[:40]!r}; write [text]")
+    if not texts:
+        raise DataError("no texts: give at least one")
+    limit = min(max_length or model.max_length, model.max_length)
+    return [_encode(model.tokenizer, text, limit, index) for index, text in enumerate(texts)]
+
+
+def _encode(tokenizer: Any, text: Text, limit: int, index: int) -> Encoded:
+    if isinstance(text, str) and not text.strip():
+        raise DataError(f"text {index} is empty; give at least one word")
+    if isinstance(text, Alignment):
+        encoded = Encoded(text, (0,) * len(text))
+    elif isinstance(text, str):
+        alignment = align(text, tokenizer)
+        encoded = Encoded(alignment, (0,) * len(alignment))
+    else:
+        encoded = _pair(tokenizer, *text)
+    if not len(encoded.alignment):
+        raise DataError(f"text {index} has no tokens: the tokenizer drops all of its characters")
+    return _cut(encoded, limit)
+
+
+def _pair(tokenizer: Any, first: str, second: str) -> Encoded:
+    """Both texts as the tokenizer joins a pair; their alignment is over the two with a space between."""
+    parts = [align(text, tokenizer, add_special_tokens=False) for text in (first, second)]
+    before, between, after, types = _pair_frame(tokenizer)
+    shift = len(first) + 1
+    joined = f"{first} {second}"
+    names = tokenizer.convert_ids_to_tokens
+    word_count = len(parts[0].words)
+
+    def moved(spans: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+        return tuple((start + shift, end + shift) for start, end in spans)
+
+    second_words = tuple(None if w is None else w + word_count for w in parts[1].word_ids)
+    frame = (len(before), len(parts[0]), len(between), len(parts[1]), len(after))
+    alignment = Alignment(
+        text=joined,
+        tokens=(*names(before), *parts[0].tokens, *names(between), *parts[1].tokens, *names(after)),
+        ids=(*before, *parts[0].ids, *between, *parts[1].ids, *after),
+        offsets=(
+            *((0, 0),) * frame[0],
+            *parts[0].offsets,
+            *((shift, shift),) * frame[2],
+            *moved(parts[1].offsets),
+            *((len(joined), len(joined)),) * frame[4],
+        ),
+        words=(*parts[0].words, *moved(parts[1].words)),
+        word_ids=(*(None,) * frame[0], *parts[0].word_ids, *(None,) * frame[2], *second_words, *(None,) * frame[4]),
+    )
+    return Encoded(alignment, tuple(kind for kind, count in zip(types, frame, strict=True) for _ in range(count)))
+
+
+def _pair_frame(tokenizer: Any) -> tuple[list[int], list[int], list[int], tuple[int, ...]]:
+    """Special ids before, between and after the texts of a pair, and the segment of each of the five parts."""
+    probe = tokenizer("a", add_special_tokens=False)["input_ids"]
+    whole = tokenizer("a", "a", return_token_type_ids=True)
+    ids, size = list(whole["input_ids"]), len(probe)
+    starts = [i for i in range(len(ids)) if ids[i : i + size] == probe]
+    first, second = starts[0], starts[-1]
+    return ids[:first], ids[first + size : second], ids[second + size :], (0, 0, 0, 1, 1)
+
+
+def _cut(encoded: Encoded, limit: int) -> Encoded:
+    """Keep at most ``limit`` tokens: the end goes, but the special tokens that close the text stay."""
+    old = encoded.alignment
+    surplus = len(old) - limit
+    if surplus <= 0:
+        return encoded
+    closing = next(n for n in range(len(old) + 1) if n == len(old) or old.word_ids[-1 - n] is not None)
+    closing = min(closing, limit)
+    keep = [*range(limit - closing), *range(len(old) - closing, len(old))]
+    alignment = replace(
+        old,
+        tokens=tuple(old.tokens[i] for i in keep),
+        ids=tuple(old.ids[i] for i in keep),
+        offsets=tuple(old.offsets[i] for i in keep),
+        word_ids=tuple(old.word_ids[i] for i in keep),
+    )
+    return Encoded(alignment, tuple(encoded.segment_ids[i] for i in keep), surplus)
+
+
+def batches_of(encoded: Sequence[Encoded], size: int) -> Iterator[list[int]]:
+    """Positions in ``encoded`` in batches of ``size``, texts of like length together, the longest first."""
+    order = sorted(range(len(encoded)), key=lambda i: -len(encoded[i].alignment))
+    for start in range(0, len(order), size):
+        yield order[start : start + size]
+
+
+def inputs_of(model: LoadedModel, batch: Sequence[Encoded]) -> dict[str, Tensor]:
+    """Tensors to call the model with, padded on the right with mask 0."""
+    width = max(len(row.alignment) for row in batch)
+    fill = next((t for t in (model.tokenizer.pad_token_id, model.tokenizer.eos_token_id) if isinstance(t, int)), 0)
+
+    def padded(rows: list[tuple[int, ...]], value: int) -> Tensor:
+        return torch.tensor([[*row, *[value] * (width - len(row))] for row in rows], device=model.device)
+
+    inputs = {
+        "input_ids": padded([row.alignment.ids for row in batch], fill),
+        "attention_mask": padded([(1,) * len(row.alignment) for row in batch], 0),
+    }
+    if "token_type_ids" in model.tokenizer.model_input_names:
+        inputs["token_type_ids"] = padded([row.segment_ids for row in batch], 0)
+    return inputs

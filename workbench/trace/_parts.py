@@ -1,0 +1,145 @@
+"""The layer modules of a model, and in each the last projection of its attention and of its feed-forward part.
+
+Found by watching in which order linear layers run around the attention function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+from transformers.pytorch_utils import Conv1D
+
+from workbench.errors import TraceError
+from workbench.trace._seam import AttentionCall, Session, Stack
+from workbench.trace._structure import Structure, call_model, sample_inputs, structure_of
+from workbench.trace.observing import session_on
+
+__all__ = ["Parts", "head_projections", "on_output", "parts_of"]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Modules by stack, in the order in which they run first; a shared module stands once."""
+
+    blocks: Mapping[Stack, tuple[nn.Module, ...]]
+    mlp_outputs: Mapping[Stack, tuple[nn.Module, ...]]  # each writes what a feed-forward part adds
+    projections: Mapping[int, nn.Module]  # id of an attention module -> its output projection
+
+
+_known: WeakKeyDictionary[nn.Module, Parts] = WeakKeyDictionary()
+
+
+def parts_of(model: Any) -> Parts:
+    """The parts of a transformers model (examined once)."""
+    if model not in _known:
+        _known[model] = _examine(model, structure_of(model))
+    return _known[model]
+
+
+@dataclass
+class _Order:
+    """What ran, in order: attention modules (by id), linear layers and ends of blocks."""
+
+    events: list[tuple[str, nn.Module]] = field(default_factory=list)
+
+    def wants(self, stack: Stack, layer: int) -> bool:
+        return True
+
+    def on_weights(self, call: AttentionCall) -> Tensor:
+        if call.module is not None:
+            self.events.append(("attention", call.module))
+        return call.weights
+
+    def on_heads(self, call: AttentionCall, heads: Tensor) -> Tensor:
+        return heads
+
+    def hook(self, kind: str) -> Callable[..., None]:
+        return lambda module, arguments, output: self.events.append((kind, module))
+
+
+def _examine(model: Any, structure: Structure) -> Parts:
+    order = _Order()
+    blocks = {stack: _blocks(root, structure) for stack, root in structure.roots.items()}
+    with ExitStack() as stack:
+        for module in {id(m): m for found in blocks.values() for m in found}.values():
+            stack.callback(module.register_forward_hook(order.hook("block")).remove)
+        for module in model.modules():
+            if isinstance(module, nn.Linear | Conv1D):
+                stack.callback(module.register_forward_hook(order.hook("linear")).remove)
+        stack.enter_context(session_on(model, Session(structure.sites, (order,))))
+        call_model(model, **sample_inputs(model))
+    after_attention, before_end = _projections(order.events)
+    mlp_outputs = {
+        stack: tuple(before_end[id(block)] for block in found if id(block) in before_end)
+        for stack, found in blocks.items()
+    }
+    return Parts(blocks, mlp_outputs, after_attention)
+
+
+def _projections(events: list[tuple[str, nn.Module]]) -> tuple[dict[int, nn.Module], dict[int, nn.Module]]:
+    """First linear layer after each attention module; last linear layer before the end of each block."""
+    after_attention: dict[int, nn.Module] = {}
+    before_end: dict[int, nn.Module] = {}
+    attention: nn.Module | None = None
+    linear: nn.Module | None = None
+    for kind, module in events:
+        if kind == "attention":
+            attention = module
+        elif kind == "linear":
+            linear = module
+            if attention is not None:
+                after_attention[id(attention)] = module
+                attention = None
+        elif linear is not None:
+            before_end[id(module)] = linear
+    return after_attention, before_end
+
+
+def _blocks(root: nn.Module, structure: Structure) -> tuple[nn.Module, ...]:
+    """Elements of the outermost list of modules that hold attention, or of the longest list."""
+    lists = [module for module in root.modules() if isinstance(module, nn.ModuleList)]
+    holding = [found for found in lists if any(id(m) in structure.sites for m in found.modules())]
+    return tuple(holding[0] if holding else max(lists, key=len, default=nn.ModuleList()))
+
+
+def head_projections(model: Any, stack: Stack) -> list[Tensor]:
+    """Output projection of each attention layer of ``stack`` as (H * d, D) matrices, in layer order.
+
+    Raises :class:`TraceError` where attention is only seen in the model's outputs.
+    """
+    structure, parts = structure_of(model), parts_of(model)
+    found = [parts.projections.get(site) for site, where in structure.sites.items() if where is stack]
+    if not found or None in found:
+        raise TraceError(f"no output projection of the {stack} attention can be found in {type(model).__name__}")
+    matrices = [_matrix(module) for module in found if module is not None]
+    return matrices * (structure.layers[stack] // len(matrices))  # one shared module runs as every layer
+
+
+def _matrix(module: nn.Module) -> Tensor:
+    weight = module.weight
+    assert isinstance(weight, Tensor)
+    return (weight if isinstance(module, Conv1D) else weight.T).detach()
+
+
+@contextmanager
+def on_output(module: nn.Module, change: Callable[[Tensor], Tensor | None]) -> Iterator[None]:
+    """Call ``change`` with a module's output tensor (the first, if it returns several); ``None`` keeps it."""
+
+    def hook(module: nn.Module, arguments: Any, output: Any) -> Any:
+        first = output if isinstance(output, torch.Tensor) else output[0]
+        changed = change(first)
+        if changed is None:
+            return None
+        return changed if isinstance(output, torch.Tensor) else (changed, *output[1:])
+
+    handle = module.register_forward_hook(hook)
+    try:
+        yield
+    finally:
+        handle.remove()

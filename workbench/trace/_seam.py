@@ -1,0 +1,244 @@
+"""The attention function that lets itself be watched, and the session that says who is watching.
+
+transformers looks the attention function up by the name in ``config._attn_implementation``. Ours computes
+the softmax in the open and hands queries, keys, values and weights to the sessions of the current context.
+Where no session wants a layer's weights it is the fused kernel that runs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import eager_mask
+
+__all__ = ["IMPLEMENTATION", "AttentionCall", "Session", "Stack", "Watcher", "active", "attention_implementation"]
+
+IMPLEMENTATION = "workbench_observed"
+
+
+class Stack(StrEnum):
+    """Which attention of a model: self-attention of the encoder or decoder, or from decoder to encoder."""
+
+    ENCODER = "encoder"
+    DECODER = "decoder"
+    CROSS = "cross"
+
+
+@dataclass
+class AttentionCall:
+    """One run of one attention layer. Tensors are the model's own: copy what you keep.
+
+    ``weights`` is (B, H, Q, K) after the softmax, ``query`` (B, H, Q, d), ``key`` and ``value``
+    (B, key heads, K, d). The last three are ``None`` where attention comes from the model's outputs.
+    """
+
+    module: nn.Module | None
+    stack: Stack
+    layer: int
+    weights: Tensor
+    query: Tensor | None = None
+    key: Tensor | None = None
+    value: Tensor | None = None
+
+
+class Watcher(Protocol):
+    """What a session may contain: it watches attention, and may change weights and head outputs."""
+
+    def wants(self, stack: Stack, layer: int) -> bool:
+        """Whether this watcher needs the attention weights of a layer."""
+        ...
+
+    def on_weights(self, call: AttentionCall) -> Tensor:
+        """See the weights; return the ones with which the model goes on."""
+        ...
+
+    def on_heads(self, call: AttentionCall, heads: Tensor) -> Tensor:
+        """See each head's output (B, Q, H, d) before the output projection; return the one to go on with."""
+        ...
+
+
+@dataclass(eq=False)
+class Session:
+    """One ``with`` block that watches one model. Counts the layers of a pass in the order they run."""
+
+    sites: Mapping[int, Stack]  # id of an attention module -> its stack
+    watchers: tuple[Watcher, ...]
+    calls: dict[tuple[Stack, str], int] = field(default_factory=dict)
+
+    def next_layer(self, stack: Stack, part: str = "attention") -> int:
+        """Number of the layer of ``stack`` that runs now, counted separately for each ``part`` of a layer."""
+        self.calls[stack, part] = self.calls.get((stack, part), -1) + 1
+        return self.calls[stack, part]
+
+    def begin(self, stacks: tuple[Stack, ...]) -> None:
+        """Start counting the layers of ``stacks`` at 0 again."""
+        self.calls = {key: count for key, count in self.calls.items() if key[0] not in stacks}
+
+
+_sessions: ContextVar[tuple[Session, ...]] = ContextVar("workbench_sessions", default=())
+
+
+def active() -> tuple[Session, ...]:
+    """Sessions open in this thread, outermost first."""
+    return _sessions.get()
+
+
+@contextmanager
+def opened(session: Session) -> Iterator[None]:
+    """Make ``session`` one of the open sessions of this thread."""
+    token = _sessions.set((*_sessions.get(), session))
+    try:
+        yield
+    finally:
+        _sessions.reset(token)
+
+
+def observed_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    position_bias: Tensor | None = None,
+    softcap: float | None = None,
+    s_aux: Tensor | None = None,
+    sinks: Tensor | None = None,
+    **unused: Any,
+) -> tuple[Tensor, Tensor | None]:
+    """Attention as registered with transformers: output (B, Q, H, d), and the weights where they were computed.
+
+    ``softcap`` bounds the scores, ``position_bias`` is added to them, and ``s_aux`` or ``sinks`` is a learned
+    score per head that takes part in the softmax and has no key (its rows then sum to less than one).
+    """
+    sink = s_aux if s_aux is not None else sinks
+    if attention_mask is None and getattr(module, "is_causal", False) and query.shape[2] > 1:
+        attention_mask = _causal_mask(query, key)  # a pass that began under SDPA leaves it to the kernel
+    watching = [(session, session.sites[id(module)]) for session in active() if id(module) in session.sites]
+    numbered = [(session, stack, session.next_layer(stack)) for session, stack in watching]
+    pairs = [
+        (watcher, stack, layer)
+        for session, stack, layer in numbered
+        for watcher in session.watchers
+        if watcher.wants(stack, layer)
+    ]
+    if not pairs and softcap is None and sink is None:
+        return sdpa_attention_forward(
+            module, query, key, value, attention_mask, dropout, scaling, is_causal=False, position_bias=position_bias
+        )
+    scores = _scores(query, key, query.shape[-1] ** -0.5 if scaling is None else scaling)
+    if softcap is not None:
+        scores = torch.tanh(scores / softcap) * softcap
+    weights = _softmax(scores, position_bias, attention_mask, sink).to(value.dtype)
+    for watcher, stack, layer in pairs:
+        weights = watcher.on_weights(AttentionCall(module, stack, layer, weights, query, key, value))
+    dropped = nn.functional.dropout(weights, p=dropout, training=module.training)
+    heads = _mix(dropped, value)
+    for watcher, stack, layer in pairs:
+        heads = watcher.on_heads(AttentionCall(module, stack, layer, weights, query, key, value), heads)
+    return heads, weights
+
+
+def _causal_mask(query: Tensor, key: Tensor) -> Tensor:
+    allowed = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device)
+    return allowed.tril(key.shape[2] - query.shape[2])
+
+
+def _scores(query: Tensor, key: Tensor, scaling: float) -> Tensor:
+    """(B, H, Q, K); several query heads may share a key head."""
+    batch, heads, length, width = query.shape
+    shared = (query * scaling).reshape(batch, key.shape[1], -1, width)  # (B, key heads, sharing * Q, d)
+    return (shared @ key.transpose(-1, -2)).reshape(batch, heads, length, key.shape[2])
+
+
+def _softmax(scores: Tensor, bias: Tensor | None, mask: Tensor | None, sink: Tensor | None) -> Tensor:
+    """Softmax in float32 at least, whatever the model computes in."""
+    if bias is not None:
+        scores = scores + bias
+    if mask is not None:
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min) if mask.dtype == torch.bool else scores + mask
+    precision = torch.promote_types(scores.dtype, torch.float32)
+    if sink is None:
+        return torch.softmax(scores, dim=-1, dtype=precision)
+    column = sink.reshape(1, -1, 1, 1) if sink.ndim == 1 else sink
+    with_sink = torch.cat([scores, column.expand(*scores.shape[:-1], 1).to(scores.dtype)], dim=-1)
+    return torch.softmax(with_sink, dim=-1, dtype=precision)[..., :-1]
+
+
+def _mix(weights: Tensor, value: Tensor) -> Tensor:
+    """(B, H, Q, K) and (B, key heads, K, d) to (B, Q, H, d)."""
+    batch, heads, length, keys = weights.shape
+    shared = weights.reshape(batch, value.shape[1], -1, keys) @ value
+    return shared.reshape(batch, heads, length, value.shape[-1]).transpose(1, 2).contiguous()
+
+
+AttentionInterface.register(IMPLEMENTATION, observed_attention)
+AttentionMaskInterface.register(IMPLEMENTATION, eager_mask)
+
+
+@dataclass
+class _Switch:
+    """How many sessions need a model switched, and what to put back after the last of them."""
+
+    users: int
+    previous: list[tuple[Any, str | None, bool]]
+
+
+_switches: WeakKeyDictionary[nn.Module, dict[str, _Switch]] = WeakKeyDictionary()
+_switch_lock = threading.Lock()
+
+
+@contextmanager
+def attention_implementation(model: nn.Module, name: str, output_attentions: bool = False) -> Iterator[None]:
+    """Let ``model`` use the attention implementation ``name``; the last user to leave puts the old one back.
+
+    Sub-models carry configurations of their own, so every distinct one is switched. Threads that share the
+    model only count themselves in and out here; nothing else is shared between them.
+    """
+    with _switch_lock:
+        switches = _switches.setdefault(model, {})
+        if name not in switches:
+            switches[name] = _Switch(0, _set_all(model, name, output_attentions))
+        switches[name].users += 1
+    try:
+        yield
+    finally:
+        with _switch_lock:
+            switches[name].users -= 1
+            if switches[name].users == 0:
+                _restore(switches.pop(name).previous)
+
+
+def _set_all(model: nn.Module, name: str, output_attentions: bool) -> list[tuple[Any, str | None, bool]]:
+    configs = {id(c): c for c in _configs(model)}.values()
+    previous = [(c, c._attn_implementation_internal, c._output_attentions) for c in configs]
+    for config in configs:
+        config._attn_implementation_internal = name
+        config._output_attentions = output_attentions
+    return previous
+
+
+def _restore(previous: list[tuple[Any, str | None, bool]]) -> None:
+    for config, implementation, output_attentions in previous:
+        config._attn_implementation_internal = implementation
+        config._output_attentions = output_attentions
+
+
+def _configs(model: nn.Module) -> Iterator[Any]:
+    for module in model.modules():
+        config = getattr(module, "config", None)
+        if hasattr(config, "_attn_implementation_internal"):
+            yield config
+            yield from (sub for key in config.sub_configs if (sub := getattr(config, key, None)) is not None)

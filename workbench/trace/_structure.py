@@ -1,0 +1,175 @@
+"""What attention a model has: found by running it on a handful of tokens, never from its architecture's name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+
+from workbench.errors import TraceError
+from workbench.trace._seam import IMPLEMENTATION, AttentionCall, Session, Stack, attention_implementation, opened
+
+__all__ = ["Route", "Structure", "call_model", "sample_inputs", "structure_of"]
+
+# Source and target lengths of the examination differ, so that keys tell where they come from.
+_SOURCE, _TARGET = 5, 3
+
+
+class Route(StrEnum):
+    """How attention is observed: at the attention function, or in the model's own outputs."""
+
+    INTERFACE = "attention interface"
+    OUTPUTS = "output_attentions"
+
+
+@dataclass(frozen=True)
+class Structure:
+    """The attention of one model. Layers are numbered in the order in which they compute attention."""
+
+    route: Route
+    main: Stack  # the stack whose output the head reads
+    roots: Mapping[Stack, nn.Module]
+    sites: Mapping[int, Stack]  # id of an attention module -> its stack; empty on the outputs route
+    layers: Mapping[Stack, int]
+    heads: Mapping[Stack, int]
+
+    def stack(self, name: str | None) -> Stack:
+        """The stack called ``name`` (``None``: the main one); raises :class:`TraceError` if the model lacks it."""
+        if name is None:
+            return self.main
+        if name not in self.layers:
+            raise TraceError(f"the model has no {name!r} attention; it has {', '.join(self.layers)}")
+        return Stack(name)
+
+    def check(self, stack: Stack, layers: Iterator[int] | tuple[int, ...], heads: tuple[int, ...] = ()) -> None:
+        """Raise :class:`TraceError` with the allowed range if a layer or head is out of it."""
+        for noun, numbers, count in (("layer", layers, self.layers[stack]), ("head", heads, self.heads[stack])):
+            for number in numbers:
+                if not 0 <= number < count:
+                    raise TraceError(f"{noun} {number} is out of range: the {stack} has {noun}s 0 to {count - 1}")
+
+
+_known: WeakKeyDictionary[nn.Module, Structure] = WeakKeyDictionary()
+
+
+def structure_of(model: Any) -> Structure:
+    """Examine a transformers model (once); raises :class:`TraceError` if no attention can be observed."""
+    if model not in _known:
+        _known[model] = _examine(model)
+    return _known[model]
+
+
+@dataclass
+class _Examiner:
+    """Remembers shape and direction of every attention call."""
+
+    seen: list[tuple[int, tuple[int, ...], bool]] = field(default_factory=list)
+
+    def wants(self, stack: Stack, layer: int) -> bool:
+        return True
+
+    def on_weights(self, call: AttentionCall) -> Tensor:
+        self.seen.append((id(call.module), tuple(call.weights.shape), looks_ahead(call.weights)))
+        return call.weights
+
+    def on_heads(self, call: AttentionCall, heads: Tensor) -> Tensor:
+        return heads
+
+
+def looks_ahead(weights: Tensor) -> bool:
+    """Whether any query gives weight to a later position; (B, H, Q, K)."""
+    return bool(weights.triu(1).abs().max() > 0)
+
+
+def _examine(model: Any) -> Structure:
+    examiner = _Examiner()
+    everywhere = dict.fromkeys(map(id, model.modules()), Stack.DECODER)
+    with ExitStack() as stack:
+        stack.enter_context(attention_implementation(model, IMPLEMENTATION))
+        stack.enter_context(opened(Session(everywhere, (examiner,))))
+        call_model(model, **sample_inputs(model))
+    if not examiner.seen:
+        return _from_outputs(model)
+    roots, encoder_modules = _roots(model, any(ahead for _, _, ahead in examiner.seen))
+    main = next(reversed(roots))
+    sites: dict[int, Stack] = {}
+    layers: dict[Stack, int] = {}
+    heads: dict[Stack, int] = {}
+    for module, (_, head_count, queries, keys), _ in examiner.seen:
+        where = Stack.ENCODER if module in encoder_modules else main if queries == keys else Stack.CROSS
+        sites[module] = where
+        layers[where] = layers.get(where, 0) + 1
+        heads[where] = head_count
+    return Structure(Route.INTERFACE, main, roots, sites, layers, heads)
+
+
+def _roots(model: Any, ahead: bool) -> tuple[dict[Stack, nn.Module], frozenset[int]]:
+    """Root module of each stack, the main one last; and the ids of the modules of an encoder-decoder's encoder."""
+    if not model.config.is_encoder_decoder:
+        return {Stack.ENCODER if ahead else Stack.DECODER: model.base_model}, frozenset()
+    encoder = model.get_encoder()
+    return {Stack.ENCODER: encoder, Stack.DECODER: model.get_decoder()}, frozenset(map(id, encoder.modules()))
+
+
+def _from_outputs(model: Any) -> Structure:
+    with attention_implementation(model, "eager", output_attentions=True):
+        output = call_model(model, output_attentions=True, **sample_inputs(model))
+    found = {stack: value for stack, value in output_attentions(output).items() if value}
+    if not found:
+        raise TraceError(
+            f"{type(model).__name__} returns no attention weights, neither at the attention function nor with "
+            "output_attentions=True; hidden states and logits can still be recorded: record={'hidden', 'logits'}"
+        )
+    single = found.pop(None, ())
+    roots, _ = _roots(model, bool(single) and any(looks_ahead(weights) for weights in single))
+    if single:
+        found[next(reversed(roots))] = single
+    layers = {stack: len(value) for stack, value in found.items() if stack}
+    heads = {stack: value[0].shape[1] for stack, value in found.items() if stack}
+    return Structure(Route.OUTPUTS, next(reversed(roots)), roots, {}, layers, heads)
+
+
+def output_attentions(output: Any) -> dict[Stack | None, tuple[Tensor, ...]]:
+    """Attentions in a model's output by stack; those of a single stack under ``None``."""
+    names = {
+        None: "attentions",
+        Stack.ENCODER: "encoder_attentions",
+        Stack.DECODER: "decoder_attentions",
+        Stack.CROSS: "cross_attentions",
+    }
+    return {stack: tuple(getattr(output, name, None) or ()) for stack, name in names.items()}
+
+
+def call_model(model: Any, **inputs: Any) -> Any:
+    """One forward pass without gradients, cache or side effects."""
+    with torch.no_grad(), evaluating(model):
+        return model(**inputs)
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Dropout off for a while."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)
+
+
+def sample_inputs(model: Any) -> dict[str, Tensor]:
+    """A few tokens to examine a model with; source and target differ in length."""
+
+    def ids(length: int) -> Tensor:
+        return torch.arange(3, 3 + length, device=model.device)[None]
+
+    inputs = {"input_ids": ids(_SOURCE), "attention_mask": torch.ones_like(ids(_SOURCE))}
+    if model.config.is_encoder_decoder:
+        inputs["decoder_input_ids"] = ids(_TARGET)
+    return inputs

@@ -1,0 +1,122 @@
+"""Watch a model's attention for the length of a ``with`` block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, Protocol
+
+from torch import Tensor, nn
+
+from workbench.models import LoadedModel
+from workbench.trace._seam import IMPLEMENTATION, AttentionCall, Session, Stack, Watcher
+from workbench.trace._seam import active, attention_implementation, opened
+from workbench.trace._structure import Route, Structure, output_attentions, structure_of
+
+__all__ = ["AttentionObserver", "observe_attention", "session_on", "watching"]
+
+
+class AttentionObserver(Protocol):
+    """Sees every attention layer as it is computed, and keeps of it what it likes."""
+
+    def wants(self, stack: Stack, layer: int) -> bool:
+        """Whether the weights of this layer are needed; where nobody wants them the fused kernel runs."""
+        ...
+
+    def observe(self, call: AttentionCall) -> None:
+        """Look at one layer of one batch. The tensors are the model's own: copy what outlives the call."""
+        ...
+
+
+class _Observing:
+    """An observer as a watcher that changes nothing."""
+
+    def __init__(self, observer: AttentionObserver) -> None:
+        self._observer = observer
+
+    def wants(self, stack: Stack, layer: int) -> bool:
+        return self._observer.wants(stack, layer)
+
+    def on_weights(self, call: AttentionCall) -> Tensor:
+        self._observer.observe(call)
+        return call.weights
+
+    def on_heads(self, call: AttentionCall, heads: Tensor) -> Tensor:
+        return heads
+
+
+@contextmanager
+def observe_attention(model: LoadedModel, *observers: AttentionObserver) -> Iterator[Structure]:
+    """Hand the attention of every forward pass in this block, in this thread, to ``observers``.
+
+    The model's lock is held throughout. On leaving, by an error too, the model is as it was before.
+    Memory is one layer's weights at a time; architectures whose attention can only be had from their
+    outputs (:class:`Route.OUTPUTS`) hold all layers of a batch.
+    """
+    with model.lock, watching(model.model, tuple(map(_Observing, observers))) as structure:
+        yield structure
+
+
+@contextmanager
+def watching(model: Any, watchers: Sequence[Watcher]) -> Iterator[Structure]:
+    """Open a session of ``watchers`` on a transformers model."""
+    structure = structure_of(model)
+    with session_on(model, Session(structure.sites, tuple(watchers))):
+        yield structure
+
+
+@contextmanager
+def session_on(model: Any, session: Session) -> Iterator[None]:
+    """Open ``session`` on a transformers model."""
+    structure = structure_of(model)
+    with ExitStack() as stack:
+        stack.enter_context(_counting_passes(session, structure))
+        if structure.route is Route.INTERFACE:
+            stack.enter_context(attention_implementation(model, IMPLEMENTATION))
+        else:
+            stack.enter_context(attention_implementation(model, "eager", output_attentions=True))
+            stack.enter_context(_reading_outputs(session, model))
+        stack.enter_context(opened(session))
+        yield
+
+
+@contextmanager
+def _counting_passes(session: Session, structure: Structure) -> Iterator[None]:
+    """Start counting layers at 0 whenever a stack begins to run."""
+
+    def start(stacks: tuple[Stack, ...]) -> Callable[..., None]:
+        def reset(module: nn.Module, arguments: Any) -> None:
+            if session in active():
+                session.begin(stacks)
+
+        return reset
+
+    owned = {Stack.ENCODER: (Stack.ENCODER,), Stack.DECODER: (Stack.DECODER, Stack.CROSS)}
+    handles = [root.register_forward_pre_hook(start(owned[name])) for name, root in structure.roots.items()]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def _reading_outputs(session: Session, model: Any) -> Iterator[None]:
+    """Hand the attentions in the output of a pass to the watchers, which can only look at them."""
+    main = structure_of(model).main
+
+    def read(module: nn.Module, arguments: Any, output: Any) -> None:
+        if session not in active():
+            return
+        for stack, layers in output_attentions(output).items():
+            for layer, weights in enumerate(layers):
+                call = AttentionCall(None, stack or main, layer, weights)
+                for watcher in session.watchers:
+                    if watcher.wants(call.stack, layer):
+                        watcher.on_weights(call)
+
+    handle = model.base_model.register_forward_hook(read)
+    try:
+        yield
+    finally:
+        handle.remove()
