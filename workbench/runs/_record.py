@@ -91,6 +91,6 @@ _OBJECTS = ("recipe", "model", "data", "packages", "seeds", "device")
 
 
 def new_run_id(label: str) -> str:
-    """Local date and time, ``label`` with other than letters, digits and ``._-`` replaced, four hex digits."""
+    """Local date and time, then ``label`` with all but letters, digits and ``._-`` replaced, four hex."""
     slug = re.sub(r"[^A-Za-z0-9._-]+", "-", label).strip("-.")[:80].rstrip("-.")
     return "-".join(filter(None, [f"{datetime.now():%Y%m%d-%H%M%S}", slug, secrets.token_hex(2)]))
