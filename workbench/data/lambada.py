@@ -110,9 +110,8 @@ def _from_hub(variant: str, source: _Source) -> list[str]:
         texts = [str(text) for text in rows["text"]]
     except Exception as error:  # the hub client raises errors of many libraries
         raise DataError(f"cannot fetch {source.hub} from the hub ({error!s:.150}); {help_line}") from error
-    return [
-        _checked(check_text(text, f"row {row}"), f"{source.hub}, row {row}") for row, text in enumerate(texts)
-    ]
+    wheres = [f"{source.hub}, row {row}" for row in range(len(texts))]
+    return [_checked(check_text(text, where), where) for text, where in zip(texts, wheres, strict=True)]
 
 
 def _checked(text: str, where: str) -> str:
