@@ -1,0 +1,83 @@
+"""Phrases as trees: a head word with its dependents on either side, in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from workbench.data.grammar._sentence import Sentence, Word
+
+__all__ = ["Node", "linearise", "node"]
+
+Feats: TypeAlias = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A word and its dependents; ``glued`` words follow the one before without a space."""
+
+    form: str
+    lemma: str
+    upos: str
+    deprel: str
+    feats: Feats = ()
+    before: tuple[Node, ...] = ()
+    after: tuple[Node, ...] = ()
+    glued: bool = False
+
+    def as_relation(self, deprel: str) -> Node:
+        """The same phrase in another relation to its head."""
+        return replace(self, deprel=deprel)
+
+    def with_before(self, *nodes: Node | None) -> Node:
+        """The phrase with further dependents in front of those it has; None is left out."""
+        return replace(self, before=(*(n for n in nodes if n), *self.before))
+
+    def with_after(self, *nodes: Node | None) -> Node:
+        """The phrase with further dependents behind those it has; None is left out."""
+        return replace(self, after=(*self.after, *(n for n in nodes if n)))
+
+    def attached(self) -> Node:
+        """The phrase without a space in front of its head word."""
+        return replace(self, glued=True)
+
+    def flat(self) -> list[Node]:
+        """The words of the phrase in reading order."""
+        left = [word for child in self.before for word in child.flat()]
+        return [*left, self, *(word for child in self.after for word in child.flat())]
+
+    @property
+    def text(self) -> str:
+        """The phrase as one would print it."""
+        return "".join(("" if n.glued else " ") + n.form for n in self.flat()).strip()
+
+
+def node(form: str, upos: str, deprel: str, *, lemma: str | None = None, **feats: str) -> Node:
+    """A word alone; features are keyword arguments, sorted as Universal Dependencies asks."""
+    ordered = tuple(sorted(feats.items(), key=lambda item: item[0].lower()))
+    return Node(form, form if lemma is None else lemma, upos, deprel, ordered)
+
+
+def linearise(root: Node, *, sentence_id: str, construction: str) -> Sentence:
+    """The sentence under ``root``: indices from 1, heads resolved, the first letter in upper case."""
+    order = root.flat()
+    position = {id(word): index for index, word in enumerate(order, start=1)}
+    heads = {id(child): position[id(word)] for word in order for child in (*word.before, *word.after)}
+    words = [
+        Word(
+            index=index,
+            form=_capitalised(word.form) if index == 1 else word.form,
+            lemma=word.lemma,
+            upos=word.upos,
+            feats=word.feats,
+            head=heads.get(id(word), 0),
+            deprel=word.deprel,
+            space_after=index == len(order) or not order[index].glued,
+        )
+        for index, word in enumerate(order, start=1)
+    ]
+    return Sentence(sentence_id, tuple(words), construction)
+
+
+def _capitalised(form: str) -> str:
+    return form[:1].upper() + form[1:]
