@@ -1,0 +1,214 @@
+"""Change what a model computes for the length of a ``with`` block: heads, attention, feed-forward, residual."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from workbench.errors import TraceError
+from workbench.models import LoadedModel
+from workbench.shapes import Array
+from workbench.trace._encode import Text, batches_of, encode_all, inputs_of
+from workbench.trace._parts import on_output, parts_of
+from workbench.trace._seam import AttentionCall, Session, Stack, active
+from workbench.trace._structure import Route, Structure, call_model, structure_of
+from workbench.trace.observing import session_on
+
+__all__ = ["Change", "Edit", "Site", "ablate_heads", "intervene", "mean_head_outputs", "replace", "scale"]
+
+Change: TypeAlias = Callable[[Tensor], Tensor]
+
+
+class Site(StrEnum):
+    """What is changed, with the shape that a change sees (N chosen heads, P chosen positions)."""
+
+    ATTENTION = "attention"  # weights after the softmax: (B, N, P, K)
+    HEAD_OUTPUT = "head_output"  # before the output projection: (B, P, N, d)
+    MLP = "mlp"  # what a feed-forward part adds: (B, P, D)
+    RESIDUAL = "residual"  # what leaves a layer: (B, P, D)
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One change at one layer. ``heads`` and ``positions`` (of queries) are all by default.
+
+    ``change`` gets the chosen slice and returns what stands in its place, of the same or a broadcastable
+    shape. ``stack`` is the model's main stack by default; "cross" is a decoder's attention to the source.
+    """
+
+    site: Site
+    layer: int
+    change: Change
+    heads: tuple[int, ...] | None = None
+    positions: tuple[int, ...] | None = None
+    stack: Stack | None = None
+
+
+def scale(factor: float) -> Change:
+    """Multiply by ``factor``; 0 ablates."""
+    return lambda values: values * factor
+
+
+def replace(values: Array | Tensor) -> Change:
+    """Put ``values`` (of a broadcastable shape) in the place of what the model computed."""
+
+    def change(old: Tensor) -> Tensor:
+        return torch.as_tensor(values, dtype=old.dtype, device=old.device).expand_as(old)
+
+    return change
+
+
+@contextmanager
+def intervene(model: LoadedModel, *edits: Edit) -> Iterator[None]:
+    """Apply ``edits`` to every forward pass in this block, in this thread; the model's lock is held.
+
+    Raises :class:`TraceError` if a layer or head is out of range, or the architecture computes attention
+    where it cannot be changed.
+    """
+    with model.lock:
+        structure = structure_of(model.model)
+        placed = [_place(edit, structure) for edit in edits]
+        session = Session(structure.sites, (_Editor(placed),))
+        with ExitStack() as stack:
+            stack.enter_context(session_on(model.model, session))
+            for site in (Site.MLP, Site.RESIDUAL):
+                _hook_modules(model.model, [edit for edit in placed if edit.site is site], session, stack)
+            yield
+
+
+@contextmanager
+def ablate_heads(
+    model: LoadedModel,
+    heads: Sequence[tuple[int, int]],
+    means: Float[Array, "layer head head_width"] | None = None,
+    stack: Stack | None = None,
+) -> Iterator[None]:
+    """Silence ``(layer, head)`` pairs: their output becomes zero, or their mean from :func:`mean_head_outputs`."""
+    edits = [
+        Edit(
+            Site.HEAD_OUTPUT,
+            layer,
+            scale(0.0) if means is None else replace(means[layer, head]),
+            heads=(head,),
+            stack=stack,
+        )
+        for layer, head in heads
+    ]
+    with intervene(model, *edits):
+        yield
+
+
+def mean_head_outputs(
+    model: LoadedModel, texts: Sequence[Text], stack: Stack | None = None, batch_size: int = 8
+) -> Float[Array, "layer head head_width"]:
+    """Mean output of each head over all tokens of ``texts``: what mean ablation puts in a head's place."""
+    sums: dict[int, Tensor] = {}
+    encoded = encode_all(model, texts)
+    mask = torch.empty(0)
+
+    def add(layer: int) -> Change:
+        def look(heads: Tensor) -> Tensor:  # (B, Q, H, d)
+            total = torch.einsum("bqhd,bq->hd", heads.double(), mask.to(heads.device).double())
+            sums[layer] = sums.get(layer, torch.zeros_like(total)) + total
+            return heads
+
+        return look
+
+    where = structure_of(model.model).stack(stack)
+    edits = [Edit(Site.HEAD_OUTPUT, n, add(n), stack=where) for n in range(structure_of(model.model).layers[where])]
+    count = 0
+    with intervene(model, *edits):
+        for rows in batches_of(encoded, batch_size):
+            inputs = inputs_of(model, [encoded[i] for i in rows])
+            mask = inputs["attention_mask"]
+            count += int(mask.sum())
+            call_model(model.model.base_model, **inputs)
+    means: Array = torch.stack([sums[n] for n in sorted(sums)]).div(count).float().cpu().numpy()
+    return means
+
+
+def _place(edit: Edit, structure: Structure) -> Edit:
+    """The edit with its stack filled in and its numbers checked."""
+    stack = structure.stack(edit.stack)
+    structure.check(stack, (edit.layer,), edit.heads or ())
+    if edit.site in (Site.ATTENTION, Site.HEAD_OUTPUT) and structure.route is Route.OUTPUTS:
+        raise TraceError(
+            f"this architecture computes attention outside transformers' attention interface, so {edit.site} "
+            "cannot be changed; allowed are mlp and residual"
+        )
+    return Edit(Site(edit.site), edit.layer, edit.change, edit.heads, edit.positions, stack)
+
+
+class _Editor:
+    """A watcher that applies the edits on the attention seam."""
+
+    def __init__(self, edits: Sequence[Edit]) -> None:
+        self._edits = [edit for edit in edits if edit.site in (Site.ATTENTION, Site.HEAD_OUTPUT)]
+
+    def wants(self, stack: Stack, layer: int) -> bool:
+        return any(edit.stack is stack and edit.layer == layer for edit in self._edits)
+
+    def on_weights(self, call: AttentionCall) -> Tensor:
+        return self._apply(Site.ATTENTION, call, call.weights, head_axis=1, position_axis=2)
+
+    def on_heads(self, call: AttentionCall, heads: Tensor) -> Tensor:
+        return self._apply(Site.HEAD_OUTPUT, call, heads, head_axis=2, position_axis=1)
+
+    def _apply(self, site: Site, call: AttentionCall, values: Tensor, head_axis: int, position_axis: int) -> Tensor:
+        for edit in self._edits:
+            if edit.site is site and edit.stack is call.stack and edit.layer == call.layer:
+                values = _changed(values, edit, head_axis, position_axis)
+        return values
+
+
+def _changed(values: Tensor, edit: Edit, head_axis: int | None, position_axis: int) -> Tensor:
+    """``values`` with the chosen slice changed, as a new tensor."""
+    index: list[Any] = [torch.arange(size, device=values.device) for size in values.shape]
+    length = values.shape[position_axis]
+    if edit.positions is not None:
+        for position in edit.positions:
+            if not -length <= position < length:
+                raise TraceError(f"position {position} is out of range: the text has {length} tokens")
+        index[position_axis] = torch.tensor(edit.positions, device=values.device) % length
+    if edit.heads is not None and head_axis is not None:
+        index[head_axis] = torch.tensor(edit.heads, device=values.device)
+    grid = torch.meshgrid(*index, indexing="ij")
+    chosen = values[grid]
+    return values.index_put(grid, edit.change(chosen).to(values.dtype).expand_as(chosen))
+
+
+def _hook_modules(model: Any, edits: Sequence[Edit], session: Session, stack: ExitStack) -> None:
+    """Apply edits to the outputs of feed-forward parts or whole layers."""
+    for where in {edit.stack for edit in edits if edit.stack is not None}:
+        mine = [edit for edit in edits if edit.stack is where]
+        parts = parts_of(model)
+        modules = (parts.blocks if mine[0].site is Site.RESIDUAL else parts.mlp_outputs).get(where, ())
+        if not modules:
+            raise TraceError(f"no {mine[0].site} was found in the {where} stack of {type(model).__name__}")
+        change = _changer(mine, session, where)
+        for module in _distinct(modules):
+            stack.enter_context(on_output(module, change))
+
+
+def _changer(edits: Sequence[Edit], session: Session, where: Stack) -> Callable[[Tensor], Tensor | None]:
+    def change(output: Tensor) -> Tensor | None:
+        if session not in active():  # another thread's pass
+            return None
+        layer = session.next_layer(where, edits[0].site)
+        for edit in edits:
+            if edit.layer == layer:
+                output = _changed(output, edit, None, output.ndim - 2)
+        return output
+
+    return change
+
+
+def _distinct(modules: Sequence[nn.Module]) -> list[nn.Module]:
+    return list({id(module): module for module in modules}.values())
