@@ -1,0 +1,190 @@
+"""From a run to the records that the template lays out; a section that does not apply is empty."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from workbench.estimate import Estimate
+from workbench.report._text import clip_left, flatten, measured, number, shown, visible
+from workbench.runs import Run
+
+__all__ = [
+    "Check",
+    "Passage",
+    "Passages",
+    "ResultRow",
+    "Sheet",
+    "checks",
+    "passages",
+    "preview",
+    "result_rows",
+]
+__all__ += ["sheets"]
+
+_EXTREMES = 20
+_CONTEXT = 700  # characters of a passage shown
+
+
+@dataclass(frozen=True)
+class ResultRow:
+    """One line of the results table, ready to print."""
+
+    task: str
+    metric: str
+    better: str
+    value: str
+    interval: str
+    confidence: str
+    standard_error: str
+    n: str
+    method: str
+
+
+@dataclass(frozen=True)
+class Passage:
+    """One passage with its target apart from its context."""
+
+    id: str
+    context: str
+    target: str
+    predicted: str
+    greedy: bool
+    numbers: tuple[str, ...]  # log-probability, tokens, rank
+
+
+@dataclass(frozen=True)
+class Passages:
+    """The passages of one task with the lowest and the highest log-probability."""
+
+    task: str
+    count: int
+    worst: tuple[Passage, ...]
+    best: tuple[Passage, ...]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check of the doctor."""
+
+    name: str
+    status: str
+    value: str
+    tolerance: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A titled list of names and values."""
+
+    title: str
+    rows: list[tuple[str, str]] = field(default_factory=list)
+
+
+def result_rows(run: Run) -> list[ResultRow]:
+    """All results, task by task."""
+    return [
+        _result_row(task, metric, estimate)
+        for task, metrics in run.results.items()
+        for metric, estimate in metrics.items()
+    ]
+
+
+def _result_row(task: str, metric: str, estimate: Estimate) -> ResultRow:
+    return ResultRow(
+        task=visible(task),
+        metric=visible(metric),
+        better="higher is better" if estimate.higher_is_better else "lower is better",
+        value=measured(estimate.value),
+        interval=f"{measured(estimate.low)} to {measured(estimate.high)}",
+        confidence=f"{100 * estimate.confidence:g} %",
+        standard_error=measured(estimate.standard_error),
+        n=number(estimate.n),
+        method=visible(estimate.method),
+    )
+
+
+def passages(examples: pd.DataFrame) -> list[Passages]:
+    """Per task, the extremes by log-probability; nothing where the run has no such column."""
+    if not {"text", "log_probability"} <= set(examples.columns):
+        return []
+    tasks = examples["task"] if "task" in examples else pd.Series("all passages", index=examples.index)
+    groups = []
+    for task, rows in examples.dropna(subset=["log_probability"]).groupby(tasks, sort=False):
+        ordered = rows.sort_values("log_probability", kind="stable")
+        count = min(_EXTREMES, len(ordered) // 2)  # no passage is both
+        best = ordered.iloc[::-1].head(count)
+        groups.append(Passages(visible(str(task)), len(rows), _listed(ordered.head(count)), _listed(best)))
+    return [group for group in groups if group.worst]
+
+
+def _listed(rows: pd.DataFrame) -> tuple[Passage, ...]:
+    return tuple(_passage(row) for row in rows.to_dict("records"))
+
+
+def _passage(row: dict[Any, Any]) -> Passage:
+    text, target = str(_present(row, "text") or ""), str(_present(row, "target") or "")
+    context = text.removesuffix(target) if target else text
+    return Passage(
+        id=visible(str(row.get("id", ""))),
+        context=visible(clip_left(context, _CONTEXT)) + (" " if target.startswith(" ") else ""),
+        target=visible(clip_left(target, _CONTEXT).removeprefix(" ")),  # the blank is not highlighted
+        predicted=visible(clip_left(str(_present(row, "predicted") or ""), 100)),
+        greedy=bool(_present(row, "greedy")),
+        numbers=(
+            f"{row['log_probability']:.3f}",
+            number(_whole(_present(row, "tokens"))),
+            number(_whole(_present(row, "rank"))),
+        ),
+    )
+
+
+def _present(row: dict[Any, Any], name: str) -> Any:
+    """The cell, or ``None`` where the column is missing or empty (pandas says NaN)."""
+    value = row.get(name)
+    return None if value is None or pd.isna(value) else value
+
+
+def _whole(value: Any) -> int | None:
+    return None if value is None else int(value)
+
+
+def preview(examples: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
+    """Column names and the first rows of examples that are no passages."""
+    head = examples.head(_EXTREMES).astype(object)
+    rows = [[visible(clip_left(shown(v), 300)) for v in row] for row in head.itertuples(index=False)]
+    return [visible(str(name)) for name in head.columns], rows
+
+
+def checks(run: Run) -> list[Check]:
+    """The doctor's checks; none if it did not run."""
+    return [
+        Check(
+            name=visible(str(entry.get("name", ""))),
+            status=visible(str(entry.get("status", ""))),
+            value=number(entry.get("value")),
+            tolerance=number(entry.get("tolerance")),
+            detail=visible(str(entry.get("detail") or "")),
+        )
+        for entry in (run.record.doctor or {}).get("checks", [])
+    ]
+
+
+def sheets(run: Run) -> list[Sheet]:
+    """Recipe, identities and environment as lists."""
+    record = run.record
+    source = {"workbench revision": record.git_revision, "created": record.created}
+    all_sheets = [
+        Sheet("Recipe", [("verb", visible(record.verb)), *flatten(record.recipe)]),
+        Sheet("Model", flatten(record.model)),
+        Sheet("Data", flatten(record.data)),
+        Sheet("Seeds", flatten(record.seeds)),
+        Sheet("Throughput", [(name, number(value)) for name, value in run.throughput.items()]),
+        Sheet("Notes", flatten(run.notes)),
+        Sheet("Machine", flatten(record.device)),
+        Sheet("Software", flatten({**source, **record.packages})),
+    ]
+    return [sheet for sheet in all_sheets if sheet.rows]
