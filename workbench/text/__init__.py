@@ -1,0 +1,31 @@
+"""Tokenizers: train them, open them, and align their tokens with the words and characters of a text."""
+
+from __future__ import annotations
+
+from workbench.text._kinds import Role, TokenizerKind
+from workbench.text.alignment import Alignment, align, align_words
+from workbench.text.batch import EncodedBatch, SpecialTokens, encode_batch
+from workbench.text.escape import display_width, printable
+from workbench.text.load import load_tokenizer, save_tokenizer
+from workbench.text.train import sentinel_ids, train_tokenizer
+from workbench.text.words import Span, join_words, split_words
+
+__all__ = [
+    "Alignment",
+    "EncodedBatch",
+    "Role",
+    "Span",
+    "SpecialTokens",
+    "TokenizerKind",
+    "align",
+    "align_words",
+    "display_width",
+    "encode_batch",
+    "join_words",
+    "load_tokenizer",
+    "printable",
+    "save_tokenizer",
+    "sentinel_ids",
+    "split_words",
+    "train_tokenizer",
+]
