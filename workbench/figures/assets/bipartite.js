@@ -1,0 +1,189 @@
+// Two columns of tokens with attention drawn between them: left attends (query), right is attended to (key).
+
+const MAX_LINES = 6000;
+const DASHES = [[], [5, 2], [1.5, 1.5], [6, 2, 1.5, 2]];
+
+/** Curves of the picked edges; `place` gives each end's height. Returns nothing; strokes are batched by strength. */
+function drawLines(context, picked, left, right, placeFrom, placeTo, widest) {
+  const levels = 12, bend = (right - left) * 0.42;
+  const top = picked.most || 1;
+  for (const list of picked.lists) {
+    const paths = Array.from({ length: levels }, () => null);
+    for (const i of list.chosen) {
+      const strength = list.weight[i] / top;
+      if (strength < 0.015) continue;
+      const a = placeFrom(list.from[i]), b = placeTo(list.to[i]);
+      if (a === null && b === null) continue;
+      if (Math.max(a, b) < -4 || Math.min(a, b) > context.canvas.height) continue;
+      const level = Math.min(levels - 1, Math.floor(strength * levels));
+      const path = (paths[level] ??= new Path2D());
+      path.moveTo(left, a);
+      path.bezierCurveTo(left + bend, a, right - bend, b, right, b);
+    }
+    context.strokeStyle = list.colour;
+    context.setLineDash(list.dash);
+    paths.forEach((path, level) => {
+      if (!path) return;
+      const strength = (level + 0.6) / levels;
+      context.globalAlpha = 0.05 + 0.95 * strength;
+      context.lineWidth = 0.6 + widest * strength;
+      context.stroke(path);
+    });
+  }
+  context.globalAlpha = 1;
+  context.setLineDash([]);
+}
+
+class Bipartite {
+  constructor() {
+    this.caption = { from: element("div", { class: "caption from" }, "attends (query)"), to: element("div", { class: "caption" }, "attended to (key)") };
+    this.from = element("ol", { class: "tokens from", "aria-label": "attending tokens (queries)" });
+    this.to = element("ol", { class: "tokens to", "aria-label": "tokens attended to (keys)" });
+    this.canvas = element("canvas", { role: "img", "aria-label": "attention lines" });
+    this.lines = element("div", { class: "lines" }, this.canvas);
+    this.columns = element("div", { class: "columns" }, this.caption.from, element("div", { class: "caption" }), this.caption.to, this.from, this.lines, this.to);
+    this.stage = element("div", { class: "stage", tabindex: "-1" }, this.columns);
+    this.readout = element("p", { class: "readout", "aria-live": "polite" });
+    this.note = element("p", { class: "quiet" });
+    this.pinned = this.hovered = null;
+    this.window = new Window(this.stage, this.canvas, () => this.size(), (...all) => this.draw(...all));
+    for (const side of ["from", "to"]) this.listen(side);
+  }
+
+  get parts() { return [this.stage, this.readout, this.note]; }
+
+  size() {
+    if (!this.names) return null;
+    const all = this.rows * Math.max(this.names.from.length, this.names.to.length);
+    const visible = Math.max(60, this.stage.clientHeight - this.caption.from.offsetHeight);
+    return { width: this.lines.clientWidth, height: Math.min(all, visible) };
+  }
+
+  /** Show one layer: `heads` are positions, `choices` the word, sink and sentence choices. */
+  show(map, layer, heads, choices) {
+    Object.assign(this, { map, layer, heads, choices });
+    const names = { from: map.names("queries", choices.words), to: map.names("keys", choices.words) };
+    if (names.from !== this.names?.from || names.to !== this.names?.to) this.fill(names);
+    const dropped = choices.sinks && !choices.words ? map.hidden : [];
+    [...this.to.children].forEach((item, i) => item.firstChild.classList.toggle("dropped", Boolean(dropped[i])));
+    this.lists = heads.map((head) => ({
+      ...map.edges(layer, head, choices), head, dash: DASHES[Math.floor(map.heads[head] / 8) % 4], hue: `head-${map.heads[head] % 8}`,
+    }));
+    this.refresh();
+  }
+
+  fill(names) {
+    this.names = names;
+    this.pinned = this.hovered = null;
+    const most = Math.max(names.from.length, names.to.length);
+    this.rows = most <= 40 ? 26 : most <= 160 ? 21 : 18;
+    this.columns.style.setProperty("--row", `${this.rows}px`);
+    this.columns.style.setProperty("--text", most <= 40 ? "15px" : "13px");
+    for (const side of ["from", "to"]) {
+      this[side].replaceChildren(...names[side].map((name, i) => this.item(side, name, i)));
+    }
+  }
+
+  item(side, name, i) {
+    return element("li", {}, element("button", {
+      type: "button", tabindex: i ? "-1" : "0", "data-index": i, title: name,
+      "aria-label": `${side === "from" ? "query" : "key"} ${i + 1} of ${this.names[side].length}: ${name}`,
+    }, element("span", { class: "text" }, name), element("span", { class: "value", "aria-hidden": "true" })));
+  }
+
+  listen(side) {
+    const list = this[side];
+    const at = (event) => {
+      const button = event.target.closest("button");
+      return button && { side, index: Number(button.dataset.index) };
+    };
+    list.addEventListener("pointerover", (e) => { if (e.pointerType === "mouse") this.hover(at(e)); });
+    list.addEventListener("pointerleave", () => this.hover(null));
+    list.addEventListener("focusin", (e) => { if (e.target.matches(":focus-visible")) this.hover(at(e)); });
+    list.addEventListener("focusout", () => this.hover(null));
+    list.addEventListener("click", (e) => { const spot = at(e); if (spot) this.pin(spot); });
+    list.addEventListener("keydown", (e) => {
+      const by = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10, Home: -1e9, End: 1e9 }[e.key];
+      if (!by || !e.target.dataset.index) return;
+      e.preventDefault();
+      e.stopPropagation();
+      const next = list.children[clamp(Number(e.target.dataset.index) + by, 0, list.children.length - 1)].firstChild;
+      e.target.tabIndex = -1;
+      next.tabIndex = 0;
+      next.focus();
+    });
+  }
+
+  pin(spot) {
+    const same = this.pinned && this.pinned.side === spot.side && this.pinned.index === spot.index;
+    this.pinned = same ? null : spot;
+    this.hovered = null;
+    this.refresh();
+  }
+  unpin() { this.pinned = this.hovered = null; this.refresh(); }
+  hover(spot) { this.hovered = spot; this.refresh(); }
+
+  refresh() {
+    const spot = this.hovered ?? this.pinned;
+    const keep = !spot ? undefined : spot.side === "from" ? (from) => from === spot.index : (_, to) => to === spot.index;
+    this.picked = strongest(this.lists, MAX_LINES, keep);
+    this.mark(spot);
+    this.say(spot);
+    this.window.redraw();
+  }
+
+  /** Mean weight over the active heads for each token opposite `spot`. */
+  means(spot) {
+    const other = spot.side === "from" ? "to" : "from";
+    const sums = new Float32Array(this.names[other].length);
+    for (const list of this.lists) {
+      const mine = list[spot.side], theirs = list[other];
+      for (let i = 0; i < mine.length; i++) if (mine[i] === spot.index) sums[theirs[i]] += list.weight[i] / this.lists.length;
+    }
+    return { other, sums };
+  }
+
+  mark(spot) {
+    for (const button of this.marked ?? []) {
+      button.classList.remove("chosen");
+      button.style.removeProperty("--share");
+      button.lastChild.textContent = "";
+    }
+    this.marked = [];
+    if (!spot || !this.lists.length) return;
+    const { other, sums } = this.means(spot), top = Math.max(...sums) || 1;
+    const own = this[spot.side].children[spot.index].firstChild;
+    own.classList.add("chosen");
+    this.marked.push(own);
+    sums.forEach((sum, i) => {
+      if (sum < 0.005) return;
+      const button = this[other].children[i].firstChild;
+      button.style.setProperty("--share", (sum / top).toFixed(3));
+      button.lastChild.textContent = sum.toFixed(2).replace(/^0/, "");
+      this.marked.push(button);
+    });
+  }
+
+  say(spot) {
+    const { total, shown, most } = this.picked, heads = this.lists.length;
+    const missing = total > shown ? `The ${count(shown)} strongest of ${count(total)} edges are drawn; choose a token to see all of its own. ` : "";
+    this.note.replaceChildren(`${missing}Line strength: 0`, element("span", { class: "key" }), `${short(most)} (the strongest drawn)`);
+    if (!heads) return this.readout.replaceChildren("No head chosen.");
+    if (!spot) return this.readout.replaceChildren("Point at a token to follow its attention; click to keep it.");
+    const { other, sums } = this.means(spot);
+    const best = [...sums.keys()].sort((a, b) => sums[b] - sums[a]).slice(0, 5).filter((i) => sums[i] > 0);
+    const listed = best.flatMap((i, n) => [n ? ", " : "", element("bdi", {}, this.names[other][i]), ` ${short(sums[i])}`]);
+    const verb = spot.side === "from" ? " attends to " : " is attended to by ";
+    const rest = heads > 1 ? ` (mean of ${heads} heads)` : "";
+    this.readout.replaceChildren(element("bdi", {}, this.names[spot.side][spot.index]), verb, ...(listed.length ? listed : ["nothing shown"]), rest);
+  }
+
+  draw(context, width) {
+    const scroll = Math.max(0, this.stage.scrollTop), half = this.rows / 2;
+    const place = (i) => i * this.rows + half - scroll;
+    for (const list of this.picked.lists) list.colour = colour(list.hue);
+    drawLines(context, this.picked, 2, width - 2, place, place, 2.6);
+    const heads = this.heads.map((h) => this.map.heads[h]).join(", ");
+    this.canvas.setAttribute("aria-label", `attention lines of layer ${this.map.layers[this.layer]}, heads ${heads || "none"}`);
+  }
+}

@@ -1,0 +1,100 @@
+"""Head view: one layer's attention as lines between tokens, head by head."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from workbench.figures._display import as_shown, attention_frame
+from workbench.figures._inputs import AttentionInputs, check_html_action
+from workbench.figures._maps import Stack, Words, position_of
+from workbench.figures._packing import map_record
+from workbench.figures._page import page
+from workbench.figures._view import View
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["head_view"]
+
+
+def head_view(
+    attention: Stack | None = None,
+    tokens: Sequence[str] | None = None,
+    sentence_b_start: int | None = None,
+    prettify_tokens: bool = True,
+    layer: int | None = None,
+    heads: Sequence[int] | None = None,
+    encoder_attention: Stack | None = None,
+    decoder_attention: Stack | None = None,
+    cross_attention: Stack | None = None,
+    encoder_tokens: Sequence[str] | None = None,
+    decoder_tokens: Sequence[str] | None = None,
+    include_layers: Sequence[int] | None = None,
+    html_action: str = "view",
+    *,
+    words: Words | None = None,
+    encoder_words: Words | None = None,
+    decoder_words: Words | None = None,
+    merge_words: bool = False,
+    hide_sinks: bool = False,
+    display_mode: str = "auto",
+    title: str = "Attention, head by head",
+) -> View:
+    """Attention of one layer as lines from attending tokens (left) to tokens attended to (right).
+
+    The positional arguments are BertViz's. Attention is a tuple with (1, head, query, key) per layer or
+    one (layer, head, query, key) array, of one text, softmaxed, padding removed. ``layer`` and ``heads``
+    say what is shown first (the first layer; all heads); both can be changed in the view.
+
+    Args:
+        words: word number per token (``BatchEncoding.word_ids()``); gives the word / sub-word switch.
+        merge_words: start with word pieces joined: sum over pieces attended to, mean over attending.
+        hide_sinks: start without attention to the first token and separators; nothing is renormalised.
+        display_mode: ``auto`` (the reader's preference), ``light`` or ``dark``.
+
+    Up to 4 million weights are kept whole, beyond that the strongest keys of each query; 6,000 lines are
+    drawn at once. The view says so where either bites.
+
+    Raises:
+        ConfigError: shapes and tokens that do not fit, or more than 2,048 tokens.
+        TraceError: layer or head out of range, weights outside 0..1, a layer without attention.
+    """
+    check_html_action(html_action)
+    maps = AttentionInputs(
+        attention=attention,
+        tokens=tokens,
+        encoder_attention=encoder_attention,
+        decoder_attention=decoder_attention,
+        cross_attention=cross_attention,
+        encoder_tokens=encoder_tokens,
+        decoder_tokens=decoder_tokens,
+        words=words,
+        encoder_words=encoder_words,
+        decoder_words=decoder_words,
+        sentence_b_start=sentence_b_start,
+        prettify_tokens=prettify_tokens,
+        include_layers=include_layers,
+    ).maps()
+    first = maps[0]
+    at = 0 if layer is None else position_of(layer, first.layers, "layer")
+    active = [position_of(head, first.heads, "head") for head in (first.heads if heads is None else heads)]
+    state = {"map": 0, "layer": at, "heads": active, "words": merge_words, "sinks": hide_sinks}
+
+    def draw() -> Figure:
+        from workbench.figures._static_attention import draw_head
+
+        return draw_head(as_shown(first, merge_words, hide_sinks), at, active, title)
+
+    return View(
+        title=title,
+        render=lambda: page(
+            title=title,
+            script="head",
+            parts=("bipartite",),
+            data={"maps": [map_record(m) for m in maps], "state": state},
+            display_mode=display_mode,
+        ),
+        draw=draw,
+        tabulate=lambda: attention_frame(maps),
+    )

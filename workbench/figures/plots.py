@@ -1,0 +1,199 @@
+"""Curves with bands, and heads as points on a plane."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from workbench.errors import ConfigError
+from workbench.figures._page import page
+from workbench.figures._view import View
+from workbench.figures.palette import OKABE_ITO
+from workbench.shapes import Array
+from workbench.statistics import Statistic
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Curve", "curve_plot", "mds_plot"]
+
+_DASHES = ("-", "--", ":", "-.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """A named line through (x, y) with an optional band from ``low`` to ``high``; NaN breaks it."""
+
+    name: str
+    x: Sequence[float] | Array
+    y: Sequence[float] | Array
+    low: Sequence[float] | Array | None = None
+    high: Sequence[float] | Array | None = None
+
+    def __post_init__(self) -> None:
+        sizes = {len(v) for v in (self.x, self.y, self.low, self.high) if v is not None}
+        if len(sizes) != 1 or not len(self.x) or (self.low is None) != (self.high is None):
+            raise ConfigError(f"curve {self.name!r}: x, y, low and high must be equally long, bands need both ends")
+
+
+def curve_plot(
+    curves: Sequence[Curve],
+    *,
+    x: str = "layer",
+    y: str = "value",
+    y_limits: tuple[float, float] | None = None,
+    note: str = "",
+    title: str = "Curves",
+    display_mode: str = "auto",
+) -> View:
+    """Lines (one colour and dash each) over named axes; the band is what the caller says it is in ``note``.
+
+    Raises:
+        ConfigError: no curve, or none with a finite point.
+    """
+    if not curves:
+        raise ConfigError("curve_plot needs at least one curve")
+    every = np.concatenate([np.asarray(v, float) for c in curves for v in (c.y, c.low, c.high) if v is not None])
+    across = np.concatenate([np.asarray(c.x, float) for c in curves])
+    if not np.isfinite(every).any():
+        raise ConfigError(f"none of the {len(curves)} curves has a finite point")
+    low, high = y_limits or _padded(float(np.nanmin(every)), float(np.nanmax(every)))
+    series = [
+        {"name": c.name, **{key: _plain(getattr(c, key)) for key in ("x", "y", "low", "high")}} for c in curves
+    ]
+    plot = {
+        **{"x": x, "y": y, "limits": [float(across.min()), float(across.max()), low, high]},
+        **{"series": series, "grid": True, "axes_shown": True},
+    }
+    return View(
+        title=title,
+        render=lambda: page(title=title, script="plot", data={"plot": plot, "note": note}, display_mode=display_mode),
+        draw=lambda: _draw_curves(curves, (x, y), (low, high), title),
+        tabulate=lambda: pd.concat([_curve_frame(c) for c in curves], ignore_index=True),
+        height=460,
+    )
+
+
+def mds_plot(
+    positions: Statistic,
+    *,
+    clusters: Mapping[tuple[int, int], int] | None = None,
+    note: str = "Nearby heads attend alike; the axes themselves mean nothing.",
+    title: str = "Heads by how they attend",
+    display_mode: str = "auto",
+) -> View:
+    """Heads as points on a plane; ``positions`` has axes ``layer``, ``head``, ``dimension`` (two of them).
+
+    Colours and marks are layers, or ``clusters`` (a number per (layer, head)) where given. Both axes have
+    one scale, as distances are what such a plot shows (Clark et al., 2019, section 6).
+
+    Raises:
+        ConfigError: other axes, or not two dimensions.
+    """
+    if positions.axes != ("layer", "head", "dimension") or positions.values.shape[2] != 2:
+        raise ConfigError(
+            f"{positions.name}: axes {positions.axes} of shape {positions.values.shape} must be "
+            "('layer', 'head', 'dimension') with two dimensions"
+        )
+    frame = _points_frame(positions, clusters)
+    by = "layer" if clusters is None else "cluster"
+    return View(
+        title=title,
+        render=lambda: page(
+            title=title, script="plot", data={"plot": _points_record(frame, by), "note": note}, display_mode=display_mode
+        ),
+        draw=lambda: _draw_points(frame, by, title),
+        tabulate=frame.copy,
+        height=620,
+    )
+
+
+def _padded(low: float, high: float) -> tuple[float, float]:
+    margin = 0.05 * (high - low) or 0.5
+    return low - margin, high + margin
+
+
+def _plain(values: Sequence[float] | Array | None) -> list[float | None] | None:
+    if values is None:
+        return None
+    return [float(v) if np.isfinite(v) else None for v in values]
+
+
+def _curve_frame(curve: Curve) -> pd.DataFrame:
+    columns = {key: np.asarray(getattr(curve, key), float) for key in ("x", "y")}
+    if curve.low is not None:
+        columns |= {key: np.asarray(getattr(curve, key), float) for key in ("low", "high")}
+    return pd.DataFrame({"curve": curve.name, **columns})
+
+
+def _points_frame(positions: Statistic, clusters: Mapping[tuple[int, int], int] | None) -> pd.DataFrame:
+    layers, heads, _ = positions.values.shape
+    layer_names = positions.labels.get("layer", tuple(range(layers)))
+    head_names = positions.labels.get("head", tuple(range(heads)))
+    layer, head = (axis.ravel() for axis in np.indices((layers, heads)))
+    frame = pd.DataFrame({"layer": np.take(layer_names, layer), "head": np.take(head_names, head)})
+    frame[["x", "y"]] = positions.values.reshape(-1, 2)
+    if clusters is not None:
+        frame["cluster"] = [clusters[int(a), int(b)] for a, b in zip(frame["layer"], frame["head"], strict=True)]
+    return frame
+
+
+def _points_record(frame: pd.DataFrame, by: str) -> dict[str, Any]:
+    series = []
+    for number, (value, rows) in enumerate(frame.groupby(by)):
+        names = [f"{layer}-{head}" for layer, head in zip(rows["layer"], rows["head"], strict=True)]
+        series.append(
+            {
+                **{"name": f"{by} {value}", "colour": number, "mark": number // 8},
+                **{"x": _plain(rows["x"].to_numpy()), "y": _plain(rows["y"].to_numpy())},
+                **{"short": names, "labels": [f"layer-head {name}, {by} {value}" for name in names]},
+            }
+        )
+    (x0, x1), (y0, y1) = (_padded(float(frame[a].min()), float(frame[a].max())) for a in ("x", "y"))
+    return {
+        **{"x": "", "y": "", "limits": [x0, x1, y0, y1], "series": series, "equal": True},
+        **{"grid": False, "axes_shown": False, "write_labels": len(frame) <= 160},
+    }
+
+
+def _draw_curves(
+    curves: Sequence[Curve], names: tuple[str, str], limits: tuple[float, float], title: str
+) -> Figure:
+    from workbench.figures._static import figure_of
+
+    figure = figure_of(7.0, 4.2, title)
+    axes = figure.add_subplot()
+    for number, curve in enumerate(curves):
+        colour = OKABE_ITO[number % 8]
+        axes.plot(curve.x, curve.y, _DASHES[number % 4], color=colour, label=curve.name, marker="o", markersize=3)
+        if curve.low is not None and curve.high is not None:
+            axes.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0)
+    axes.set_xlabel(names[0], parse_math=False)
+    axes.set_ylabel(names[1], parse_math=False)
+    axes.set_ylim(*limits)
+    axes.grid(color="#d5dbe1", linewidth=0.6)
+    axes.spines[["top", "right"]].set_visible(False)
+    legend = figure.legend(loc="outside lower center", ncols=min(4, len(curves)), frameon=False)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+    return figure
+
+
+def _draw_points(frame: pd.DataFrame, by: str, title: str) -> Figure:
+    from workbench.figures._static import figure_of
+
+    figure = figure_of(7.0, 6.2, title)
+    axes = figure.add_subplot()
+    for number, (value, rows) in enumerate(frame.groupby(by)):
+        marker = "os^Dv"[(number // 8) % 5]
+        axes.scatter(rows["x"], rows["y"], color=OKABE_ITO[number % 8], marker=marker, s=26, label=f"{by} {value}")
+    for row in frame.itertuples():
+        axes.annotate(f"{row.layer}-{row.head}", (row.x, row.y), (4, 2), textcoords="offset points", fontsize=6)
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.set(xticks=[], yticks=[])
+    figure.legend(loc="outside lower center", ncols=6, frameon=False)
+    return figure

@@ -1,0 +1,156 @@
+"""Tokens coloured by a score each: blue for positive, vermillion for negative, clear at zero."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from markupsafe import Markup
+
+from workbench.errors import ConfigError, NumericsError
+from workbench.figures._page import page
+from workbench.figures._tokens import shown_tokens
+from workbench.figures._view import View
+from workbench.figures.palette import NEGATIVE, POSITIVE
+from workbench.shapes import Array
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["highlighted_text"]
+
+STRONGEST = 0.62
+"""Opacity of the strongest colour, so that text stays readable on it."""
+
+
+def highlighted_text(
+    tokens: Sequence[str],
+    scores: Sequence[float] | Array,
+    *,
+    prettify_tokens: bool = True,
+    limit: float | None = None,
+    unit: str = "",
+    note: str = "",
+    title: str = "Token scores",
+    display_mode: str = "auto",
+) -> View:
+    """Text whose tokens are coloured by ``scores``, one each; also saves as LaTeX (``.tex``).
+
+    The scale is centred at zero and ends at ``limit`` (by default the largest magnitude).
+
+    Raises:
+        ConfigError: as many scores as tokens are needed, and at least one.
+        NumericsError: a score is NaN or infinite.
+    """
+    values = np.asarray(scores, dtype=np.float64)
+    if values.shape != (len(tokens),) or len(tokens) == 0:
+        raise ConfigError(f"{len(tokens)} tokens with scores of shape {values.shape}; give one score per token")
+    if not np.isfinite(values).all():
+        raise NumericsError(f"scores[{int(np.argmin(np.isfinite(values)))}] is NaN or infinite")
+    top = float(np.abs(values).max()) if limit is None else limit
+    text = _ScoredText(shown_tokens(tokens, prettify_tokens), _spaced(tokens, prettify_tokens), values, top or 1.0)
+    return View(
+        title=title,
+        render=lambda: page(title=title, body=text.markup(title, unit, note), display_mode=display_mode),
+        draw=lambda: text.draw(title),
+        tabulate=lambda: pd.DataFrame({"token": text.tokens, "score": values}),
+        latex=text.latex,
+        height=260,
+    )
+
+
+def _spaced(tokens: Sequence[str], prettify: bool) -> tuple[bool, ...]:
+    """Whether a space belongs before each token, as the tokenizer's marks tell; everywhere without any."""
+    marked = any(token.startswith(("Ġ", "▁", " ")) for token in tokens)
+    if marked and prettify:
+        return tuple(token.startswith(("Ġ", "▁", " ")) for token in tokens)
+    return tuple(not (prettify and token.startswith("##")) for token in tokens)
+
+
+@dataclass(frozen=True)
+class _ScoredText:
+    tokens: tuple[str, ...]
+    spaced: tuple[bool, ...]
+    scores: Array
+    limit: float
+
+    def _strength(self, score: float) -> float:
+        return STRONGEST * min(1.0, abs(score) / self.limit)
+
+    def _texts(self) -> list[str]:
+        return [t if space else t.removeprefix("##") for t, space in zip(self.tokens, self.spaced, strict=True)]
+
+    def markup(self, title: str, unit: str, note: str) -> Markup:
+        """The page's body; tokens are escaped."""
+        spans = Markup("").join(
+            Markup('{}<span title="{}: {:+.3g}" style="background:rgb({} / {:.3f})">{}</span>').format(
+                " " if space else "", text, score, _rgb(score), self._strength(score), text
+            )
+            for text, space, score in zip(self._texts(), self.spaced, self.scores, strict=True)
+        )
+        legend = Markup('{:+.3g}<span class="key signed"></span>{:+.3g} {}').format(-self.limit, self.limit, unit)
+        shape = '<article><h1>{}</h1><p class="quiet">{}</p><p class="marked">{}</p><p class="quiet">{}</p></article>'
+        return Markup(shape).format(title, note, spans, legend)
+
+    def draw(self, title: str) -> Figure:
+        """The tokens flowing over lines of at most 78 characters."""
+        from workbench.figures._static import figure_of
+
+        lines = self._lines(78)
+        figure = figure_of(9.0, 0.7 + 0.34 * len(lines), title)
+        axes = figure.add_subplot()
+        axes.set(xlim=(0, 80), ylim=(len(lines) - 0.4, -0.8))
+        axes.axis("off")
+        for row, line in enumerate(lines):
+            for column, text, score in line:
+                face = (POSITIVE if score >= 0 else NEGATIVE, self._strength(score))
+                box = {"boxstyle": "round,pad=0.15", "facecolor": face, "edgecolor": "none"}
+                axes.text(
+                    column, row, text, family="monospace", fontsize=10, va="center", bbox=box, parse_math=False
+                )
+        return figure
+
+    def _lines(self, width: int) -> list[list[tuple[int, str, float]]]:
+        lines: list[list[tuple[int, str, float]]] = [[]]
+        column = 0
+        for text, space, score in zip(self._texts(), self.spaced, self.scores, strict=True):
+            column += int(space and column > 0)
+            if column and column + len(text) > width:
+                lines.append([])
+                column = 0
+            lines[-1].append((column, text, float(score)))
+            column += len(text)
+        return lines
+
+    def latex(self) -> str:
+        """A paragraph of ``\\colorbox`` commands; needs the ``xcolor`` package."""
+        boxes = []
+        for text, space, score in zip(self._texts(), self.spaced, self.scores, strict=True):
+            colour = f"{'positive' if score >= 0 else 'negative'}!{100 * self._strength(score):.0f}"
+            boxes.append(f"{' ' if space else ''}\\colorbox{{{colour}}}{{\\strut {_latex(text)}}}")
+        names = "".join(
+            f"\\definecolor{{{name}}}{{HTML}}{{{value[1:]}}}\n"
+            for name, value in (("positive", POSITIVE), ("negative", NEGATIVE))
+        )
+        return f"% \\usepackage{{xcolor}}\n{names}{{\\setlength{{\\fboxsep}}{{1pt}}%\n{''.join(boxes).strip()}}}\n"
+
+
+def _rgb(score: float) -> str:
+    colour = POSITIVE if score >= 0 else NEGATIVE
+    return " ".join(str(int(colour[i : i + 2], 16)) for i in (1, 3, 5))
+
+
+_LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
+    "\\": "\\textbackslash{}",
+    "~": "\\textasciitilde{}",
+    "^": "\\textasciicircum{}",
+    "<": "\\textless{}",
+    ">": "\\textgreater{}",
+}
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(c, c) for c in text)
