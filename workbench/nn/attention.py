@@ -28,7 +28,8 @@ class AttentionContext:
 class Attention(nn.Module):
     """Vaswani et al. 2017, section 3.2.2; one key/value head: Shazeer 2019; grouped: Ainslie et al. 2023.
 
-    Hidden states (B, Q, D) in, (B, Q, D) and weights (B, H, Q, K) out; cross-attention reads ``source`` (B, K, D).
+    Hidden states (B, Q, D) in, (B, Q, D) and weights (B, H, Q, K) out.
+    Cross-attention reads ``source`` (B, K, D).
     """
 
     def __init__(

@@ -3,7 +3,8 @@
 Both functions have the signature that transformers' attention registry uses, so either one, or an observer
 registered there, can be passed to :class:`~workbench.nn.attention.Attention`.
 
-Vaswani et al. 2017, "Attention Is All You Need", equation 1; soft-capping: Gemma Team 2024, "Gemma 2", section 2.
+Vaswani et al. 2017, "Attention Is All You Need", equation 1.
+Soft-capping: Gemma Team 2024, "Gemma 2", section 2.
 """
 
 from __future__ import annotations
@@ -61,9 +62,10 @@ def eager_attention(
 ) -> tuple[Tensor, Tensor]:
     """Attention step by step, with the weights returned.
 
-    ``query`` (B, H, Q, d), ``key`` and ``value`` (B, KV, K, d), ``attention_mask`` broadcastable to (B, H, Q, K):
-    boolean (true where attention is allowed) or additive. Returns (B, Q, H, d) and weights (B, H, Q, K).
-    A row whose keys are all masked gets finite weights, never NaN: masks add the least finite number, not -inf.
+    ``query`` (B, H, Q, d), ``key`` and ``value`` (B, KV, K, d), ``attention_mask`` broadcastable to
+    (B, H, Q, K): boolean (true where attention is allowed) or additive. Returns (B, Q, H, d) and weights
+    (B, H, Q, K). A row whose keys are all masked gets finite weights, never NaN: masks add the least finite
+    number, not -inf.
     """
     groups = getattr(module, "num_key_value_groups", 1)
     key, value = repeat_key_value(key, groups), repeat_key_value(value, groups)

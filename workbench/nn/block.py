@@ -43,7 +43,7 @@ class Block(nn.Module):
         cache: KeyValueStore | None = None,
         source_cache: KeyValueStore | None = None,
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """The next hidden states, the self-attention weights and the cross-attention weights, where they exist."""
+        """The next hidden states, and the weights of self- and cross-attention where they exist."""
         update, weights = self.attention(self.attention_residual.enter(hidden), context, cache)
         hidden = self.attention_residual.leave(hidden, update)
 

@@ -45,7 +45,7 @@ class Embeddings(nn.Module):
         return vectors if self.scale == 1.0 else vectors * self.scale
 
     def forward(self, vectors: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
-        """Token vectors (B, T, E) at ``positions`` (1 or B, T) of ``segments`` (B, T) to hidden states (B, T, D)."""
+        """Token vectors (B, T, E) at ``positions`` (1 or B, T) of ``segments`` (B, T) to (B, T, D)."""
         if self.segments is not None:
             vectors = vectors + (self.segments.weight[0] if segments is None else self.segments(segments))
         vectors = self.positions.add_to_embeddings(vectors, positions)

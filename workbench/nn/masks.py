@@ -40,7 +40,7 @@ def sliding_window_mask(
 ) -> Tensor:
     """Local attention (Q, K); Beltagy et al. 2020, "Longformer", section 3.1.
 
-    One-sided: the query itself and the ``window - 1`` keys before it (Jiang et al. 2023, "Mistral 7B", section 2).
+    One-sided: the query itself and the ``window - 1`` keys before it, as in Jiang et al. 2023, "Mistral 7B".
     Two-sided: keys at a distance of at most ``window`` on either side.
     """
     query, key = _positions(queries, keys, device)
@@ -52,7 +52,7 @@ def sliding_window_mask(
 def layer_types(layers: int, window: int | None, global_every: int | None) -> list[str]:
     """Which layers are local: all, when there is a window; every ``global_every``-th one is global.
 
-    Interleaving as in Gemma 2 (Gemma Team 2024, section 2). The names are those of transformers' ``layer_types``.
+    Interleaving as in Gemma 2 (Gemma Team 2024, section 2). The names are transformers' ``layer_types``.
     """
     if window is None:
         return ["full_attention"] * layers

@@ -10,7 +10,7 @@ __all__ = ["NORMS", "LayerNorm", "NoNorm", "RMSNorm"]
 class LayerNorm(nn.LayerNorm):
     """Subtract the mean, divide by the standard deviation, scale and shift.
 
-    Ba et al. 2016, "Layer Normalization", equations 3 and 4. (…, D) to (…, D).
+    Ba et al. 2016, "Layer Normalization", equation 3. (…, D) to (…, D).
     """
 
     def __init__(self, width: int, epsilon: float = 1e-5) -> None:

@@ -28,7 +28,7 @@ def last_token(hidden: Tensor, mask: Tensor | None = None) -> Tensor:
 
 
 def mean_of_tokens(hidden: Tensor, mask: Tensor | None = None) -> Tensor:
-    """The mean over the positions that ``mask`` (B, T) keeps: (B, T, D) to (B, D); zero for a row without any."""
+    """The mean over the positions that ``mask`` (B, T) keeps: (B, T, D) to (B, D); zero if there are none."""
     if mask is None:
         return hidden.mean(1)
     kept = mask.to(hidden.dtype)[..., None]
@@ -38,7 +38,7 @@ def mean_of_tokens(hidden: Tensor, mask: Tensor | None = None) -> Tensor:
 class AttentionPooling(nn.Module):
     """A learned query scores each token; the text is the weighted mean: (B, T, D) to (B, D).
 
-    Lin et al. 2017, "A Structured Self-attentive Sentence Embedding", equations 5 and 6, with one hop.
+    Lin et al. 2017, "A Structured Self-attentive Sentence Embedding", equation 5.
     """
 
     def __init__(self, *, width: int, hidden: int | None = None) -> None:

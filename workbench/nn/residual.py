@@ -13,9 +13,9 @@ SCALES = ("none", "rezero", "fixup")
 class Residual(nn.Module):
     """Wraps a sub-layer: ``update = f(enter(x))``, then ``x = leave(x, update)``; all (B, T, D).
 
-    ``norms`` makes the norms that the placement needs. ``scale`` multiplies the update by a learned number:
-    ``rezero`` starts at 0 (Bachlechner et al. 2020, equation 2), ``fixup`` at 1, the sub-layer's output weights
-    starting at 0 (Zhang et al. 2019, "Fixup Initialization", section 3); ``none`` has no such number.
+    ``scale`` multiplies the update by a learned number: ``rezero`` starts it at 0 (Bachlechner et al. 2020,
+    "ReZero is All You Need", equation 1), ``fixup`` at 1 with the sub-layer's output weights at 0 (Zhang et
+    al. 2019, "Fixup Initialization", section 3); ``none`` has no such number.
     """
 
     def __init__(self, *, norm: nn.Module, dropout: float = 0.0, scale: str = "none") -> None:
@@ -52,7 +52,7 @@ class PostNorm(Residual):
 
 
 class PreNorm(Residual):
-    """x + f(norm(x)); Xiong et al. 2020, "On Layer Normalization in the Transformer Architecture", table 1."""
+    """x + f(norm(x)); Xiong et al. 2020, "On Layer Normalization in the Transformer Architecture"."""
 
     def enter(self, hidden: Tensor) -> Tensor:
         """The normalised stream."""

@@ -1,4 +1,4 @@
-"""The one interface of all position encodings: add to the embeddings, rotate queries and keys, or bias the scores."""
+"""The interface of all position encodings: add to embeddings, rotate queries and keys, or bias scores."""
 
 from __future__ import annotations
 

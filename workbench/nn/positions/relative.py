@@ -15,9 +15,9 @@ __all__ = ["RelativeBuckets", "bucket_of_distance"]
 def bucket_of_distance(distance: Tensor, *, buckets: int, max_distance: int, two_sided: bool) -> Tensor:
     """The bucket of each ``distance`` (key position minus query position), of any shape.
 
-    Raffel et al. 2020, "T5", section 2.1. Half of the buckets hold one distance each, the other half ranges that
-    grow logarithmically up to ``max_distance``; farther distances share the last. Two-sided, the upper half of
-    all buckets is for keys after the query; one-sided, such keys fall in bucket 0.
+    Raffel et al. 2020, "T5", section 2.1. Half of the buckets hold one distance each, the other half ranges
+    that grow logarithmically up to ``max_distance``; farther distances share the last. Two-sided, the upper
+    half of all buckets is for keys after the query; one-sided, such keys fall in bucket 0.
     """
     if two_sided:
         buckets //= 2

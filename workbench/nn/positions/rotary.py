@@ -14,8 +14,8 @@ class RotaryPositions(PositionEncoding):
     """Su et al. 2021, "RoFormer", equation 34: pair i of a head turns by position * base^(-2i / size).
 
     ``interleaved`` pairs neighbours (0, 1), (2, 3), … as in the paper; otherwise the halves are paired,
-    (0, size/2), (1, size/2 + 1), …, as Llama does. A ``fraction`` below 1 leaves the rest of the head unturned
-    (Black et al. 2022, "GPT-NeoX-20B", section 2.1).
+    (0, size/2), (1, size/2 + 1), …, as Llama does. A ``fraction`` below 1 leaves the rest of the head
+    unturned (Black et al. 2022, "GPT-NeoX-20B", section 2.1).
     """
 
     def __init__(

@@ -11,9 +11,9 @@ __all__ = ["SinusoidalPositions", "sinusoids"]
 
 
 def sinusoids(positions: Tensor, width: int, base: float = 10000.0) -> Tensor:
-    """Vaswani et al. 2017, section 3.5: sin(p / base^(2i/width)) at 2i, the cosine at 2i + 1. (…, T) to (…, T, E).
+    """Vaswani et al. 2017, section 3.5: sin(p / base^(2i/width)) at 2i, the cosine at 2i + 1.
 
-    The dot product of two of these vectors depends on the distance of their positions only.
+    Positions (…, T) to vectors (…, T, E). The dot product of two of them depends on their distance only.
     """
     even = torch.arange(0, width, 2, device=positions.device, dtype=torch.float32)
     angle = positions[..., None].float() * base ** (-even / width)

@@ -1,0 +1,145 @@
+"""From a configuration to parts: the only place that turns names of variants into classes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from torch import nn
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from workbench.models.configuration import TransformerConfig
+from workbench.nn import (
+    ACTIVATIONS,
+    GATED_NAMES,
+    NORMS,
+    AlibiPositions,
+    Attention,
+    Block,
+    Embeddings,
+    FeedForward,
+    GatedFeedForward,
+    LearnedPositions,
+    PositionEncoding,
+    PostNorm,
+    PreNorm,
+    RelativeBuckets,
+    Residual,
+    RotaryPositions,
+    SandwichNorm,
+    SinusoidalPositions,
+)
+
+__all__ = ["Layer", "make_embeddings", "make_layer", "make_norm", "make_positions"]
+
+
+class Layer(GradientCheckpointingLayer, Block):
+    """A block whose activations can be recomputed in the backward pass instead of kept."""
+
+
+def make_positions(config: TransformerConfig, *, two_sided: bool) -> PositionEncoding:
+    """The position encoding of a stack; ``two_sided`` if keys after the query are seen."""
+    chosen, width = config.positions, config.embeddings.size or config.hidden_size
+    makers: dict[str, Callable[[], PositionEncoding]] = {
+        "none": PositionEncoding,
+        "learned": lambda: LearnedPositions(
+            width=width,
+            max_length=chosen.max_length,
+            offset=chosen.offset,
+            padding_id=config.pad_token_id if chosen.skip_padding else None,
+        ),
+        "sinusoidal": lambda: SinusoidalPositions(width=width, base=chosen.base),
+        "relative": lambda: RelativeBuckets(
+            heads=config.attention.heads,
+            buckets=chosen.buckets,
+            max_distance=chosen.max_distance,
+            two_sided=two_sided,
+        ),
+        "alibi": lambda: AlibiPositions(heads=config.attention.heads),
+        "rotary": lambda: RotaryPositions(
+            head_size=config.head_dim,
+            base=chosen.base,
+            interleaved=chosen.interleaved,
+            fraction=chosen.fraction,
+        ),
+    }
+    return makers[chosen.kind]()
+
+
+def make_norm(config: TransformerConfig, *, width: int | None = None, is_wanted: bool = True) -> nn.Module:
+    """A norm over the width of the model or ``width``; the identity where none is wanted."""
+    if not is_wanted:
+        return nn.Identity()
+    return NORMS[config.norm.kind](width or config.hidden_size, config.norm.epsilon)
+
+
+def make_embeddings(config: TransformerConfig, positions: PositionEncoding) -> Embeddings:
+    """Token, segment and position embeddings."""
+    chosen = config.embeddings
+    return Embeddings(
+        vocabulary=config.vocab_size,
+        width=config.hidden_size,
+        positions=positions,
+        norm=make_norm(config, width=chosen.size, is_wanted=config.norm.embeddings),
+        size=chosen.size,
+        segments=chosen.segments,
+        scale=math.sqrt(config.hidden_size) if chosen.scaled else 1.0,
+        dropout=chosen.dropout,
+        padding_id=config.pad_token_id if chosen.frozen_padding else None,
+    )
+
+
+def make_layer(config: TransformerConfig, layer_idx: int, *, is_causal: bool, has_source: bool) -> Layer:
+    """One layer; with cross-attention if it ``has_source``."""
+    return Layer(
+        attention=_make_attention(config, layer_idx, is_causal=is_causal, is_cross_attention=False),
+        attention_residual=_make_residual(config),
+        cross_attention=(
+            _make_attention(config, layer_idx, is_causal=False, is_cross_attention=True)
+            if has_source
+            else None
+        ),
+        cross_attention_residual=_make_residual(config) if has_source else None,
+        feed_forward=_make_feed_forward(config),
+        feed_forward_residual=_make_residual(config),
+    )
+
+
+def _make_attention(
+    config: TransformerConfig, layer_idx: int, *, is_causal: bool, is_cross_attention: bool
+) -> Attention:
+    chosen = config.attention
+    return Attention(
+        width=config.hidden_size,
+        heads=chosen.heads,
+        key_value_heads=chosen.key_value_heads,
+        head_size=chosen.head_size,
+        bias=chosen.bias,
+        output_bias=chosen.output_bias,
+        scaling=chosen.scaling,
+        softcap=chosen.softcap,
+        dropout=chosen.dropout,
+        is_causal=is_causal,
+        is_cross_attention=is_cross_attention,
+        layer_idx=layer_idx,
+    )
+
+
+def _make_residual(config: TransformerConfig) -> Residual:
+    norm, scale = make_norm(config), config.norm.residual_scale
+    if config.norm.placement == "sandwich":
+        return SandwichNorm(norm=norm, outer_norm=make_norm(config), dropout=config.dropout, scale=scale)
+    placement = PreNorm if config.norm.placement == "pre" else PostNorm
+    return placement(norm=norm, dropout=config.dropout, scale=scale)
+
+
+def _make_feed_forward(config: TransformerConfig) -> FeedForward:
+    chosen = config.feed_forward
+    gated = GATED_NAMES.get(chosen.activation)
+    return (GatedFeedForward if gated else FeedForward)(
+        width=config.hidden_size,
+        size=chosen.size,
+        activation=ACTIVATIONS[gated or chosen.activation],
+        bias=chosen.bias,
+        dropout=chosen.dropout,
+    )

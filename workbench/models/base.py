@@ -1,0 +1,49 @@
+"""What all built-in models share as transformers models."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+from torch import nn
+from transformers import PreTrainedModel
+from transformers import initialization as init
+
+from workbench.models.configuration import TransformerConfig
+from workbench.nn import Block, Residual
+
+__all__ = ["TransformerPreTrainedModel"]
+
+
+class TransformerPreTrainedModel(PreTrainedModel):
+    """Loading, saving, attention backends and initial weights."""
+
+    config: TransformerConfig
+    base_model_prefix = "model"
+    supports_gradient_checkpointing = True
+    _no_split_modules: ClassVar[list[str]] = ["Layer"]
+    _supports_sdpa = True
+    _supports_attention_backend = True
+    _can_compile_fullgraph = True
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__(config)
+        if config.attention.softcap is not None and config._attn_implementation == "sdpa":
+            config._attn_implementation = "eager"  # PyTorch's kernel cannot cap scores
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """Normal with ``initializer_range``; what ends a residual branch starts smaller, for Fixup at zero.
+
+        Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", section 2.3: 1/√N for the
+        N branches of a stack without post-norms.
+        """
+        super()._init_weights(module)
+        if isinstance(module, Residual) and module.scale is not None:
+            init.constant_(module.scale, module.initial_scale)
+        if not isinstance(module, Block) or self.config.norm.placement == "post":
+            return
+        std = self.config.initializer_range / math.sqrt(2 * self.config.num_hidden_layers)
+        if self.config.norm.residual_scale == "fixup":
+            std = 0.0
+        for output in (module.attention.output, module.feed_forward.down):
+            init.normal_(output.weight, mean=0.0, std=std)

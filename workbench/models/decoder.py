@@ -1,0 +1,110 @@
+"""The decoder: causal self-attention, and cross-attention where it has a source."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from transformers import EncoderDecoderCache
+from transformers.cache_utils import Cache
+from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
+from transformers.utils.generic import can_return_tuple
+
+from workbench.errors import ConfigError
+from workbench.models.base import TransformerPreTrainedModel
+from workbench.models.configuration import DecoderConfig, TransformerConfig
+from workbench.models.contexts import SelfCache, SourceCache, causal_contexts, new_cache, source_context
+from workbench.models.stack import Stack, pick_vectors
+
+__all__ = ["TransformerDecoder"]
+
+
+class TransformerDecoder(TransformerPreTrainedModel):
+    """Tokens in, one vector per token out; each sees only itself and those before it.
+
+    Radford et al. 2018, "Improving Language Understanding by Generative Pre-Training", section 3.1.
+    """
+
+    config_class = DecoderConfig
+
+    def __init__(self, config: TransformerConfig, *, has_source: bool = False) -> None:
+        super().__init__(config)
+        self.has_source = has_source
+        self.stack = Stack(config, is_causal=True, has_source=has_source)
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Module:
+        """The token table."""
+        return self.stack.embeddings.tokens
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """Replace the token table."""
+        self.stack.embeddings.tokens = value
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | dict[str, Tensor] | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        cache: Cache | None = None,
+        use_cache: bool | None = None,
+        encoder_hidden_states: Tensor | None = None,
+        encoder_attention_mask: Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+    ) -> BaseModelOutputWithPastAndCrossAttentions:
+        """Ids (B, T) to states (B, T, D); with a ``cache``, the new tokens only. Masks: nonzero at tokens.
+
+        ``use_cache`` defaults to the configuration's while evaluating, and to false while training.
+        """
+        vectors = pick_vectors(self.stack, input_ids, inputs_embeds)
+        if self.has_source and encoder_hidden_states is None:
+            raise ConfigError(
+                "encoder_hidden_states = None: cross-attention needs the encoder's states (B, S, D)"
+            )
+        if use_cache is None:
+            use_cache = self.config.use_cache and not self.training
+        if use_cache and cache is None:
+            cache = new_cache(self.config, has_source=self.has_source)
+        own_cache = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
+        seen = own_cache.get_seq_length() if own_cache is not None else 0
+        if isinstance(seen, int):
+            self.config.check_length(seen + vectors.shape[1])
+        positions = position_ids
+        if positions is None:
+            positions = self.stack.place(vectors.shape[1], seen, vectors.device)
+
+        hidden = self.stack.embeddings(vectors, positions, token_type_ids)
+        output = self.stack(
+            hidden,
+            causal_contexts(
+                self.config,
+                self.stack.embeddings.positions,
+                hidden,
+                attention_mask,
+                positions,
+                own_cache,
+                position_ids,
+            ),
+            source=encoder_hidden_states,
+            source_context=(
+                source_context(self.config, hidden, encoder_hidden_states, encoder_attention_mask)
+                if encoder_hidden_states is not None
+                else None
+            ),
+            cache=SelfCache(own_cache) if own_cache is not None else None,
+            source_cache=SourceCache(cache) if isinstance(cache, EncoderDecoderCache) else None,
+            keep_hidden=self.config.output_hidden_states
+            if output_hidden_states is None
+            else output_hidden_states,
+            keep_attentions=self.config.output_attentions if output_attentions is None else output_attentions,
+        )
+        return BaseModelOutputWithPastAndCrossAttentions(
+            last_hidden_state=output.last,
+            cache=cache if use_cache else None,
+            hidden_states=output.hidden,
+            attentions=output.attentions,
+            cross_attentions=output.cross_attentions,
+        )

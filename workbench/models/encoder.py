@@ -1,0 +1,90 @@
+"""The encoder: every token sees every other one."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from transformers.modeling_outputs import BaseModelOutputWithPooling
+from transformers.utils.generic import can_return_tuple
+
+from workbench.models.base import TransformerPreTrainedModel
+from workbench.models.configuration import EncoderConfig, TransformerConfig
+from workbench.models.contexts import two_sided_contexts
+from workbench.models.stack import Stack, pick_vectors
+from workbench.nn import ACTIVATIONS, first_token
+
+__all__ = ["Pooler", "TransformerEncoder"]
+
+
+class Pooler(nn.Module):
+    """A dense layer over the first token's state; Devlin et al. 2019, "BERT", section 3.1."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.activation = ACTIVATIONS[config.head.pooler or "linear"]
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """States (B, T, D) to one vector per text (B, D)."""
+        return self.activation(self.dense(first_token(hidden)))
+
+
+class TransformerEncoder(TransformerPreTrainedModel):
+    """Tokens in, one vector per token out, and one per text where there is a pooler. Vaswani et al. 2017."""
+
+    config_class = EncoderConfig
+
+    def __init__(self, config: TransformerConfig, *, has_pooler: bool = True) -> None:
+        super().__init__(config)
+        self.stack = Stack(config, is_causal=False)
+        self.pooler = Pooler(config) if has_pooler and config.head.pooler else None
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Module:
+        """The token table."""
+        return self.stack.embeddings.tokens
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """Replace the token table."""
+        self.stack.embeddings.tokens = value
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+    ) -> BaseModelOutputWithPooling:
+        """Ids (B, T) to states (B, T, D); ``attention_mask`` (B, T) is nonzero at tokens."""
+        vectors = pick_vectors(self.stack, input_ids, inputs_embeds)
+        self.config.check_length(vectors.shape[1])
+        if position_ids is None:
+            position_ids = self._positions(input_ids, vectors)
+        hidden = self.stack.embeddings(vectors, position_ids, token_type_ids)
+        output = self.stack(
+            hidden,
+            two_sided_contexts(
+                self.config, self.stack.embeddings.positions, hidden, attention_mask, position_ids
+            ),
+            keep_hidden=self.config.output_hidden_states
+            if output_hidden_states is None
+            else output_hidden_states,
+            keep_attentions=self.config.output_attentions if output_attentions is None else output_attentions,
+        )
+        return BaseModelOutputWithPooling(
+            last_hidden_state=output.last,
+            pooler_output=self.pooler(output.last) if self.pooler is not None else None,
+            hidden_states=output.hidden,
+            attentions=output.attentions,
+        )
+
+    def _positions(self, ids: Tensor | None, vectors: Tensor) -> Tensor:
+        """Places in the row, (1, T); or, skipping padding, the count of tokens before each, -1 at padding."""
+        if ids is None or not self.config.positions.skip_padding:
+            return self.stack.place(vectors.shape[1], 0, vectors.device)
+        is_token = (ids != self.config.pad_token_id).long()
+        return is_token.cumsum(-1) * is_token - 1

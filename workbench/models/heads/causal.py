@@ -1,0 +1,87 @@
+"""The decoder as a language model."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+from transformers import GenerationMixin
+from transformers.cache_utils import Cache
+from transformers.modeling_outputs import CausalLMOutputWithCrossAttentions
+from transformers.utils.generic import can_return_tuple
+
+from workbench.models.base import TransformerPreTrainedModel
+from workbench.models.configuration import DecoderConfig
+from workbench.models.decoder import TransformerDecoder
+from workbench.models.heads._vocabulary import IGNORED_LABEL, VocabularyHead, keep_positions, token_loss
+
+__all__ = ["TransformerDecoderForCausalLM"]
+
+
+class TransformerDecoderForCausalLM(TransformerPreTrainedModel, GenerationMixin):
+    """Scores the next token at each position; Radford et al. 2018, equation 1 is its loss."""
+
+    config_class = DecoderConfig
+    _tied_weights_keys: ClassVar[dict[str, str]] = {
+        "head.output.weight": "model.stack.embeddings.tokens.weight"
+    }
+
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__(config)
+        self.model = TransformerDecoder(config)
+        self.head = VocabularyHead(config)
+        self.post_init()
+
+    def get_output_embeddings(self) -> nn.Module:
+        """The output layer."""
+        return self.head.output
+
+    def set_output_embeddings(self, new_embeddings: nn.Module) -> None:
+        """Replace the output layer."""
+        self.head.output = new_embeddings
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | dict[str, Tensor] | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        cache: Cache | None = None,
+        use_cache: bool | None = None,
+        logits_to_keep: int | Tensor = 0,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> CausalLMOutputWithCrossAttentions:
+        """Ids (B, T) to logits (B, T, V), or (B, n, V) with ``logits_to_keep`` = n.
+
+        ``labels`` (B, T) are the ids themselves: position t is scored on label t + 1.
+        """
+        output = self.model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+            cache=cache,
+            use_cache=use_cache,
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
+            return_dict=True,
+        )
+        logits = self.head(keep_positions(output.last_hidden_state, logits_to_keep))
+        loss = None
+        if labels is not None:
+            next_labels = F.pad(labels[:, 1:], (0, 1), value=IGNORED_LABEL)
+            loss = token_loss(logits, next_labels, num_items_in_batch)
+        return CausalLMOutputWithCrossAttentions(
+            loss=loss,
+            logits=logits,
+            cache=output.cache,
+            hidden_states=output.hidden_states,
+            attentions=output.attentions,
+        )

@@ -1,0 +1,93 @@
+"""The encoder-decoder as a generator of text from text."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+from transformers import GenerationMixin
+from transformers.cache_utils import Cache
+from transformers.modeling_outputs import Seq2SeqLMOutput
+from transformers.utils.generic import can_return_tuple
+
+from workbench.models.base import TransformerPreTrainedModel
+from workbench.models.configuration import EncoderDecoderConfig
+from workbench.models.encoder_decoder import TransformerEncoderDecoder, shift_right
+from workbench.models.heads._vocabulary import VocabularyHead, keep_positions, token_loss
+
+__all__ = ["TransformerEncoderDecoderForConditionalGeneration"]
+
+
+class TransformerEncoderDecoderForConditionalGeneration(TransformerPreTrainedModel, GenerationMixin):
+    """Scores the next target token given the source; Vaswani et al. 2017, section 3.4."""
+
+    config_class = EncoderDecoderConfig
+    _tied_weights_keys: ClassVar[dict[str, str]] = {
+        "head.output.weight": "model.encoder.stack.embeddings.tokens.weight"
+    }
+
+    def __init__(self, config: EncoderDecoderConfig) -> None:
+        super().__init__(config)
+        self.model = TransformerEncoderDecoder(config)
+        self.head = VocabularyHead(config)
+        self.post_init()
+
+    def get_output_embeddings(self) -> nn.Module:
+        """The output layer."""
+        return self.head.output
+
+    def set_output_embeddings(self, new_embeddings: nn.Module) -> None:
+        """Replace the output layer."""
+        self.head.output = new_embeddings
+
+    def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
+        """What the decoder reads to predict ``labels`` (B, T)."""
+        return shift_right(labels, self.config.decoder_start_token_id, self.config.pad_token_id)
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        decoder_input_ids: Tensor | None = None,
+        decoder_attention_mask: Tensor | None = None,
+        encoder_outputs: Any = None,
+        cache: Cache | None = None,
+        inputs_embeds: Tensor | None = None,
+        decoder_inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        use_cache: bool | None = None,
+        logits_to_keep: int | Tensor = 0,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> Seq2SeqLMOutput:
+        """Source ids (B, S) and target ids or ``labels`` (B, T) to logits (B, T, V)."""
+        if labels is not None and decoder_input_ids is None and decoder_inputs_embeds is None:
+            decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
+        output = self.model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            decoder_input_ids=decoder_input_ids,
+            decoder_attention_mask=decoder_attention_mask,
+            encoder_outputs=encoder_outputs,
+            cache=cache,
+            inputs_embeds=inputs_embeds,
+            decoder_inputs_embeds=decoder_inputs_embeds,
+            use_cache=use_cache,
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
+            return_dict=True,
+        )
+        logits = self.head(keep_positions(output.last_hidden_state, logits_to_keep))
+        return Seq2SeqLMOutput(
+            loss=None if labels is None else token_loss(logits, labels, num_items_in_batch),
+            logits=logits,
+            cache=output.cache,
+            decoder_hidden_states=output.decoder_hidden_states,
+            decoder_attentions=output.decoder_attentions,
+            cross_attentions=output.cross_attentions,
+            encoder_last_hidden_state=output.encoder_last_hidden_state,
+            encoder_hidden_states=output.encoder_hidden_states,
+            encoder_attentions=output.encoder_attentions,
+        )

@@ -1,0 +1,196 @@
+"""The encoder's own pre-training objectives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+from transformers.modeling_outputs import MaskedLMOutput
+from transformers.utils.generic import ModelOutput, can_return_tuple
+
+from workbench.errors import ConfigError
+from workbench.models.base import TransformerPreTrainedModel
+from workbench.models.configuration import EncoderConfig
+from workbench.models.encoder import TransformerEncoder
+from workbench.models.heads._vocabulary import VocabularyHead, keep_positions, token_loss
+from workbench.nn import ACTIVATIONS
+
+__all__ = [
+    "PreTrainingOutput",
+    "TransformerEncoderForMaskedLM",
+    "TransformerEncoderForPreTraining",
+    "TransformerEncoderForReplacedTokenDetection",
+]
+
+
+class _WithVocabulary(TransformerPreTrainedModel):
+    config_class = EncoderConfig
+    _tied_weights_keys: ClassVar[dict[str, str]] = {
+        "head.output.weight": "model.stack.embeddings.tokens.weight"
+    }
+
+    def get_output_embeddings(self) -> nn.Module:
+        """The output layer."""
+        return self.head.output
+
+    def set_output_embeddings(self, new_embeddings: nn.Module) -> None:
+        """Replace the output layer."""
+        self.head.output = new_embeddings
+
+
+class TransformerEncoderForMaskedLM(_WithVocabulary):
+    """Scores what stood at masked positions; Devlin et al. 2019, "BERT", section 3.1, task 1."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__(config)
+        self.model = TransformerEncoder(config, has_pooler=False)
+        self.head = VocabularyHead(config)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        logits_to_keep: int | Tensor = 0,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> MaskedLMOutput:
+        """Ids (B, T) to logits (B, T, V); ``labels`` (B, T), -100 where nothing is to be predicted."""
+        output = self.model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
+            return_dict=True,
+        )
+        logits = self.head(keep_positions(output.last_hidden_state, logits_to_keep))
+        return MaskedLMOutput(
+            loss=None if labels is None else token_loss(logits, labels, num_items_in_batch),
+            logits=logits,
+            hidden_states=output.hidden_states,
+            attentions=output.attentions,
+        )
+
+
+@dataclass
+class PreTrainingOutput(ModelOutput):
+    """Loss, ``prediction_logits`` (B, T, V), ``seq_relationship_logits`` (B, 2), states and attentions."""
+
+    loss: Tensor | None = None
+    prediction_logits: Tensor | None = None
+    seq_relationship_logits: Tensor | None = None
+    hidden_states: tuple[Tensor, ...] | None = None
+    attentions: tuple[Tensor, ...] | None = None
+
+
+class TransformerEncoderForPreTraining(_WithVocabulary):
+    """Masked tokens, and whether the second sentence follows the first; BERT, section 3.1, both tasks."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        if config.head.pooler is None:
+            raise ConfigError("head.pooler = None is not allowed for sentence pairs; allowed: an activation")
+        super().__init__(config)
+        self.model = TransformerEncoder(config)
+        self.head = VocabularyHead(config)
+        self.relationship = nn.Linear(config.hidden_size, 2)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        next_sentence_label: Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+    ) -> PreTrainingOutput:
+        """``labels`` (B, T) as for masked tokens, ``next_sentence_label`` (B,): 0 follows, 1 is random."""
+        output = self.model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
+            return_dict=True,
+        )
+        logits, relationship = self.head(output.last_hidden_state), self.relationship(output.pooler_output)
+        loss = None
+        if labels is not None and next_sentence_label is not None:
+            loss = token_loss(logits, labels) + token_loss(relationship, next_sentence_label)
+        return PreTrainingOutput(
+            loss=loss,
+            prediction_logits=logits,
+            seq_relationship_logits=relationship,
+            hidden_states=output.hidden_states,
+            attentions=output.attentions,
+        )
+
+
+class TransformerEncoderForReplacedTokenDetection(TransformerPreTrainedModel):
+    """ELECTRA's discriminator: was this token replaced? Clark et al. 2020, section 2."""
+
+    config_class = EncoderConfig
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__(config)
+        self.model = TransformerEncoder(config, has_pooler=False)
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.activation = ACTIVATIONS[config.head.transform or "gelu"]
+        self.output = nn.Linear(config.hidden_size, 1)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+    ) -> MaskedLMOutput:
+        """Ids (B, T) to logits (B, T), above 0 for replaced; ``labels`` (B, T) of 0 and 1."""
+        output = self.model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
+            return_dict=True,
+        )
+        logits = self.output(self.activation(self.dense(output.last_hidden_state))).squeeze(-1)
+        loss = None
+        if labels is not None:
+            weights = None if attention_mask is None else (attention_mask != 0).to(logits.dtype)
+            tokens = logits.numel() if weights is None else weights.sum()
+            summed = F.binary_cross_entropy_with_logits(
+                logits, labels.to(logits.dtype), weight=weights, reduction="sum"
+            )
+            loss = summed / tokens
+        return MaskedLMOutput(
+            loss=loss,
+            logits=logits,
+            hidden_states=output.hidden_states,
+            attentions=output.attentions,
+        )

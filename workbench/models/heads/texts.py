@@ -1,0 +1,154 @@
+"""One label, number or choice for a whole text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+from torch.nn import functional as F
+from transformers.modeling_outputs import MultipleChoiceModelOutput, SequenceClassifierOutput
+from transformers.utils.generic import can_return_tuple
+
+from workbench.errors import ConfigError
+from workbench.models.configuration import DecoderConfig, EncoderConfig, TransformerConfig
+from workbench.models.decoder import TransformerDecoder
+from workbench.models.encoder import TransformerEncoder
+from workbench.models.heads._classifier import ClassifierModel
+from workbench.models.heads._vocabulary import token_loss
+from workbench.nn import first_token, last_token
+
+__all__ = [
+    "TransformerDecoderForSequenceClassification",
+    "TransformerEncoderForMultipleChoice",
+    "TransformerEncoderForSequenceClassification",
+    "text_loss",
+]
+
+
+def text_loss(config: TransformerConfig, logits: Tensor, labels: Tensor) -> Tensor:
+    """Squared error, cross-entropy, or one binary cross-entropy a label, for logits (B, labels).
+
+    Which one is ``config.problem_type``, or follows from the number and the type of the labels.
+    """
+    problem = config.problem_type
+    if problem is None:
+        problem = (
+            "multi_label_classification" if labels.is_floating_point() else "single_label_classification"
+        )
+        problem = "regression" if config.num_labels == 1 else problem
+    if problem == "regression":
+        return F.mse_loss(logits.squeeze(), labels.squeeze().to(logits.dtype))
+    if problem == "single_label_classification":
+        return token_loss(logits, labels)
+    return F.binary_cross_entropy_with_logits(logits, labels)
+
+
+class _ForSequenceClassification(ClassifierModel):
+    def pool(self, output: Any, mask: Tensor | None) -> Tensor:
+        """The vector that stands for the text: (B, D)."""
+        raise NotImplementedError
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+    ) -> SequenceClassifierOutput:
+        """Ids (B, T) to logits (B, labels); ``labels``: indices or numbers (B,), or 0 and 1 (B, labels)."""
+        output = self.model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
+            return_dict=True,
+        )
+        mask, padding = attention_mask, self.config.pad_token_id
+        if mask is None and input_ids is not None and padding is not None:
+            mask = input_ids != padding
+        logits = self.classify(self.pool(output, mask))
+        return SequenceClassifierOutput(
+            loss=None if labels is None else text_loss(self.config, logits, labels),
+            logits=logits,
+            hidden_states=output.hidden_states,
+            attentions=output.attentions,
+        )
+
+
+class TransformerEncoderForSequenceClassification(_ForSequenceClassification):
+    """A label from the first token's state; Devlin et al. 2019, "BERT", section 4.1."""
+
+    config_class = EncoderConfig
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__(config, TransformerEncoder(config), config.num_labels)
+
+    def pool(self, output: Any, mask: Tensor | None) -> Tensor:
+        """The pooled first state; as it is where there is no pooler."""
+        pooled: Tensor | None = output.pooler_output
+        return first_token(output.last_hidden_state) if pooled is None else pooled
+
+
+class TransformerDecoderForSequenceClassification(_ForSequenceClassification):
+    """A label from the last token's state, [EXTRACT] in Radford et al. 2018, section 3.2."""
+
+    config_class = DecoderConfig
+
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__(config, TransformerDecoder(config), config.num_labels, bias=False)
+
+    def pool(self, output: Any, mask: Tensor | None) -> Tensor:
+        """The state of the last token that is no padding."""
+        return last_token(output.last_hidden_state, mask)
+
+
+class TransformerEncoderForMultipleChoice(ClassifierModel):
+    """A score for each choice, from the pooled states of question and choice; BERT, section 4.4 (SWAG)."""
+
+    config_class = EncoderConfig
+
+    def __init__(self, config: EncoderConfig) -> None:
+        if config.head.pooler is None:
+            raise ConfigError("head.pooler = None is not allowed for multiple choice; allowed: an activation")
+        super().__init__(config, TransformerEncoder(config), 1)
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        labels: Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+    ) -> MultipleChoiceModelOutput:
+        """Ids (B, choices, T) to logits (B, choices); ``labels`` (B,) are indices of choices."""
+        output = self.model(
+            input_ids=input_ids.flatten(0, 1),
+            attention_mask=_flat(attention_mask),
+            token_type_ids=_flat(token_type_ids),
+            position_ids=_flat(position_ids),
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
+            return_dict=True,
+        )
+        logits = self.classify(output.pooler_output).view(input_ids.shape[:2])
+        return MultipleChoiceModelOutput(
+            loss=None if labels is None else token_loss(logits, labels),
+            logits=logits,
+            hidden_states=output.hidden_states,
+            attentions=output.attentions,
+        )
+
+
+def _flat(ids: Tensor | None) -> Tensor | None:
+    return None if ids is None else ids.flatten(0, 1)

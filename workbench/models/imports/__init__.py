@@ -1,0 +1,73 @@
+"""Weights of published families in the built-in models; one file a family."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+from workbench.errors import ModelError
+from workbench.models.imports._mapping import Family, load_weights
+
+__all__ = ["FAMILIES", "family_of", "to_builtin"]
+
+# transformers' model type -> module with ``FAMILY``
+FAMILIES = {
+    "albert": "albert",
+    "bart": "bart",
+    "bert": "bert",
+    "bloom": "bloom",
+    "distilbert": "distilbert",
+    "electra": "electra",
+    "gpt2": "gpt2",
+    "llama": "llama",
+    "mistral": "llama",
+    "roberta": "roberta",
+    "t5": "t5",
+}
+
+
+def family_of(model_type: str) -> Family:
+    """The family of a transformers model type; raises :class:`~workbench.errors.ModelError` if unknown."""
+    if model_type not in FAMILIES:
+        known = ", ".join(sorted(FAMILIES))
+        raise ModelError(
+            f"no built-in counterpart of model type {model_type!r}; known: {known}; use implementation='hf'"
+        )
+    family = import_module(f"workbench.models.imports.{FAMILIES[model_type]}").FAMILY
+    assert isinstance(family, Family)
+    return family
+
+
+def to_builtin(hf_model: Any) -> PreTrainedModel:
+    """The same model in our code: weights, dtype, device, mode, labels and generation settings carried over.
+
+    Raises :class:`~workbench.errors.ModelError` where the family, the class, or an option has no counterpart.
+    """
+    family = family_of(hf_model.config.model_type)
+    name = type(hf_model).__name__
+    if name not in family.classes:
+        known = ", ".join(family.classes)
+        raise ModelError(f"no built-in counterpart of {name}; known: {known}; use implementation='hf'")
+    config = family.config(hf_model.config, name)
+    config.tie_word_embeddings = _is_tied(hf_model)
+    config.id2label, config.label2id = hf_model.config.id2label, hf_model.config.label2id
+    config.problem_type = hf_model.config.problem_type
+    config._attn_implementation = hf_model.config._attn_implementation
+    config.name_or_path = hf_model.config.name_or_path
+    model = family.classes[name](config)
+    model.to(dtype=hf_model.dtype, device=hf_model.device)
+    load_weights(model, family.translate(hf_model, hf_model.state_dict()))
+    if hf_model.can_generate():
+        model.generation_config = hf_model.generation_config
+    return model.train(hf_model.training)
+
+
+def _is_tied(hf_model: Any) -> bool:
+    output = hf_model.get_output_embeddings()
+    if output is None:
+        return bool(hf_model.config.tie_word_embeddings)
+    tied: torch.Tensor = hf_model.get_input_embeddings().weight
+    return output.weight is tied

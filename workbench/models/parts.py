@@ -1,0 +1,213 @@
+"""The nested parts of a configuration: small frozen records, each checked when it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+from workbench.errors import ConfigError, did_you_mean
+from workbench.nn import ACTIVATIONS, GATED_NAMES, NORMS
+from workbench.nn.residual import PLACEMENTS, SCALES
+
+__all__ = [
+    "AttentionConfig",
+    "DepthConfig",
+    "EmbeddingConfig",
+    "FeedForwardConfig",
+    "HeadConfig",
+    "NormConfig",
+    "PositionConfig",
+    "make_part",
+    "require",
+]
+
+POSITION_KINDS = ("none", "learned", "sinusoidal", "relative", "alibi", "rotary")
+
+
+def require(is_allowed: bool, field: str, value: object, allowed: str) -> None:
+    """Raise :class:`~workbench.errors.ConfigError` naming field, value and allowed values."""
+    if not is_allowed:
+        raise ConfigError(f"{field} = {value!r} is not allowed; allowed: {allowed}")
+
+
+def _one_of(field: str, value: object, allowed: Collection[str]) -> None:
+    require(value in allowed, field, value, ", ".join(allowed))
+
+
+def _positive(field: str, value: int | None) -> None:
+    require(value is None or (isinstance(value, int) and value >= 1), field, value, "1 or more")
+
+
+def _probability(field: str, value: float) -> None:
+    require(0.0 <= value < 1.0, field, value, "from 0 up to, not including, 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionConfig:
+    """``scaling`` multiplies the scores; ``None`` is 1/√head_size. ``window`` makes layers local.
+
+    A causal layer with a window sees the token itself and ``window - 1`` before it; a two-sided one
+    ``window`` to either side. ``global_every`` leaves every n-th layer global.
+    """
+
+    heads: int = 8
+    key_value_heads: int | None = None
+    head_size: int | None = None
+    bias: bool = True
+    output_bias: bool = True
+    scaling: float | None = None
+    softcap: float | None = None
+    window: int | None = None
+    global_every: int | None = None
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("heads", "key_value_heads", "head_size", "window", "global_every"):
+            _positive(f"attention.{name}", getattr(self, name))
+        require(
+            self.softcap is None or self.softcap > 0, "attention.softcap", self.softcap, "above 0, or none"
+        )
+        _probability("attention.dropout", self.dropout)
+        groups = self.key_value_heads or self.heads
+        divisors = ", ".join(str(n) for n in range(1, self.heads + 1) if self.heads % n == 0)
+        require(
+            self.heads % groups == 0, "attention.key_value_heads", groups, f"a divisor of heads: {divisors}"
+        )
+        needs_window = self.global_every is None or self.window is not None
+        require(needs_window, "attention.global_every", self.global_every, "none without attention.window")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PositionConfig:
+    """``max_length`` binds learned positions only. ``offset`` rows of the table come before position 0.
+
+    ``skip_padding`` counts tokens, not places (RoBERTa). ``base``, ``interleaved`` and ``fraction`` are for
+    rotary positions, ``buckets`` and ``max_distance`` for relative ones.
+    """
+
+    kind: str = "learned"
+    max_length: int = 512
+    offset: int = 0
+    skip_padding: bool = False
+    base: float = 10000.0
+    interleaved: bool = False
+    fraction: float = 1.0
+    buckets: int = 32
+    max_distance: int = 128
+
+    def __post_init__(self) -> None:
+        _one_of("positions.kind", self.kind, POSITION_KINDS)
+        _positive("positions.max_length", self.max_length)
+        require(self.offset >= 0, "positions.offset", self.offset, "0 or more")
+        require(self.base > 0, "positions.base", self.base, "above 0")
+        require(0 < self.fraction <= 1, "positions.fraction", self.fraction, "above 0, up to 1")
+        enough = self.buckets >= 4 and self.buckets % 4 == 0
+        require(enough, "positions.buckets", self.buckets, "a multiple of 4")
+        farther = self.max_distance > self.buckets // 2
+        require(
+            farther, "positions.max_distance", self.max_distance, f"above buckets / 2 = {self.buckets // 2}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormConfig:
+    """``final`` adds a norm after the last layer; ``embeddings`` one after the embeddings."""
+
+    kind: str = "layer_norm"
+    placement: str = "pre"
+    epsilon: float = 1e-5
+    residual_scale: str = "none"
+    embeddings: bool = False
+    final: bool = True
+
+    def __post_init__(self) -> None:
+        _one_of("norm.kind", self.kind, NORMS)
+        _one_of("norm.placement", self.placement, PLACEMENTS)
+        _one_of("norm.residual_scale", self.residual_scale, SCALES)
+        require(self.epsilon >= 0, "norm.epsilon", self.epsilon, "0 or more")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeedForwardConfig:
+    """``activation`` names a function, or a gated variant: geglu, swiglu, …; ``size`` is the inner width."""
+
+    activation: str = "gelu"
+    size: int = 2048
+    bias: bool = True
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        _one_of("feed_forward.activation", self.activation, [*ACTIVATIONS, *GATED_NAMES])
+        _positive("feed_forward.size", self.size)
+        _probability("feed_forward.dropout", self.dropout)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddingConfig:
+    """``size`` below the width of the model factorises the table. ``scaled`` multiplies vectors by √width.
+
+    ``frozen_padding`` keeps the vector of the padding token as it is while the others learn.
+    """
+
+    size: int | None = None
+    segments: int = 0
+    scaled: bool = False
+    dropout: float = 0.0
+    frozen_padding: bool = False
+
+    def __post_init__(self) -> None:
+        _positive("embeddings.size", self.size)
+        require(self.segments >= 0, "embeddings.segments", self.segments, "0 or more")
+        _probability("embeddings.dropout", self.dropout)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DepthConfig:
+    """``decoder_layers`` is for encoder-decoders. ``groups``: how many layers differ (ALBERT)."""
+
+    layers: int = 6
+    decoder_layers: int | None = None
+    groups: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "decoder_layers", "groups"):
+            _positive(f"depth.{name}", getattr(self, name))
+        for name in ("layers", "decoder_layers"):
+            layers = getattr(self, name)
+            divides = layers is None or self.groups is None or layers % self.groups == 0
+            require(divides, "depth.groups", self.groups, f"a divisor of {name} = {layers}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadConfig:
+    """The output layer. ``transform`` names the activation of a dense layer and norm before it (BERT).
+
+    ``scaled`` multiplies its input by 1/√width (T5); ``pooler`` names the activation over the [CLS] state.
+    """
+
+    transform: str | None = None
+    bias: bool = False
+    scaled: bool = False
+    pooler: str | None = "tanh"
+
+    def __post_init__(self) -> None:
+        for name in ("transform", "pooler"):
+            if getattr(self, name) is not None:
+                _one_of(f"head.{name}", getattr(self, name), ACTIVATIONS)
+
+
+Part = TypeVar("Part")
+
+
+def make_part(part: type[Part], field: str, value: Part | dict[str, Any]) -> Part:
+    """A part from its dictionary; an unknown key raises ``ConfigError`` with near ones."""
+    if isinstance(value, part):
+        return value
+    require(isinstance(value, dict), field, value, f"a mapping or {part.__name__}")
+    assert isinstance(value, dict)
+    known = [f.name for f in fields(part)]  # type: ignore[arg-type]
+    for key in value:
+        if key not in known:
+            raise ConfigError(f"{field}.{key} is not a setting; {did_you_mean(key, known)}")
+    return part(**value)
