@@ -14,7 +14,10 @@ __all__ = ["main"]
 
 # verb -> (module that defines ``command``, one line of help)
 COMMANDS: dict[str, tuple[str, str]] = {
-    "doctor": ("workbench.cli.doctor", "Check a model's numerics: padding, batching, BOS, attention, gradients."),
+    "doctor": (
+        "workbench.cli.doctor",
+        "Check a model's numerics: padding, batching, BOS, attention, gradients.",
+    ),
     "demo": ("workbench.cli.demo", "Examine a real model on real text and write a report."),
     "evaluate": ("workbench.cli.evaluate", "Evaluate a model on a task; every number with its interval."),
     "models": ("workbench.cli.models", "List the known models and presets, or show one."),
@@ -33,7 +36,7 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command = getattr(import_module(COMMANDS[name][0]), "command")
+        command = import_module(COMMANDS[name][0]).command
         assert isinstance(command, click.Command)
         return command
 

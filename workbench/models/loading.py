@@ -5,16 +5,20 @@ Remote code is never run, and weights come from safetensors or GGUF only.
 
 from __future__ import annotations
 
+import os
 import re
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import torch
 
-from workbench.errors import ModelError, did_you_mean
+from workbench.errors import ModelError
 from workbench.models._device import resolve_device, resolve_dtype
 from workbench.models._files import content_hash
 from workbench.models._gguf import gguf_to_folder
@@ -35,6 +39,7 @@ class _Source:
     location: str
     path: Path | None
     digest: str | None = None
+    offline: bool = True
 
 
 def load(
@@ -84,7 +89,9 @@ def load_tokenizer(name: str, revision: str | None = None) -> Any:
 
 def _find(name: str) -> _Source:
     if not name.strip():
-        raise ModelError(f"empty model name; known: {', '.join(sorted(KNOWN_MODELS))}, or a folder, file or hub id")
+        raise ModelError(
+            f"empty model name; known: {', '.join(sorted(KNOWN_MODELS))}, or a folder, file or hub id"
+        )
     path = KNOWN_MODELS[name].locate() if name in KNOWN_MODELS else Path(name).expanduser()
     if path.suffix == ".gguf" and path.is_file():
         folder, digest = gguf_to_folder(path)
@@ -94,9 +101,19 @@ def _find(name: str) -> _Source:
         return _Source(str(path), path, content_hash(path.glob("*.safetensors")))
     if path.suffix in {".bin", ".pt", ".pth", ".ckpt", ".pkl"}:
         raise ModelError(f"{path} is a pickle checkpoint, which can run code when read; {_CONVERT}")
-    if path.is_file() or path.suffix == ".gguf" or name.startswith((".", "/", "~")) or not _HUB_ID.fullmatch(name):
-        raise ModelError(f"no model at {name!r}: expected a folder, a .gguf file, a hub id or one of {_known()}")
-    return _Source(name, None)
+    if (
+        path.is_file()
+        or path.suffix == ".gguf"
+        or name.startswith((".", "/", "~"))
+        or not _HUB_ID.fullmatch(name)
+    ):
+        raise ModelError(
+            f"no model at {name!r}: expected a folder, a .gguf file, a hub id or one of {_known()}"
+        )
+    near = get_close_matches(name, KNOWN_MODELS, n=1, cutoff=0.8)
+    if near and "/" not in name:
+        raise ModelError(f"no model {name!r}; did you mean {near[0]!r}?")
+    return _Source(name, None, offline=not _hub_answers())
 
 
 _CONVERT = (
@@ -111,10 +128,14 @@ def _known() -> str:
 
 def _check_folder(folder: Path) -> None:
     if not (folder / "config.json").is_file():
-        raise ModelError(f"folder {folder} holds no config.json; a model folder has config.json and *.safetensors")
+        raise ModelError(
+            f"folder {folder} holds no config.json; a model folder has config.json and *.safetensors"
+        )
     if not any(folder.glob("*.safetensors")):
         if any(folder.glob("*.bin")) or any(folder.glob("*.pt")):
-            raise ModelError(f"folder {folder} holds only pickle weights, which can run code when read; {_CONVERT}")
+            raise ModelError(
+                f"folder {folder} holds only pickle weights, which can run code when read; {_CONVERT}"
+            )
         raise ModelError(f"folder {folder} holds no *.safetensors weights")
 
 
@@ -122,7 +143,9 @@ def _load_tokenizer(source: _Source, revision: str | None, name: str) -> Any:
     from transformers import AutoTokenizer
 
     try:
-        return AutoTokenizer.from_pretrained(source.location, revision=revision)
+        return AutoTokenizer.from_pretrained(
+            source.location, revision=revision, local_files_only=source.offline
+        )
     except (OSError, ValueError, KeyError, ImportError) as error:
         raise _explain(error, source, name) from error
 
@@ -131,13 +154,16 @@ def _load_weights(source: _Source, revision: str | None, dtype: torch.dtype, nam
     import transformers
 
     try:
-        config = transformers.AutoConfig.from_pretrained(source.location, revision=revision)
+        config = transformers.AutoConfig.from_pretrained(
+            source.location, revision=revision, local_files_only=source.offline
+        )
         for kind, auto in auto_classes(config):
             model, report = getattr(transformers, auto).from_pretrained(
                 source.location,
                 revision=revision,
                 dtype=dtype,
                 use_safetensors=True,
+                local_files_only=source.offline,
                 output_loading_info=True,
             )
             # A pooler may be missing from a checkpoint; a head may not: then the model is of a lesser kind.
@@ -146,7 +172,9 @@ def _load_weights(source: _Source, revision: str | None, dtype: torch.dtype, nam
                 return kind, model
     except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
         raise _explain(error, source, name) from error
-    raise ModelError(f"{name}: the checkpoint lacks weights of {type(model).__name__}: {', '.join(missing[:3])} ...")
+    raise ModelError(
+        f"{name}: the checkpoint lacks weights of {type(model).__name__}: {', '.join(missing[:3])} ..."
+    )
 
 
 def _explain(error: Exception, source: _Source, name: str) -> ModelError:
@@ -155,14 +183,38 @@ def _explain(error: Exception, source: _Source, name: str) -> ModelError:
         return ModelError(f"{name}: the model needs code from its repository, which is never run here")
     if source.path is not None:
         return ModelError(f"{name}: cannot load from {source.location}: {reason}")
-    hint = did_you_mean(name, list(KNOWN_MODELS))
-    return ModelError(f"no model {name!r}: {hint} It is no local folder, and the hub gave nothing: {reason}")
+    if source.offline:
+        return ModelError(
+            f"no model {name!r}: no known name ({_known()}), no local folder, and the hub cannot be reached "
+            "while its cache on this machine holds no such model"
+        )
+    return ModelError(
+        f"no model {name!r}: no known name ({_known()}), no local folder, and the hub says: {reason}"
+    )
+
+
+def _hub_answers() -> bool:
+    """Whether the hub can be reached; without this question its client tries for a minute."""
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE:
+        return False
+    if {"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"} & os.environ.keys():
+        return True
+    url = urlsplit(constants.ENDPOINT)
+    try:
+        with socket.create_connection((url.hostname or "", url.port or 443), timeout=5):
+            return True
+    except OSError:
+        return False
 
 
 def _hash_of(source: _Source, revision: str | None) -> str:
     from huggingface_hub import snapshot_download
 
-    folder = snapshot_download(source.location, revision=revision, allow_patterns="*.safetensors")
+    folder = snapshot_download(
+        source.location, revision=revision, allow_patterns="*.safetensors", local_files_only=source.offline
+    )
     return content_hash(Path(folder).glob("*.safetensors"))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 import torch
 
@@ -11,7 +10,7 @@ from workbench.errors import ConfigError
 from workbench.models import LoadedModel
 from workbench.scoring._records import Sequence
 
-__all__ = ["batches", "is_out_of_memory", "token_budget"]
+__all__ = ["is_out_of_memory", "next_batch", "token_budget"]
 
 # Beyond these a larger batch is no faster (benchmarks/scoring.py --budgets).
 _CPU_BUDGET = 2048
@@ -51,17 +50,13 @@ def _free_memory(device: torch.device) -> int:
         return 4 << 30
 
 
-def batches(sequences: list[Sequence], order: list[int], budget: int) -> Iterator[list[int]]:
-    """Cut ``order`` (positions in ``sequences``, longest first) into runs of at most ``budget`` padded tokens."""
-    batch: list[int] = []
-    for position in order:
-        longest = sequences[batch[0]].length if batch else sequences[position].length
-        if batch and longest * (len(batch) + 1) > budget:
-            yield batch
-            batch = []
-        batch.append(position)
-    if batch:
-        yield batch
+def next_batch(sequences: list[Sequence], order: list[int], position: int, budget: int) -> list[int]:
+    """From ``order[position:]`` (indices into ``sequences``, longest first) what fits ``budget`` padded tokens.
+
+    At least one sequence, however long.
+    """
+    longest = sequences[order[position]].length
+    return order[position : position + max(budget // longest, 1)]
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:

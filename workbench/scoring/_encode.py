@@ -40,7 +40,9 @@ def resolve_first_token(tokenizer: Any, policy: str | FirstToken = FirstToken.AU
         adds_bos = bos is not None and tokenizer("a").input_ids[:1] == [bos]
         return FirstToken.BOS if adds_bos else FirstToken.PREFIX
     if policy is FirstToken.BOS and bos is None:
-        raise ModelError("first-token policy 'bos' needs a tokenizer with a BOS token; use 'prefix' or 'unscored'")
+        raise ModelError(
+            "first-token policy 'bos' needs a tokenizer with a BOS token; use 'prefix' or 'unscored'"
+        )
     return policy
 
 
@@ -95,7 +97,9 @@ def _sequence(
     # An unscored first token leaves nothing in front of it: the second is the first that is scored.
     start = max(len(front) + len(context), 1)
     if start >= len(ids):
-        raise DataError(f"nothing to score in continuation {request.continuation[:40]!r} after {context[-3:]}")
+        raise DataError(
+            f"nothing to score in continuation {request.continuation[:40]!r} after {context[-3:]}"
+        )
     # The model reads all ids but the last.
     cut = max(len(ids) - 1 - model.max_length, 0)
     if cut >= start:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from collections.abc import Sequence as Sequence_
 from dataclasses import dataclass
 
 from tqdm.auto import tqdm
 
 from workbench.models import Kind, LoadedModel
-from workbench.scoring._batches import batches, is_out_of_memory, token_budget
+from workbench.scoring._batches import is_out_of_memory, next_batch, token_budget
 from workbench.scoring._encode import FirstToken, encode_requests, resolve_first_token
 from workbench.scoring._forward import forward_batch
 from workbench.scoring._records import Request, Score, Sequence
@@ -45,33 +45,47 @@ class Engine:
         """Token ids of each request and where its scored part starts."""
         return encode_requests(self.model, requests, self.policy)
 
-    def stream(self, requests: Sequence_[Request]) -> Iterator[list[tuple[int, Score]]]:
-        """Yield ``(position in requests, score)`` for each finished batch, longest requests first."""
-        yield from self.stream_sequences(self.encode(requests))
+    def stream(
+        self, requests: Sequence_[Request], done: Set[int] = frozenset()
+    ) -> Iterator[list[tuple[int, Score]]]:
+        """Yield ``(position in requests, score)`` for each finished batch, longest requests first.
 
-    def stream_sequences(self, sequences: list[Sequence]) -> Iterator[list[tuple[int, Score]]]:
+        A batch whose positions are all in ``done`` is left out. Batches are planned over all requests, so
+        those that are computed are the same whatever was done before, and so are their scores.
+        """
+        yield from self.stream_sequences(self.encode(requests), done)
+
+    def stream_sequences(
+        self, sequences: list[Sequence], done: Set[int] = frozenset()
+    ) -> Iterator[list[tuple[int, Score]]]:
         """As :meth:`stream`, for requests that are token ids already. Equal sequences are computed once."""
         places: dict[Sequence, list[int]] = defaultdict(list)
         for place, sequence in enumerate(sequences):
             places[sequence].append(place)
         unique = list(places)
         order = sorted(range(len(unique)), key=lambda i: (-unique[i].length, i))
-        total = sum(sequence.length for sequence in unique)
+        needed = {i for i in order if not done >= set(places[unique[i]])}
+        total = sum(unique[i].length for i in needed)
         with tqdm(total=total, unit="tok", unit_scale=True, disable=not self.progress, leave=False) as bar:
-            for batch, scores in self._run(unique, order):
-                bar.update(sum(unique[i].length for i in batch))
+            for batch, scores in self._run(unique, order, needed):
+                bar.update(sum(unique[i].length for i in needed.intersection(batch)))
                 yield [
                     (place, score)
                     for i, score in zip(batch, scores, strict=True)
                     for place in places[unique[i]]
                 ]
 
-    def _run(self, unique: list[Sequence], order: list[int]) -> Iterator[tuple[list[int], list[Score]]]:
+    def _run(
+        self, unique: list[Sequence], order: list[int], needed: Set[int]
+    ) -> Iterator[tuple[list[int], list[Score]]]:
         """Forward passes over ``order``; a batch that runs out of memory is tried again in halves."""
         budget = token_budget(self.model, self.batch_tokens)
-        done = 0
-        while done < len(order):
-            batch = next(batches(unique, order[done:], budget))
+        position = 0
+        while position < len(order):
+            batch = next_batch(unique, order, position, budget)
+            if needed.isdisjoint(batch):
+                position += len(batch)
+                continue
             try:
                 scores = forward_batch(self.model, [unique[i] for i in batch])
             except RuntimeError as error:
@@ -79,7 +93,7 @@ class Engine:
                     raise
                 budget = max(budget // 2, 1)
                 continue
-            done += len(batch)
+            position += len(batch)
             yield batch, scores
 
     def score(self, requests: Sequence_[Request]) -> list[Score]:

@@ -1,0 +1,26 @@
+"""Options that several verbs share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+__all__ = ["model_options"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def model_options(function: Command) -> Command:
+    """``--revision --dtype --device --implementation``: how a model is loaded."""
+    for option in (
+        click.option("--implementation", default="hf", show_default=True, help="hf or builtin."),
+        click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:N or mps."),
+        click.option(
+            "--dtype", default="auto", show_default=True, help="auto, float32, bfloat16 or float16."
+        ),
+        click.option("--revision", default=None, help="Branch, tag or commit of a hub model."),
+    ):
+        function = option(function)
+    return function

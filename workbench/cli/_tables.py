@@ -1,0 +1,43 @@
+"""Plain text tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from workbench.estimate import Estimate
+
+__all__ = ["results_table", "table"]
+
+
+def table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """Columns padded to their widest cell; numbers to the right."""
+    head = list(header)
+    cells = [[_cell(value) for value in row] for row in rows]
+    widths = [max(len(row[i]) for row in [head, *cells]) for i in range(len(head))]
+    right = [all(_is_number(row[i]) for row in cells) and bool(cells) for i in range(len(head))]
+
+    def line(row: list[str]) -> str:
+        padded = (c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True))
+        return "  ".join(padded).rstrip()
+
+    return "\n".join([line(head), "  ".join("-" * w for w in widths), *map(line, cells)])
+
+
+def results_table(results: Mapping[str, Mapping[str, Estimate]]) -> str:
+    """One row per task and metric: value, standard error, interval, number of items."""
+    rows = [
+        (task, metric, f"{e.value:.4f}", f"{e.standard_error:.4f}", f"{e.low:.4f}", f"{e.high:.4f}", str(e.n))
+        for task, metrics in results.items()
+        for metric, e in metrics.items()
+    ]
+    return table(("task", "metric", "value", "std. error", "95 % low", "95 % high", "n"), rows)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _is_number(text: str) -> bool:
+    return text.replace(",", "").replace(".", "", 1).replace("-", "", 1).isdigit() or text in {"-", "nan"}

@@ -1,0 +1,154 @@
+"""``workbench evaluate``: a model on tasks, stored as a run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from workbench.cli._options import model_options
+from workbench.errors import RunError, WorkbenchError
+
+__all__ = ["command"]
+
+
+@click.command(name="evaluate")
+@click.argument("model", required=False)
+@click.option("--task", "tasks", help="Task names, separated by commas; see: workbench tasks.")
+@click.option("--data-dir", type=click.Path(path_type=Path), help="Folder with the tasks' data files.")
+@click.option("--limit", type=int, help="Only the first N items of each task.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the bootstrap intervals.")
+@click.option("--first-token", default="auto", show_default=True, help="auto, bos, prefix or unscored.")
+@model_options
+@click.option(
+    "--batch-tokens", default="auto", show_default=True, help="Tokens of one forward pass, or auto."
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Folder that gets the run folder (default: runs/)."
+)
+@click.option("--resume", help="Go on with a run that was cut short: its folder or id.")
+@click.option("--no-doctor", is_flag=True, help="Skip the numeric self-check; the run says so.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+@click.pass_context
+def command(context: click.Context, /, **_options: Any) -> None:
+    """Evaluate MODEL on one or more tasks and store the run.
+
+    \b
+    workbench evaluate smollm2-135m --task lambada_sample
+    workbench evaluate smollm2-135m --task lambada_openai --data-dir DIR --limit 300 --dtype float32 --json
+    workbench evaluate --resume runs/RUN
+    """
+    arguments = _Arguments(context)
+    run = _evaluate(arguments)
+    if arguments["as_json"]:
+        click.echo(json.dumps(summary(run), ensure_ascii=False))
+    else:
+        _print(run)
+
+
+class _Arguments:
+    """The options given, completed from the run that is resumed: what is not given comes from its recipe."""
+
+    def __init__(self, context: click.Context) -> None:
+        from workbench.runs import find_run
+
+        self.values = dict(context.params)
+        self.folder = find_run(self.values["resume"], self.values["out"]) if self.values["resume"] else None
+        if self.folder is not None:
+            stored = _stored(self.folder)
+            for name, value in stored.items():
+                if (
+                    context.get_parameter_source(name) in (ParameterSource.DEFAULT, None)
+                    or self.values[name] is None
+                ):
+                    self.values[name] = value
+        missing = [name for name in ("model", "tasks") if not self.values[name]]
+        if missing:
+            raise WorkbenchError(
+                "name a MODEL and a --task, or a --resume RUN; see: workbench evaluate --help"
+            )
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+
+def _stored(folder: Path) -> dict[str, Any]:
+    """The command-line options that made the run in ``folder``."""
+    from workbench.runs import Run
+
+    record = Run.open(folder).record
+    if record.verb != "evaluate":
+        raise RunError(f"{folder} was made by workbench {record.verb}, not by evaluate")
+    recipe, model = record.recipe, record.model
+    return {
+        "model": model["name"],
+        "tasks": ",".join(recipe["tasks"]),
+        "data_dir": recipe["data_dir"],
+        "limit": recipe["limit"],
+        "seed": recipe["seed"],
+        "first_token": recipe["first_token"],
+        "revision": model["revision"],
+        "dtype": model["dtype"],
+        "implementation": model["implementation"],
+    }
+
+
+def _evaluate(arguments: _Arguments) -> Any:
+    from workbench.evaluate import TASKS, Settings, evaluate
+    from workbench.models import load
+
+    settings = Settings(
+        tasks=tuple(name.strip() for name in arguments["tasks"].split(",") if name.strip()),
+        data_dir=None if arguments["data_dir"] is None else str(arguments["data_dir"]),
+        limit=arguments["limit"],
+        seed=arguments["seed"],
+        first_token=arguments["first_token"],
+    )
+    for name in settings.tasks:  # a misspelt task is told before a model is loaded
+        TASKS.get(name)
+    model = load(
+        arguments["model"],
+        revision=arguments["revision"],
+        dtype=arguments["dtype"],
+        device=arguments["device"],
+        implementation=arguments["implementation"],
+    )
+    return evaluate(
+        model,
+        settings,
+        out=arguments["out"],
+        resume=arguments.folder,
+        batch_tokens=arguments["batch_tokens"],
+        doctor=not arguments["no_doctor"],
+        progress=sys.stderr.isatty(),
+    )
+
+
+def summary(run: Any) -> dict[str, Any]:
+    """What ``--json`` prints: run, task -> metric -> value with interval, throughput, the doctor's verdict."""
+    return {
+        "run": str(run.path),
+        "results": {
+            task: {name: estimate.to_dict() for name, estimate in metrics.items()}
+            for task, metrics in run.results.items()
+        },
+        "throughput": run.throughput,
+        "doctor": (run.record.doctor or {}).get("verdict", "skipped"),
+    }
+
+
+def _print(run: Any) -> None:
+    from workbench.cli._tables import results_table
+
+    model, doctor = run.record.model, (run.record.doctor or {}).get("verdict", "skipped")
+    click.echo(f"{model['name']} ({model['parameters']:,} parameters, {model['dtype']}), doctor: {doctor}\n")
+    click.echo(results_table(run.results))
+    rate = run.throughput.get("tokens_per_second", 0.0)
+    click.echo(f"\n{rate:,.0f} tokens/s; run stored in {run.path}")
+    click.echo(f"next: workbench report {run.path}")
+    if doctor == "fail":
+        click.echo(f"warning: the doctor found faults; see: workbench doctor {model['name']}", err=True)

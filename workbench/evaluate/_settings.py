@@ -1,0 +1,46 @@
+"""The recipe of an evaluation: everything that its numbers depend on, beside model and data themselves."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import ConfigError
+
+__all__ = ["Settings"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What to evaluate and how. ``limit`` takes the first items of each task; ``seed`` draws the resamples.
+
+    ``first_token`` says what the first token of a text is predicted from, where nothing stands before it
+    (see :class:`workbench.scoring.FirstToken`). Raises :class:`~workbench.errors.ConfigError`.
+    """
+
+    tasks: tuple[str, ...]
+    data_dir: str | None = None
+    limit: int | None = None
+    seed: int = 0
+    first_token: str = "auto"
+
+    def __post_init__(self) -> None:
+        if not self.tasks:
+            raise ConfigError("no task named; see workbench tasks")
+        if self.limit is not None and self.limit < 1:
+            raise ConfigError(f"limit is {self.limit}; allowed: 1 or more, or leave it out for all items")
+
+    @property
+    def folder(self) -> Path | None:
+        """The data folder as a path."""
+        return Path(self.data_dir) if self.data_dir is not None else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dictionary for the run's recipe."""
+        return {**asdict(self), "tasks": list(self.tasks)}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Settings:
+        """The inverse of :meth:`to_dict`."""
+        return cls(**{**values, "tasks": tuple(values["tasks"])})
