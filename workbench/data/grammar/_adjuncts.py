@@ -11,9 +11,9 @@ from workbench.data.grammar._verbs import Form
 __all__ = ["frequency", "manner", "place", "time"]
 
 _OUTDOORS = {
-    "garden": "in", "park": "in", "forest": "in", "market": "at", "field": "in", "valley": "in", 
-    "harbor": "in", "village": "in", "courtyard": "in", "meadow": "in", "beach": "on", "bridge": "on", "hill": "on",
-    "island": "on", "lake": "at", "river": "at", "tower": "in", "gate": "at",
+    "garden": "in", "park": "in", "forest": "in", "market": "at", "field": "in", "valley": "in",
+    "harbor": "in", "village": "in", "courtyard": "in", "meadow": "in", "beach": "on", "bridge": "on",
+    "hill": "on", "island": "on", "lake": "at", "river": "at", "tower": "in", "gate": "at",
 }  # fmt: skip
 _UNITS = ("week", "month", "year")
 

@@ -40,7 +40,7 @@ _LETTERS_WITH_VOWEL_SOUND = "AEFHILMNORSX"
 
 
 def plural(noun: str) -> str:
-    """Regular plural: ``box`` gives ``boxes``, ``story`` gives ``stories``. The lexicon has the irregular ones."""
+    """Regular plural: ``box`` gives ``boxes``, ``story`` gives ``stories``."""
     if _CONSONANT_Y.search(noun):
         return noun[:-1] + "ies"
     if _SIBILANT.search(noun) or noun in _O_PLURALS:

@@ -1,0 +1,1 @@
+"""Challenge sets: templates and tests of behaviour, minimal pairs and diagnostics."""
