@@ -1,25 +1,63 @@
-"""What a forward pass did: traces, streaming observers of attention, and interventions."""
+"""What a forward pass did: traces, streaming observers of attention, and interventions.
+
+The module can itself be called: ``workbench.trace(model, texts, record={"attention"})`` is :func:`trace`.
+"""
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
+
+from workbench.trace._encode import Text
 from workbench.trace._seam import AttentionCall, Stack
 from workbench.trace._structure import Route, Structure, structure_of
 from workbench.trace._targets import Target
 from workbench.trace._trace import Record, TextTrace, Trace
+from workbench.trace.interventions import (
+    Edit,
+    Site,
+    ablate_heads,
+    intervene,
+    mean_head_outputs,
+    replace,
+    scale,
+)
 from workbench.trace.observing import AttentionObserver, observe_attention
+from workbench.trace.patching import activation_patching
 from workbench.trace.recording import trace
+from workbench.trace.storage import load_trace, save_trace
 
 __all__ = [
     "AttentionCall",
     "AttentionObserver",
+    "Edit",
     "Record",
     "Route",
+    "Site",
     "Stack",
     "Structure",
     "Target",
+    "Text",
     "TextTrace",
     "Trace",
+    "ablate_heads",
+    "activation_patching",
+    "intervene",
+    "load_trace",
+    "mean_head_outputs",
     "observe_attention",
+    "replace",
+    "save_trace",
+    "scale",
     "structure_of",
     "trace",
 ]
+
+
+class _Callable(ModuleType):
+    """A module that runs :func:`trace` when called: the room and its main function share a name."""
+
+    __call__ = staticmethod(trace)
+
+
+sys.modules[__name__].__class__ = _Callable

@@ -81,16 +81,23 @@ def _pair(tokenizer: Any, first: str, second: str) -> Encoded:
             *((len(joined), len(joined)),) * frame[4],
         ),
         words=(*parts[0].words, *moved(parts[1].words)),
-        word_ids=(*(None,) * frame[0], *parts[0].word_ids, *(None,) * frame[2], *second_words, *(None,) * frame[4]),
+        word_ids=(
+            *(None,) * frame[0],
+            *parts[0].word_ids,
+            *(None,) * frame[2],
+            *second_words,
+            *(None,) * frame[4],
+        ),
     )
-    return Encoded(alignment, tuple(kind for kind, count in zip(types, frame, strict=True) for _ in range(count)))
+    return Encoded(
+        alignment, tuple(kind for kind, count in zip(types, frame, strict=True) for _ in range(count))
+    )
 
 
 def _pair_frame(tokenizer: Any) -> tuple[list[int], list[int], list[int], tuple[int, ...]]:
-    """Special ids before, between and after the texts of a pair, and the segment of each of the five parts."""
+    """Special ids before, between and after the two texts, and the segment of each of the five parts."""
     probe = tokenizer("a", add_special_tokens=False)["input_ids"]
-    whole = tokenizer("a", "a", return_token_type_ids=True)
-    ids, size = list(whole["input_ids"]), len(probe)
+    ids, size = list(tokenizer("a", "a")["input_ids"]), len(probe)
     starts = [i for i in range(len(ids)) if ids[i : i + size] == probe]
     first, second = starts[0], starts[-1]
     return ids[:first], ids[first + size : second], ids[second + size :], (0, 0, 0, 1, 1)
@@ -125,7 +132,9 @@ def batches_of(encoded: Sequence[Encoded], size: int) -> Iterator[list[int]]:
 def inputs_of(model: LoadedModel, batch: Sequence[Encoded]) -> dict[str, Tensor]:
     """Tensors to call the model with, padded on the right with mask 0."""
     width = max(len(row.alignment) for row in batch)
-    fill = next((t for t in (model.tokenizer.pad_token_id, model.tokenizer.eos_token_id) if isinstance(t, int)), 0)
+    fill = next(
+        (t for t in (model.tokenizer.pad_token_id, model.tokenizer.eos_token_id) if isinstance(t, int)), 0
+    )
 
     def padded(rows: list[tuple[int, ...]], value: int) -> Tensor:
         return torch.tensor([[*row, *[value] * (width - len(row))] for row in rows], device=model.device)

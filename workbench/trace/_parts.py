@@ -1,4 +1,4 @@
-"""The layer modules of a model, and in each the last projection of its attention and of its feed-forward part.
+"""The layer modules of a model, and in each the last projections of its attention and feed-forward part.
 
 Found by watching in which order linear layers run around the attention function.
 """
@@ -76,7 +76,9 @@ def _examine(model: Any, structure: Structure) -> Parts:
         call_model(model, **sample_inputs(model))
     after_attention, before_end = _projections(order.events)
     mlp_outputs = {
-        stack: tuple(before_end[id(block)] for block in found if id(block) in before_end)
+        stack: ()
+        if any(map(_has_experts, found))
+        else tuple(before_end[id(b)] for b in found if id(b) in before_end)
         for stack, found in blocks.items()
     }
     return Parts(blocks, mlp_outputs, after_attention)
@@ -105,7 +107,13 @@ def _blocks(root: nn.Module, structure: Structure) -> tuple[nn.Module, ...]:
     """Elements of the outermost list of modules that hold attention, or of the longest list."""
     lists = [module for module in root.modules() if isinstance(module, nn.ModuleList)]
     holding = [found for found in lists if any(id(m) in structure.sites for m in found.modules())]
-    return tuple(holding[0] if holding else max(lists, key=len, default=nn.ModuleList()))
+    longest: nn.ModuleList = max(lists, key=len, default=nn.ModuleList())
+    return tuple(holding[0] if holding else longest)
+
+
+def _has_experts(block: nn.Module) -> bool:
+    """In a mixture of experts no single layer writes what the feed-forward part adds."""
+    return any("expert" in name or "router" in name for name, _ in block.named_modules())
 
 
 def head_projections(model: Any, stack: Stack) -> list[Tensor]:
@@ -116,7 +124,9 @@ def head_projections(model: Any, stack: Stack) -> list[Tensor]:
     structure, parts = structure_of(model), parts_of(model)
     found = [parts.projections.get(site) for site, where in structure.sites.items() if where is stack]
     if not found or None in found:
-        raise TraceError(f"no output projection of the {stack} attention can be found in {type(model).__name__}")
+        raise TraceError(
+            f"no output projection of the {stack} attention can be found in {type(model).__name__}"
+        )
     matrices = [_matrix(module) for module in found if module is not None]
     return matrices * (structure.layers[stack] // len(matrices))  # one shared module runs as every layer
 

@@ -38,7 +38,9 @@ class Recorder:
         self._mlp: dict[int, Tensor] = {}
 
     def wants(self, stack: Stack, layer: int) -> bool:
-        needed = Record.ATTENTION in self.record or (Record.QUERIES_KEYS in self.record and stack is self._main)
+        needed = Record.ATTENTION in self.record or (
+            Record.QUERIES_KEYS in self.record and stack is self._main
+        )
         return needed and layer in self._layers[stack]
 
     def on_weights(self, call: AttentionCall) -> Tensor:
@@ -53,7 +55,8 @@ class Recorder:
         return heads
 
     def _keep_projected(self, call: AttentionCall) -> None:
-        assert call.query is not None and call.key is not None and call.value is not None
+        if call.query is None or call.key is None or call.value is None:
+            return
         shared = call.query.shape[1] // call.key.shape[1]  # query heads that share a key head
         key_heads = sorted({head // shared for head in self._heads[call.stack]})
         for name, tensor, heads in (
@@ -74,6 +77,7 @@ class Recorder:
             raise TraceError(f"no feed-forward part was found in {type(model).__name__}")
 
         def keep(output: Tensor) -> None:
+            assert output.ndim == 3, f"feed-forward output (B, T, D), got {tuple(output.shape)}"
             if session in active():
                 layer = session.next_layer(self._main, "mlp")
                 if layer in self._layers[self._main]:
@@ -93,10 +97,14 @@ class Recorder:
         out = np.empty((len(self._layers[stack]), first.shape[1], queries, keys), dtype=_dtype(first))
         for i, layer in enumerate(self._layers[stack]):
             weights = found[layer][row]
+            if float(weights.sum(-1).max()) > 1.01:
+                raise TraceError(
+                    "the model returns attention scores, not weights: their rows do not sum to one"
+                )
             if weights.shape[-1] < keys or weights.shape[-2] < queries:
                 raise TraceError(
-                    f"attention of {tuple(weights.shape[-2:])} is not over all {queries} x {keys} tokens: the model "
-                    "attends within windows; record={'hidden'} works"
+                    f"attention of {tuple(weights.shape[-2:])} is not over all {queries} x {keys} tokens: the "
+                    "model attends within windows; record={'hidden'} works"
                 )
             out[i] = weights[:, :queries, :keys].float().numpy()
         return out
@@ -113,13 +121,17 @@ class Recorder:
         """What the feed-forward parts added to one text (L, T, D), or ``None``."""
         if not self._mlp:
             return None
-        return to_numpy(torch.stack([self._mlp[n][row, :length].reshape(length, -1) for n in sorted(self._mlp)]))
+        return to_numpy(
+            torch.stack([self._mlp[n][row, :length].reshape(length, -1) for n in sorted(self._mlp)])
+        )
 
 
 def to_numpy(tensor: Tensor) -> Array:
     """A copy on the CPU, in float32 where NumPy has no such type."""
     tensor = tensor.detach().cpu()
-    array: Array = (tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor.clone()).numpy()
+    array: Array = (
+        tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor.clone()
+    ).numpy()
     return array
 
 

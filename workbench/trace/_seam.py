@@ -22,7 +22,15 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import eager_mask
 
-__all__ = ["IMPLEMENTATION", "AttentionCall", "Session", "Stack", "Watcher", "active", "attention_implementation"]
+__all__ = [
+    "IMPLEMENTATION",
+    "AttentionCall",
+    "Session",
+    "Stack",
+    "Watcher",
+    "active",
+    "attention_implementation",
+]
 
 IMPLEMENTATION = "workbench_observed"
 
@@ -118,7 +126,7 @@ def observed_attention(
     sinks: Tensor | None = None,
     **unused: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """Attention as registered with transformers: output (B, Q, H, d), and the weights where they were computed.
+    """Attention as registered with transformers: output (B, Q, H, d) and weights where they were computed.
 
     ``softcap`` bounds the scores, ``position_bias`` is added to them, and ``s_aux`` or ``sinks`` is a learned
     score per head that takes part in the softmax and has no key (its rows then sum to less than one).
@@ -136,7 +144,15 @@ def observed_attention(
     ]
     if not pairs and softcap is None and sink is None:
         return sdpa_attention_forward(
-            module, query, key, value, attention_mask, dropout, scaling, is_causal=False, position_bias=position_bias
+            module,
+            query,
+            key,
+            value,
+            attention_mask,
+            dropout,
+            scaling,
+            is_causal=False,
+            position_bias=position_bias,
         )
     scores = _scores(query, key, query.shape[-1] ** -0.5 if scaling is None else scaling)
     if softcap is not None:
@@ -168,7 +184,11 @@ def _softmax(scores: Tensor, bias: Tensor | None, mask: Tensor | None, sink: Ten
     if bias is not None:
         scores = scores + bias
     if mask is not None:
-        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min) if mask.dtype == torch.bool else scores + mask
+        scores = (
+            scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+            if mask.dtype == torch.bool
+            else scores + mask
+        )
     precision = torch.promote_types(scores.dtype, torch.float32)
     if sink is None:
         return torch.softmax(scores, dim=-1, dtype=precision)
@@ -239,6 +259,6 @@ def _restore(previous: list[tuple[Any, str | None, bool]]) -> None:
 def _configs(model: nn.Module) -> Iterator[Any]:
     for module in model.modules():
         config = getattr(module, "config", None)
-        if hasattr(config, "_attn_implementation_internal"):
+        if config is not None and hasattr(config, "_attn_implementation_internal"):
             yield config
             yield from (sub for key in config.sub_configs if (sub := getattr(config, key, None)) is not None)

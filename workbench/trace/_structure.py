@@ -1,7 +1,8 @@
-"""What attention a model has: found by running it on a handful of tokens, never from its architecture's name."""
+"""What attention a model has: found by running it on a few tokens, never from its architecture's name."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -13,7 +14,14 @@ import torch
 from torch import Tensor, nn
 
 from workbench.errors import TraceError
-from workbench.trace._seam import IMPLEMENTATION, AttentionCall, Session, Stack, attention_implementation, opened
+from workbench.trace._seam import (
+    IMPLEMENTATION,
+    AttentionCall,
+    Session,
+    Stack,
+    attention_implementation,
+    opened,
+)
 
 __all__ = ["Route", "Structure", "call_model", "sample_inputs", "structure_of"]
 
@@ -40,19 +48,26 @@ class Structure:
     heads: Mapping[Stack, int]
 
     def stack(self, name: str | None) -> Stack:
-        """The stack called ``name`` (``None``: the main one); raises :class:`TraceError` if the model lacks it."""
+        """The stack called ``name`` (``None``: the main one); raises :class:`TraceError` if there is none."""
         if name is None:
             return self.main
         if name not in self.layers:
             raise TraceError(f"the model has no {name!r} attention; it has {', '.join(self.layers)}")
         return Stack(name)
 
-    def check(self, stack: Stack, layers: Iterator[int] | tuple[int, ...], heads: tuple[int, ...] = ()) -> None:
+    def check(
+        self, stack: Stack, layers: Iterator[int] | tuple[int, ...], heads: tuple[int, ...] = ()
+    ) -> None:
         """Raise :class:`TraceError` with the allowed range if a layer or head is out of it."""
-        for noun, numbers, count in (("layer", layers, self.layers[stack]), ("head", heads, self.heads[stack])):
+        for noun, numbers, count in (
+            ("layer", layers, self.layers[stack]),
+            ("head", heads, self.heads[stack]),
+        ):
             for number in numbers:
                 if not 0 <= number < count:
-                    raise TraceError(f"{noun} {number} is out of range: the {stack} has {noun}s 0 to {count - 1}")
+                    raise TraceError(
+                        f"{noun} {number} is out of range: the {stack} has {noun}s 0 to {count - 1}"
+                    )
 
 
 _known: WeakKeyDictionary[nn.Module, Structure] = WeakKeyDictionary()
@@ -110,7 +125,7 @@ def _examine(model: Any) -> Structure:
 
 
 def _roots(model: Any, ahead: bool) -> tuple[dict[Stack, nn.Module], frozenset[int]]:
-    """Root module of each stack, the main one last; and the ids of the modules of an encoder-decoder's encoder."""
+    """Root module of each stack, the main one last; and the ids of the modules of a separate encoder."""
     if not model.config.is_encoder_decoder:
         return {Stack.ENCODER if ahead else Stack.DECODER: model.base_model}, frozenset()
     encoder = model.get_encoder()
@@ -123,8 +138,8 @@ def _from_outputs(model: Any) -> Structure:
     found = {stack: value for stack, value in output_attentions(output).items() if value}
     if not found:
         raise TraceError(
-            f"{type(model).__name__} returns no attention weights, neither at the attention function nor with "
-            "output_attentions=True; hidden states and logits can still be recorded: record={'hidden', 'logits'}"
+            f"{type(model).__name__} returns no attention weights, neither at the attention function nor "
+            "with output_attentions=True; hidden states and logits can be recorded: record={'hidden', 'logits'}"
         )
     single = found.pop(None, ())
     roots, _ = _roots(model, bool(single) and any(looks_ahead(weights) for weights in single))
@@ -147,9 +162,14 @@ def output_attentions(output: Any) -> dict[Stack | None, tuple[Tensor, ...]]:
 
 
 def call_model(model: Any, **inputs: Any) -> Any:
-    """One forward pass without gradients, cache or side effects."""
+    """One forward pass without gradients, dropout or cache."""
     with torch.no_grad(), evaluating(model):
-        return model(**inputs)
+        return model(**inputs, **without_cache(model))
+
+
+def without_cache(model: Any) -> dict[str, bool]:
+    """The argument that turns a model's key-value cache off, where it has one."""
+    return {"use_cache": False} if "use_cache" in inspect.signature(model.forward).parameters else {}
 
 
 @contextmanager

@@ -32,10 +32,14 @@ class Target:
 
 
 def check_target(model: LoadedModel, target: Target | None) -> None:
-    """Raise :class:`ModelError` if the model has no head, :class:`TraceError` if the token id is out of range."""
+    """Raise :class:`ModelError` if the model has no head, :class:`TraceError` if the token is out of range."""
     if model.kind is Kind.ENCODER:
         raise ModelError(f"{model.name} is an encoder without a head: there is no score to take gradients of")
-    size = model.config.num_labels if model.kind is Kind.CLASSIFIER else model.config.get_text_config().vocab_size
+    size = (
+        model.config.num_labels
+        if model.kind is Kind.CLASSIFIER
+        else model.config.get_text_config().vocab_size
+    )
     if target is not None and target.token is not None and not 0 <= target.token < size:
         raise TraceError(f"target token {target.token} is out of range: 0 to {size - 1}")
 
@@ -72,7 +76,11 @@ def decoder_batch(model: LoadedModel, read: Sequence[Encoded]) -> dict[str, Tens
 def started(model: LoadedModel, target: Encoded) -> Encoded:
     """``target`` as a decoder reads it: behind the start token, and without the end that it predicts."""
     config = model.config
-    start = next(i for i in (config.decoder_start_token_id, config.bos_token_id, config.pad_token_id, 0) if i is not None)
+    start = next(
+        i
+        for i in (config.decoder_start_token_id, config.bos_token_id, config.pad_token_id, 0)
+        if i is not None
+    )
     old = target.alignment
     end = len(old) - (old.ids[-1:] == (model.tokenizer.eos_token_id,))
     alignment = replace(

@@ -85,14 +85,14 @@ class TextTrace:
         return {f.name: value for f in fields(self) if isinstance(value := getattr(self, f.name), Array)}
 
     def get(self, name: str) -> Array:
-        """The array called ``name``; raises :class:`TraceError` with the way to record it if it is missing."""
+        """The array called ``name``; raises :class:`TraceError` that says how to record it."""
         if name not in _RECORDED_BY:
             raise TraceError(f"a trace has no {name!r}; it can have {', '.join(_RECORDED_BY)}")
         value: Array | None = getattr(self, name)
         if value is None:
             needed = _RECORDED_BY[name].value
             raise TraceError(
-                f"the trace holds no {name}: record it with workbench.trace(model, texts, record={{{needed!r}}}), "
+                f"the trace holds no {name}: record it with trace(model, texts, record={{{needed!r}}}), "
                 f"if the model has such a part; recorded are {', '.join(self.arrays()) or 'none'}"
             )
         return value

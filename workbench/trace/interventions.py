@@ -1,4 +1,4 @@
-"""Change what a model computes for the length of a ``with`` block: heads, attention, feed-forward, residual."""
+"""Change what a model computes in a ``with`` block: heads, attention, feed-forward, residual stream."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def ablate_heads(
     means: Float[Array, "layer head head_width"] | None = None,
     stack: Stack | None = None,
 ) -> Iterator[None]:
-    """Silence ``(layer, head)`` pairs: their output becomes zero, or their mean from :func:`mean_head_outputs`."""
+    """Silence ``(layer, head)`` pairs: their output becomes zero, or its mean (:func:`mean_head_outputs`)."""
     edits = [
         Edit(
             Site.HEAD_OUTPUT,
@@ -122,7 +122,9 @@ def mean_head_outputs(
         return look
 
     where = structure_of(model.model).stack(stack)
-    edits = [Edit(Site.HEAD_OUTPUT, n, add(n), stack=where) for n in range(structure_of(model.model).layers[where])]
+    edits = [
+        Edit(Site.HEAD_OUTPUT, n, add(n), stack=where) for n in range(structure_of(model.model).layers[where])
+    ]
     count = 0
     with intervene(model, *edits):
         for rows in batches_of(encoded, batch_size):
@@ -161,7 +163,9 @@ class _Editor:
     def on_heads(self, call: AttentionCall, heads: Tensor) -> Tensor:
         return self._apply(Site.HEAD_OUTPUT, call, heads, head_axis=2, position_axis=1)
 
-    def _apply(self, site: Site, call: AttentionCall, values: Tensor, head_axis: int, position_axis: int) -> Tensor:
+    def _apply(
+        self, site: Site, call: AttentionCall, values: Tensor, head_axis: int, position_axis: int
+    ) -> Tensor:
         for edit in self._edits:
             if edit.site is site and edit.stack is call.stack and edit.layer == call.layer:
                 values = _changed(values, edit, head_axis, position_axis)
@@ -169,8 +173,8 @@ class _Editor:
 
 
 def _changed(values: Tensor, edit: Edit, head_axis: int | None, position_axis: int) -> Tensor:
-    """``values`` with the chosen slice changed, as a new tensor."""
-    index: list[Any] = [torch.arange(size, device=values.device) for size in values.shape]
+    """``values`` with the chosen slice changed, as a new tensor. Head and position axes are neighbours."""
+    index: list[Any] = [slice(None)] * values.ndim
     length = values.shape[position_axis]
     if edit.positions is not None:
         for position in edit.positions:
@@ -179,9 +183,12 @@ def _changed(values: Tensor, edit: Edit, head_axis: int | None, position_axis: i
         index[position_axis] = torch.tensor(edit.positions, device=values.device) % length
     if edit.heads is not None and head_axis is not None:
         index[head_axis] = torch.tensor(edit.heads, device=values.device)
-    grid = torch.meshgrid(*index, indexing="ij")
-    chosen = values[grid]
-    return values.index_put(grid, edit.change(chosen).to(values.dtype).expand_as(chosen))
+    chosen_axes = [axis for axis, chosen in enumerate(index) if isinstance(chosen, Tensor)]
+    if len(chosen_axes) == 2:  # broadcast against each other, so that the slice keeps both axes
+        index[chosen_axes[0]] = index[chosen_axes[0]][:, None]
+    changed = values.clone()
+    changed[tuple(index)] = edit.change(values[tuple(index)]).to(values.dtype)
+    return changed
 
 
 def _hook_modules(model: Any, edits: Sequence[Edit], session: Session, stack: ExitStack) -> None:

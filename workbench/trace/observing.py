@@ -9,8 +9,16 @@ from typing import Any, Protocol
 from torch import Tensor, nn
 
 from workbench.models import LoadedModel
-from workbench.trace._seam import IMPLEMENTATION, AttentionCall, Session, Stack, Watcher
-from workbench.trace._seam import active, attention_implementation, opened
+from workbench.trace._seam import (
+    IMPLEMENTATION,
+    AttentionCall,
+    Session,
+    Stack,
+    Watcher,
+    active,
+    attention_implementation,
+    opened,
+)
 from workbench.trace._structure import Route, Structure, output_attentions, structure_of
 
 __all__ = ["AttentionObserver", "observe_attention", "session_on", "watching"]

@@ -29,10 +29,10 @@ def activation_patching(
     layers: Sequence[int] | None = None,
     positions: Sequence[int] | None = None,
 ) -> Statistic:
-    """Patch each layer and position (or head, for "head_output") of ``clean`` into ``corrupted``, one at a time.
+    """Patch each layer and position (or head, for "head_output") of ``clean`` into ``corrupted``, singly.
 
-    ``metric`` maps the logits of one text (T, V) to a number, such as a logit difference. Values are the share
-    of the clean run's metric that comes back: 0 as corrupted, 1 as clean (Vig et al. 2020; Meng et al. 2022,
+    ``metric`` maps the logits of one text (T, V) to a number, such as a logit difference. Values are the
+    share of the clean run's metric that comes back: 0 as corrupted, 1 as clean (Vig et al. 2020; Meng et al. 2022,
     section 2.1, normalised). The texts must have the same number of tokens.
 
     Raises :class:`TraceError` if they have not, or if both runs give the same metric.
@@ -54,7 +54,9 @@ def activation_patching(
     kept, clean_metric = _run_clean(model, both[0], site, rows, metric)
     corrupted_metric = _metric(model, both[1], metric)
     if clean_metric == corrupted_metric:
-        raise TraceError(f"the metric is {clean_metric:.4g} for both texts, so there is nothing to bring back")
+        raise TraceError(
+            f"the metric is {clean_metric:.4g} for both texts, so there is nothing to bring back"
+        )
     values = np.zeros((len(rows), len(columns)))
     for i, layer in enumerate(rows):
         for j, column in enumerate(columns):

@@ -17,8 +17,15 @@ from workbench.shapes import Array
 from workbench.trace._encode import Encoded, Text, batches_of, encode_all, inputs_of
 from workbench.trace._recorder import Recorder, to_numpy
 from workbench.trace._seam import Session, Stack
-from workbench.trace._structure import Route, Structure, evaluating, structure_of
-from workbench.trace._targets import Target, check_target, decoder_batch, generated_targets, started, target_score
+from workbench.trace._structure import Route, Structure, evaluating, structure_of, without_cache
+from workbench.trace._targets import (
+    Target,
+    check_target,
+    decoder_batch,
+    generated_targets,
+    started,
+    target_score,
+)
 from workbench.trace._trace import Record, TextTrace, Trace
 from workbench.trace.observing import session_on
 
@@ -101,8 +108,8 @@ def _structure(model: LoadedModel, wanted: frozenset[Record]) -> Structure:
     structure = structure_of(model.model)
     if Record.QUERIES_KEYS in wanted and structure.route is Route.OUTPUTS:
         raise TraceError(
-            f"{type(model.model).__name__} computes attention outside transformers' attention interface, so its "
-            "queries and keys cannot be recorded; attention can: record={'attention'}"
+            f"{type(model.model).__name__} computes attention outside transformers' attention interface, "
+            "so its queries and keys cannot be recorded; attention can: record={'attention'}"
         )
     return structure
 
@@ -162,20 +169,20 @@ def _run(
         stack.enter_context(session_on(model.model, session))
         stack.enter_context(recorder.hooks(model.model, session))
         stack.enter_context(torch.set_grad_enabled(gradients))
-        output = _called(model, plan.record)(
-            **inputs, output_hidden_states=bool({Record.HIDDEN, Record.GRADIENTS} & plan.record), use_cache=False
-        )
+        called = _called(model, plan.record)
+        hidden = bool({Record.HIDDEN, Record.GRADIENTS} & plan.record)
+        output = called(**inputs, **without_cache(called), output_hidden_states=hidden)
     gradient = _gradients(model, output, batch, gradient_of) if gradients else None
-    return [
-        _text_trace(recorder, output, gradient, batch, row, model) for row in range(len(batch.source))
-    ]
+    return [_text_trace(recorder, output, gradient, batch, row, model) for row in range(len(batch.source))]
 
 
 def _called(model: LoadedModel, record: frozenset[Record]) -> Any:
     """The whole model, or the part below its head where nobody wants logits."""
     needs_head = {Record.LOGITS, Record.GRADIENTS} & record
     if Record.LOGITS in record and model.kind is Kind.ENCODER:
-        raise TraceError(f"{model.name} is an encoder without a head, so it has no logits; record={{'hidden'}} works")
+        raise TraceError(
+            f"{model.name} is an encoder without a head, so it has no logits; record={{'hidden'}} works"
+        )
     return model.model if needs_head or model.model.config.is_encoder_decoder else model.model.base_model
 
 

@@ -38,12 +38,14 @@ def save_trace(trace: Trace, folder: str | Path, say: Callable[[str], None] = pr
     say(f"writing {trace.nbytes / 2**20:.1f} MiB to {folder}")
     if trace.nbytes > free:
         raise TraceError(
-            f"the trace takes {trace.nbytes / 2**20:.1f} MiB and {folder.parent} has {free / 2**20:.1f} MiB free; "
+            f"the trace takes {trace.nbytes / 2**20:.1f} MiB, {folder.parent} has {free / 2**20:.1f} MiB free; "
             "record fewer layers or heads: trace(..., layers=[...], heads=[...])"
         )
     temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name[:20]}-", dir=folder.parent))
     try:
-        arrays = {f"{i}.{name}": array for i, text in enumerate(trace) for name, array in text.arrays().items()}
+        arrays = {
+            f"{i}.{name}": array for i, text in enumerate(trace) for name, array in text.arrays().items()
+        }
         save_file({name: _contiguous(array) for name, array in arrays.items()}, temporary / _ARRAYS)
         description = json.dumps(_describe(trace), ensure_ascii=False)
         (temporary / _DESCRIPTION).write_text(description, encoding="utf-8", newline="\n")
@@ -62,7 +64,9 @@ def load_trace(folder: str | Path) -> Trace:
     except (OSError, ValueError) as error:
         raise TraceError(f"no trace in {folder}: {error}; expected {_ARRAYS} and {_DESCRIPTION}") from error
     if description.get("schema") != _SCHEMA:
-        raise TraceError(f"{folder} has trace schema {description.get('schema')}; this version reads {_SCHEMA}")
+        raise TraceError(
+            f"{folder} has trace schema {description.get('schema')}; this version reads {_SCHEMA}"
+        )
     return Trace(
         model=description["model"],
         kind=Kind(description["kind"]),
