@@ -45,7 +45,9 @@ def measured(value: float) -> str:
 
 def shown(value: Any) -> str:
     """Any stored value as text: switches as yes and no, lists joined, nothing as an en dash."""
-    if value is None or value == "" or value == []:
+    if hasattr(value, "tolist"):  # a NumPy value, as a list column or a cell of a frame has it
+        value = value.tolist()
+    if value is None or value == "" or value == [] or value != value:
         return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"

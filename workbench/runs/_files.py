@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -14,9 +15,23 @@ import numpy as np
 
 from workbench.errors import RunError
 
-__all__ = ["plain", "read_json", "write_atomically", "write_json"]
+__all__ = ["plain", "read_json", "reason", "write_atomically", "write_json"]
 
 TEMPORARY = ".part"  # ending of a file that is being written
+
+_FULL = "free some space there, or choose another folder"
+_FORBIDDEN = "choose a folder that you may write"
+_MISSING = "make the folder first, or choose another"
+_ADVICE: dict[int | None, str] = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EFBIG: _FULL,
+    errno.EACCES: _FORBIDDEN,
+    errno.EPERM: _FORBIDDEN,
+    errno.EROFS: _FORBIDDEN,
+    errno.ENOENT: _MISSING,
+    errno.ENOTDIR: _MISSING,
+}
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -33,10 +48,16 @@ def write_atomically(path: Path, content: bytes) -> None:
         temporary.replace(path)
     except OSError as error:
         _remove(temporary)
-        raise RunError(f"cannot write {path}: {error.strerror or error}") from error
+        raise RunError(f"cannot write {path}: {reason(error)}") from error
     except BaseException:
         _remove(temporary)
         raise
+
+
+def reason(error: OSError) -> str:
+    """What went wrong with a write, and what to do about it."""
+    text = error.strerror or str(error)
+    return f"{text}; {_ADVICE[error.errno]}" if error.errno in _ADVICE else text
 
 
 def _remove(path: Path) -> None:

@@ -13,7 +13,7 @@ from uuid import uuid4
 from workbench.errors import RunError
 from workbench.estimate import Estimate
 from workbench.runs import _chunks
-from workbench.runs._files import TEMPORARY, plain, read_json, write_atomically, write_json
+from workbench.runs._files import TEMPORARY, plain, read_json, reason, write_atomically, write_json
 from workbench.runs._location import check_run_id
 from workbench.runs._record import SCHEMA_VERSION, RunRecord
 
@@ -44,7 +44,7 @@ class RunFolder:
                 raise RunError(f"{path} exists already; resume it with --resume {path}")
             staging.rename(path)
         except OSError as error:
-            raise RunError(f"cannot make the run folder {path}: {error.strerror or error}") from error
+            raise RunError(f"cannot make the run folder {path}: {reason(error)}") from error
         finally:
             shutil.rmtree(staging, ignore_errors=True)
         return cls(path, record)
@@ -155,7 +155,7 @@ def _make_folder(path: Path) -> None:
     try:
         path.mkdir(exist_ok=True)
     except OSError as error:
-        raise RunError(f"cannot make {path}: {error.strerror or error}") from error
+        raise RunError(f"cannot make {path}: {reason(error)}") from error
 
 
 def _identity(values: Any) -> Any:

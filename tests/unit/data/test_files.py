@@ -12,7 +12,9 @@ def _write(tmp_path, content: bytes):
     return path
 
 
-@pytest.mark.parametrize("content", [b"one\ntwo\n", b"one\r\ntwo\r\n", b"one\ntwo", b"\xef\xbb\xbfone\ntwo\n"])
+@pytest.mark.parametrize(
+    "content", [b"one\ntwo\n", b"one\r\ntwo\r\n", b"one\ntwo", b"\xef\xbb\xbfone\ntwo\n"]
+)
 def test_line_ends_and_byte_order_mark_are_not_text(tmp_path, content):
     assert read_lines(_write(tmp_path, content)) == ["one", "two"]
 
@@ -59,7 +61,7 @@ def test_anything_but_an_object_is_refused(tmp_path, line):
 
 @pytest.mark.parametrize("line", [b"[" * 200_000, b'{"n": ' + b"9" * 5000 + b"}"])
 def test_json_made_to_exhaust_the_reader_is_one_clear_line(tmp_path, line):
-    with pytest.raises(DataError, match="line 1 (cannot be read as|is not valid) JSON"):
+    with pytest.raises(DataError, match=r"line 1 (cannot be read as|is not valid) JSON"):
         list(read_jsonl(_write(tmp_path, line)))
 
 
@@ -78,5 +80,5 @@ def test_missing_folder_and_file_in_place_of_a_folder(tmp_path):
 
 
 def test_a_folder_in_place_of_the_file_is_refused(tmp_path):
-    with pytest.raises(DataError, match="cannot read .*: Is a directory"):
+    with pytest.raises(DataError, match=r"cannot read .*: Is a directory"):
         read_lines(tmp_path)

@@ -107,7 +107,9 @@ def test_without_network_the_way_out_is_told(monkeypatch):
         raise ConnectionError("Couldn't reach the Hub")
 
     monkeypatch.setattr(datasets, "load_dataset", unreachable)
-    with pytest.raises(DataError, match=r"cannot fetch EleutherAI/lambada_openai .*--data-dir.*lambada_sample"):
+    with pytest.raises(
+        DataError, match=r"cannot fetch EleutherAI/lambada_openai .*--data-dir.*lambada_sample"
+    ):
         read_lambada("lambada_openai")
 
 
@@ -131,7 +133,9 @@ def test_bundled_sample_is_made_as_its_design_says():
     targets = [split_target(p.text)[1].strip() for p in data]
     assert all(target.isalpha() for target in targets)  # no final punctuation
     repeated = [
-        target for p, target in zip(data, targets, strict=True) if len(re.findall(rf"\b{target}\b", p.text)) > 1
+        target
+        for p, target in zip(data, targets, strict=True)
+        if len(re.findall(rf"\b{target}\b", p.text)) > 1
     ]
     assert len(repeated) >= 48  # most targets occur earlier; the rest are implied
 
