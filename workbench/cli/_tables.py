@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from workbench.estimate import Estimate
+from workbench.text.escape import display_width
 
 __all__ = ["results_table", "table"]
 
@@ -13,11 +14,12 @@ def table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     """Columns padded to their widest cell; numbers to the right."""
     head = list(header)
     cells = [[_cell(value) for value in row] for row in rows]
-    widths = [max(len(row[i]) for row in [head, *cells]) for i in range(len(head))]
+    widths = [max(display_width(row[i]) for row in [head, *cells]) for i in range(len(head))]
     right = [all(_is_number(row[i]) for row in cells) and bool(cells) for i in range(len(head))]
 
     def line(row: list[str]) -> str:
-        padded = (c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True))
+        gaps = (" " * (w - display_width(c)) for c, w in zip(row, widths, strict=True))
+        padded = (g + c if r else c + g for c, g, r in zip(row, gaps, right, strict=True))
         return "  ".join(padded).rstrip()
 
     return "\n".join([line(head), "  ".join("-" * w for w in widths), *map(line, cells)])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from workbench.text._kinds import SpecialTokenSet, TokenizerKind
 
-__all__ = ["BYTE_NAMES", "byte_tokenizer", "template", "trainer", "untrained"]
+__all__ = ["BYTE_NAMES", "byte_tokenizer", "template", "trainer", "untrained", "wordpiece_model"]
 
 
 def untrained(kind: TokenizerKind, special: SpecialTokenSet, *, lowercase: bool) -> Tokenizer:
@@ -25,26 +26,44 @@ def untrained(kind: TokenizerKind, special: SpecialTokenSet, *, lowercase: bool)
     return _metaspace(model, lowercase=lowercase)
 
 
-def trainer(kind: TokenizerKind, special: SpecialTokenSet, *, vocab_size: int, min_frequency: int) -> Any:
-    """The trainer of a kind; special tokens get the first ids."""
+def trainer(
+    kind: TokenizerKind,
+    special: SpecialTokenSet,
+    *,
+    vocab_size: int,
+    min_frequency: int,
+    alphabet: Sequence[str] = (),
+    forced: Sequence[str] = (),
+) -> Any:
+    """The trainer of a kind; special tokens get the first ids, then the ``forced`` pieces.
+
+    ``alphabet`` is for WordPiece, which takes no other characters; the others find theirs.
+    """
     common: dict[str, Any] = {
         "vocab_size": vocab_size,
-        "special_tokens": special.tokens,
+        "special_tokens": [*special.tokens, *forced],
         "show_progress": False,
     }
     if kind is TokenizerKind.UNIGRAM:
         return trainers.UnigramTrainer(unk_token=special.names["unk_token"], **common)
+    if kind is TokenizerKind.WORDPIECE:
+        return trainers.WordPieceTrainer(
+            min_frequency=min_frequency,
+            initial_alphabet=list(alphabet),
+            limit_alphabet=len(alphabet),
+            **common,
+        )
     if kind is TokenizerKind.BYTE_BPE:
         alphabet = pre_tokenizers.ByteLevel.alphabet()
         return trainers.BpeTrainer(min_frequency=min_frequency, initial_alphabet=alphabet, **common)
     # Rare characters give way, so that the vocabulary never grows past what was asked.
     limit = max(1, vocab_size - len(special.tokens))
-    if kind is TokenizerKind.WORDPIECE:
-        # Each character may take two rows: at the start of a word, and after "##".
-        return trainers.WordPieceTrainer(
-            min_frequency=min_frequency, limit_alphabet=max(1, limit // 2), **common
-        )
     return trainers.BpeTrainer(min_frequency=min_frequency, limit_alphabet=limit, **common)
+
+
+def wordpiece_model(vocabulary: dict[str, int], unknown: str) -> Any:
+    """The WordPiece model over a vocabulary; a word of over 100 characters is unknown, as in BERT."""
+    return models.WordPiece(vocab=vocabulary, unk_token=unknown)
 
 
 def byte_tokenizer(special: SpecialTokenSet) -> Tokenizer:

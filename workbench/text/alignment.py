@@ -28,7 +28,8 @@ class Alignment:
 
     Every non-whitespace character of a word lies in a token that overlaps the word, except in the words
     listed by :attr:`dropped`, which the tokenizer turned into nothing. Tokens that split one character share
-    its span. A token that straddles words belongs to each; its ``word_ids`` entry names the first.
+    its span; so may a lone space marker that the tokenizer puts before the first word. A token that straddles
+    words belongs to each; its ``word_ids`` entry names the first.
     """
 
     text: str

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from workbench.errors import ConfigError, DataError
+from workbench.errors import ConfigError
 from workbench.text import _pipelines
-from workbench.text._check import checked
+from workbench.text._fit import fit
 from workbench.text._kinds import SPECIAL_TOKENS, Role, SpecialTokenSet, TokenizerKind
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def train_tokenizer(
     """Learn a vocabulary of at most ``vocab_size`` pieces from ``texts`` and return the tokenizer.
 
     Args:
-        texts: the corpus, read once; not read at all for raw bytes.
+        texts: the corpus, read once (WordPiece keeps it in memory); not read at all for raw bytes.
         kind: ``wordpiece``, ``bpe``, ``byte-bpe``, ``unigram`` or ``bytes``.
         vocab_size: number of ids in all, special tokens and sentinels included. A small corpus may
             support fewer. Raw bytes have a fixed size, so it is left out there.
@@ -67,9 +67,9 @@ def train_tokenizer(
         tokenizer = _pipelines.byte_tokenizer(special)
         return _wrap(tokenizer, special, [f"<extra_id_{n}>" for n in range(count)], max_length)
     learned = _learned_size(kind, vocab_size, reserved=count, special=special)
-    tokenizer = _pipelines.untrained(kind, special, lowercase=lowercase)
-    trainer = _pipelines.trainer(kind, special, vocab_size=learned, min_frequency=min_frequency)
-    _fit(tokenizer, trainer, texts)
+    tokenizer = fit(
+        kind, special, texts, vocab_size=learned, min_frequency=min_frequency, lowercase=lowercase
+    )
     # T5 numbers its sentinels down from the end: <extra_id_0> is the last id (Raffel et al. 2020).
     return _wrap(tokenizer, special, [f"<extra_id_{n}>" for n in reversed(range(count))], max_length)
 
@@ -112,27 +112,14 @@ def _learned_size(
     """Pieces left to the trainer (special tokens included) once the sentinels have their rows."""
     if vocab_size is None:
         raise ConfigError(f"vocab_size is missing; kind {kind.value!r} needs one, such as 8000")
-    alphabet = BYTE_VALUES if kind is TokenizerKind.BYTE_BPE else 1
+    # A WordPiece character takes two rows: at the start of a word, and after "##".
+    alphabet = {TokenizerKind.BYTE_BPE: BYTE_VALUES, TokenizerKind.WORDPIECE: 2}.get(kind, 1)
     smallest = len(special.tokens) + alphabet + reserved
     if vocab_size < smallest:
         raise ConfigError(
             f"vocab_size is {vocab_size}; kind {kind.value!r} with {reserved} sentinels needs {smallest}"
         )
     return vocab_size - reserved
-
-
-def _fit(tokenizer: Tokenizer, trainer: Any, texts: Iterable[str]) -> None:
-    seen = 0
-
-    def counted() -> Iterable[str]:
-        nonlocal seen
-        for text in checked(texts):
-            seen += bool(text.strip())
-            yield text
-
-    tokenizer.train_from_iterator(counted(), trainer=trainer)
-    if not seen:
-        raise DataError("no text to learn a vocabulary from: every text is empty; give at least one sentence")
 
 
 def _wrap(
