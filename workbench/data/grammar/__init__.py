@@ -1,6 +1,6 @@
 """A small grammar of English: sentences that agree, with gold annotation, from lexicons written for it."""
 
-from workbench.data.grammar._catalogue import Entry, lexicon, lexicon_names
+from workbench.data.grammar._catalogue import Entry, contractions, lexicon, lexicon_names
 from workbench.data.grammar._generate import CONSTRUCTION_NAMES, sentences, to_conllu, write_conllu
 from workbench.data.grammar._lexicon import Adjective, Name, Noun, Verb, adjectives, names, nouns, verbs
 from workbench.data.grammar._morphology import indefinite_article
@@ -17,6 +17,7 @@ __all__ = [
     "Verb",
     "Word",
     "adjectives",
+    "contractions",
     "indefinite_article",
     "lexicon",
     "lexicon_names",

@@ -20,7 +20,7 @@ from workbench.data.grammar._lexicon import (
 )
 from workbench.errors import ConfigError, did_you_mean
 
-__all__ = ["Entry", "lexicon", "lexicon_names"]
+__all__ = ["Entry", "contractions", "lexicon", "lexicon_names"]
 
 Entry: TypeAlias = "str | Mapping[str, str] | tuple[str, ...]"
 
@@ -58,8 +58,11 @@ def _texts(kind: str, polarity: Polarity) -> tuple[str, ...]:
     return tuple(adjective.text for adjective in adjectives(kind, polarity))
 
 
-def _synonyms() -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(pair) for pairs in read_lexicon("synonyms").values() for pair in pairs)
+def _synonyms(*kinds: str) -> tuple[tuple[str, ...], ...]:
+    by_kind: dict[str, list[list[str]]] = read_lexicon("synonyms")
+    return tuple(
+        tuple(pair) for kind, pairs in by_kind.items() for pair in pairs if not kinds or kind in kinds
+    )
 
 
 def _opinions() -> tuple[Mapping[str, str], ...]:
@@ -94,6 +97,7 @@ def _things() -> dict[str, tuple[Entry, ...]]:
         "nation": tuple(countries),
         "profession": tuple(read_lexicon("professions")),
         "synonyms": _synonyms(),
+        "noun_synonyms": _synonyms("noun"),
         "adjective": _opinions(),
         "transitive_verb": tuple(_verb(verb) for verb in verbs("transitive")),
         "intransitive_verb": tuple(_verb(verb) for verb in verbs("intransitive")),
@@ -110,6 +114,11 @@ def _lexicons() -> dict[str, tuple[Entry, ...]]:
         found[f"{polarity}_adjective"] = _texts("general", polarity)
         found[f"{polarity}_trait"] = _texts("person", polarity)
     return found | {f"{kind}_noun": tuple(_noun(n) for n in nouns(kind)) for kind in read_lexicon("nouns")}
+
+
+def contractions() -> dict[str, str]:
+    """Long forms and the contractions they have: ``is not`` and ``isn't``."""
+    return dict(read_lexicon("contractions"))
 
 
 def lexicon_names() -> list[str]:
