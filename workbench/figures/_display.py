@@ -32,7 +32,9 @@ def as_shown(attention: AttentionMap, merge_words: bool, hide_sinks: bool) -> At
     sums = np.add.reduceat(attention.weights, key_starts, axis=-1)
     means = np.add.reduceat(sums, query_starts, axis=-2) / pieces[:, None]
     split = None if attention.split is None else queries.groups[attention.split]
-    return replace(attention, weights=means, queries=_joined(queries), keys=_joined(keys), split=split or None)
+    return replace(
+        attention, weights=means, queries=_joined(queries), keys=_joined(keys), split=split or None
+    )
 
 
 def attention_frame(maps: Sequence[AttentionMap]) -> pd.DataFrame:

@@ -37,9 +37,7 @@ class TokenAxis:
         """Prepare tokens for display; ``words`` numbers their words, as in ``BatchEncoding.word_ids``."""
         shown = shown_tokens(tokens, prettify)
         groups, names = (None, ()) if words is None else _group(shown, words)
-        return cls(
-            shown=shown, groups=groups, group_names=names, sinks=sink_positions(tokens, first_is_sink)
-        )
+        return cls(shown=shown, groups=groups, group_names=names, sinks=sink_positions(tokens, first_is_sink))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -67,7 +67,11 @@ def map_record(attention: AttentionMap) -> dict[str, Any]:
     kept = edges_kept(weights)
     if kept is None:
         bits = 16 if weights.size <= MAX_FINE else 8
-        return record | {"bits": bits, "kept": 0, "weights": [base64_of(_quantised(w, bits)) for w in weights]}
+        return record | {
+            "bits": bits,
+            "kept": 0,
+            "weights": [base64_of(_quantised(w, bits)) for w in weights],
+        }
     strongest = strongest_keys(weights, kept)
     return record | {
         "bits": 8,

@@ -15,7 +15,14 @@ from matplotlib.figure import Figure
 __all__ = ["figure_of", "label_ticks", "rendered"]
 
 _LOCK = threading.Lock()
-_FONTS = ("DejaVu Sans", "Noto Sans CJK JP", "Noto Sans Arabic", "Noto Sans Devanagari", "Noto Emoji", "Symbola")
+_FONTS = (
+    "DejaVu Sans",
+    "Noto Sans CJK JP",
+    "Noto Sans Arabic",
+    "Noto Sans Devanagari",
+    "Noto Emoji",
+    "Symbola",
+)
 _METADATA = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
 
 
@@ -44,8 +51,12 @@ def label_ticks(axes: Axes, rows: Sequence[str], columns: Sequence[str], limit: 
     """Name the rows and columns of a matrix, every n-th where there are more than ``limit``."""
     row_step, column_step = -(-len(rows) // limit), -(-len(columns) // limit)
     axes.set_yticks(range(0, len(rows), row_step), labels=rows[::row_step], parse_math=False)
+    rotation = 0 if max(map(len, columns)) <= 3 else 90
     axes.set_xticks(
-        range(0, len(columns), column_step), labels=columns[::column_step], rotation=90, parse_math=False
+        range(0, len(columns), column_step),
+        labels=columns[::column_step],
+        rotation=rotation,
+        parse_math=False,
     )
     axes.tick_params(length=0)
 

@@ -19,7 +19,7 @@ from workbench.shapes import Array
 
 __all__ = ["MatrixStyle", "draw_head", "draw_matrix", "draw_model", "draw_neurons"]
 
-MAX_LINES = 6000
+MAX_LINES = 2500
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,10 @@ def draw_head(attention: AttentionMap, layer: int, heads: Sequence[int], title: 
     _name_columns(axes, queries, keys)
     weights = attention.weights[layer]
     floor = _visible_floor(weights[list(heads)])
-    for head in heads:
-        _add_lines(axes, weights[head], attention.heads[head], floor, float(weights[list(heads)].max()))
+    top = float(weights[list(heads)].max(initial=0.0))
+    for place, head in enumerate(heads):
+        shift = 0.6 * ((place + 0.5) / len(heads) - 0.5)  # heads' lines lie beside each other, not on top
+        _add_lines(axes, weights[head], attention.heads[head], (floor, top), shift)
     _head_legend(figure, [attention.heads[head] for head in heads], f"layer {attention.layers[layer]}, heads")
     return figure
 
@@ -60,8 +62,12 @@ def draw_model(attention: AttentionMap, title: str) -> Figure:
         for head in range(heads):
             values = attention.weights[layer, head]
             extent = (head - 0.46, head + 0.46, layer + 0.46, layer - 0.46)
-            axes.imshow(values, cmap=sequential(), vmin=0, vmax=values.max() or 1, extent=extent, aspect="auto")
-    axes.set(xlim=(-0.5, heads - 0.5), ylim=(layers - 0.5, -0.5), xlabel="head", ylabel="layer", aspect="equal")
+            axes.imshow(
+                values, cmap=sequential(), vmin=0, vmax=values.max() or 1, extent=extent, aspect="auto"
+            )
+    axes.set(
+        xlim=(-0.5, heads - 0.5), ylim=(layers - 0.5, -0.5), xlabel="head", ylabel="layer", aspect="equal"
+    )
     axes.set_xticks(range(heads), labels=[str(head) for head in attention.heads])
     axes.set_yticks(range(layers), labels=[str(layer) for layer in attention.layers])
     axes.tick_params(length=0)
@@ -99,7 +105,9 @@ def draw_neurons(
     name, tokens = labels
     figure = figure_of(9.5, 1.6 + 0.24 * len(tokens), title)
     axes = figure.subplots(1, 4, sharey=True, width_ratios=[3, 3, 1, 1])
-    for panel, values, heading in zip(axes, (keys, products), ("keys k", f"q × k for q = {name}"), strict=False):
+    for panel, values, heading in zip(
+        axes, (keys, products), ("keys k", f"q × k for q = {name}"), strict=False
+    ):
         limit = float(np.abs(values).max()) or 1.0
         panel.imshow(values, cmap=diverging(), vmin=-limit, vmax=limit, aspect="auto")
         panel.set_title(heading, fontsize=9, parse_math=False)
@@ -128,28 +136,31 @@ def _visible_floor(weights: Array) -> float:
     """Weight below which a line is left out: too faint to see, or beyond the strongest MAX_LINES."""
     if weights.size == 0:
         return 0.0
-    floor = 0.015 * float(weights.max())
+    floor = 0.03 * float(weights.max())
     if weights.size > MAX_LINES:
         floor = max(floor, float(np.partition(weights.ravel(), -MAX_LINES)[-MAX_LINES]))
     return floor
 
 
-def _add_lines(axes: Axes, weights: Array, head: int, floor: float, top: float) -> None:
+def _add_lines(axes: Axes, weights: Array, head: int, limits: tuple[float, float], shift: float) -> None:
+    floor, top = limits
     colour, dash = head_style(head)
     codes = [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4]
     queries, keys = np.nonzero(weights >= max(floor, 1e-9))
-    paths = [Path([(0, q), (0.42, q), (0.58, k), (1, k)], codes) for q, k in zip(queries, keys, strict=True)]
+    ends = zip(queries + shift, keys + shift, strict=True)
+    paths = [Path([(0, q), (0.42, q), (0.58, k), (1, k)], codes) for q, k in ends]
     strength = weights[queries, keys] / (top or 1.0)
     lines = PathCollection(
         paths, facecolors="none", edgecolors=colour, linewidths=0.4 + 2 * strength, linestyles=[dash]
     )
-    lines.set_alpha(np.clip(0.05 + 0.95 * strength, 0, 1))
+    lines.set_alpha(np.clip(1.05 * strength**1.3, 0, 1))
     axes.add_collection(lines, autolim=False)
 
 
 def _head_legend(figure: Figure, heads: Sequence[int], name: str) -> None:
     handles = [
-        Line2D([], [], color=head_style(head)[0], linestyle=head_style(head)[1], label=str(head)) for head in heads
+        Line2D([], [], color=head_style(head)[0], linestyle=head_style(head)[1], label=str(head))
+        for head in heads
     ]
     if handles:
         columns = min(len(handles), 12)
@@ -162,5 +173,11 @@ def _write_values(axes: Axes, values: Array, middle: float, limit: float, signed
             continue
         dark = abs(value) > 0.45 * limit if signed else value > middle
         axes.text(
-            column, row, f"{value:.2f}", ha="center", va="center", fontsize=6, color="white" if dark else "black"
+            column,
+            row,
+            f"{value:.2f}",
+            ha="center",
+            va="center",
+            fontsize=6,
+            color="white" if dark else "black",
         )

@@ -37,7 +37,7 @@ def shown_tokens(tokens: Sequence[str], prettify: bool) -> tuple[str, ...]:
 
     ``prettify`` turns a tokenizer's spelling into text: byte-level pieces are decoded, the marks for
     a preceding space (``Ġ``, ``▁``) are dropped. Either way characters that draw nothing or reorder
-    their neighbours (NUL, control characters, bidirectional marks, lone surrogates) get visible names.
+    their neighbours (NUL, control characters, line separators, bidirectional marks, lone surrogates) are named: ``⟨U+0000⟩``.
     """
     texts = [str(token) for token in tokens]
     if prettify:
@@ -59,13 +59,8 @@ def _plain(text: str) -> str:
 
 
 def _visible(character: str) -> str:
-    code = ord(character)
-    if code < 0x20:
-        return chr(0x2400 + code)  # control pictures: NUL is ␀
-    if code == 0x7F:
-        return "␡"
-    if character in _REORDERING or unicodedata.category(character) in ("Cc", "Cs"):
-        return f"⟨U+{code:04X}⟩"
+    if character in _REORDERING or unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp"):
+        return f"⟨U+{ord(character):04X}⟩"
     return character
 
 

@@ -53,7 +53,7 @@ def head_view(
         hide_sinks: start without attention to the first token and separators; nothing is renormalised.
         display_mode: ``auto`` (the reader's preference), ``light`` or ``dark``.
 
-    Up to 4 million weights are kept whole, beyond that the strongest keys of each query; 6,000 lines are
+    Up to 4 million weights are kept whole, beyond that the strongest keys of each query; 2,500 lines are
     drawn at once. The view says so where either bites.
 
     Raises:

@@ -63,7 +63,9 @@ def head_statistics_grid(
         ConfigError: the statistic's axes are not ``layer`` and ``head``.
     """
     if set(statistic.axes) != {"layer", "head"}:
-        raise ConfigError(f"{statistic.name}: axes {statistic.axes} must be ('layer', 'head'); select or average")
+        raise ConfigError(
+            f"{statistic.name}: axes {statistic.axes} must be ('layer', 'head'); select or average"
+        )
     turned = statistic.axes != ("layer", "head")
     values, error = statistic.values, statistic.standard_error
     matrix = _LabelledMatrix.build(

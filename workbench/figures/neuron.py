@@ -67,7 +67,9 @@ def neuron_view(
     shown = _Shown(q, k, attended, at, one, spot, title)
     return View(
         title=title,
-        render=lambda: page(title=title, script="neuron", parts=("matrix",), data=shown.record(), display_mode=display_mode),
+        render=lambda: page(
+            title=title, script="neuron", parts=("matrix",), data=shown.record(), display_mode=display_mode
+        ),
         draw=shown.draw,
         tabulate=shown.frame,
         height=640,

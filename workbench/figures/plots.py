@@ -37,7 +37,9 @@ class Curve:
     def __post_init__(self) -> None:
         sizes = {len(v) for v in (self.x, self.y, self.low, self.high) if v is not None}
         if len(sizes) != 1 or not len(self.x) or (self.low is None) != (self.high is None):
-            raise ConfigError(f"curve {self.name!r}: x, y, low and high must be equally long, bands need both ends")
+            raise ConfigError(
+                f"curve {self.name!r}: x, y, low and high must be equally long, bands need both ends"
+            )
 
 
 def curve_plot(
@@ -57,13 +59,16 @@ def curve_plot(
     """
     if not curves:
         raise ConfigError("curve_plot needs at least one curve")
-    every = np.concatenate([np.asarray(v, float) for c in curves for v in (c.y, c.low, c.high) if v is not None])
+    every = np.concatenate(
+        [np.asarray(v, float) for c in curves for v in (c.y, c.low, c.high) if v is not None]
+    )
     across = np.concatenate([np.asarray(c.x, float) for c in curves])
     if not np.isfinite(every).any():
         raise ConfigError(f"none of the {len(curves)} curves has a finite point")
     low, high = y_limits or _padded(float(np.nanmin(every)), float(np.nanmax(every)))
     series = [
-        {"name": c.name, **{key: _plain(getattr(c, key)) for key in ("x", "y", "low", "high")}} for c in curves
+        {"name": c.name, **{key: _plain(getattr(c, key)) for key in ("x", "y", "low", "high")}}
+        for c in curves
     ]
     plot = {
         **{"x": x, "y": y, "limits": [float(across.min()), float(across.max()), low, high]},
@@ -71,7 +76,9 @@ def curve_plot(
     }
     return View(
         title=title,
-        render=lambda: page(title=title, script="plot", data={"plot": plot, "note": note}, display_mode=display_mode),
+        render=lambda: page(
+            title=title, script="plot", data={"plot": plot, "note": note}, display_mode=display_mode
+        ),
         draw=lambda: _draw_curves(curves, (x, y), (low, high), title),
         tabulate=lambda: pd.concat([_curve_frame(c) for c in curves], ignore_index=True),
         height=460,
@@ -104,7 +111,10 @@ def mds_plot(
     return View(
         title=title,
         render=lambda: page(
-            title=title, script="plot", data={"plot": _points_record(frame, by), "note": note}, display_mode=display_mode
+            title=title,
+            script="plot",
+            data={"plot": _points_record(frame, by), "note": note},
+            display_mode=display_mode,
         ),
         draw=lambda: _draw_points(frame, by, title),
         tabulate=frame.copy,
@@ -138,7 +148,9 @@ def _points_frame(positions: Statistic, clusters: Mapping[tuple[int, int], int] 
     frame = pd.DataFrame({"layer": np.take(layer_names, layer), "head": np.take(head_names, head)})
     frame[["x", "y"]] = positions.values.reshape(-1, 2)
     if clusters is not None:
-        frame["cluster"] = [clusters[int(a), int(b)] for a, b in zip(frame["layer"], frame["head"], strict=True)]
+        frame["cluster"] = [
+            clusters[int(a), int(b)] for a, b in zip(frame["layer"], frame["head"], strict=True)
+        ]
     return frame
 
 
@@ -169,7 +181,9 @@ def _draw_curves(
     axes = figure.add_subplot()
     for number, curve in enumerate(curves):
         colour = OKABE_ITO[number % 8]
-        axes.plot(curve.x, curve.y, _DASHES[number % 4], color=colour, label=curve.name, marker="o", markersize=3)
+        axes.plot(
+            curve.x, curve.y, _DASHES[number % 4], color=colour, label=curve.name, marker="o", markersize=3
+        )
         if curve.low is not None and curve.high is not None:
             axes.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0)
     axes.set_xlabel(names[0], parse_math=False)
@@ -190,9 +204,13 @@ def _draw_points(frame: pd.DataFrame, by: str, title: str) -> Figure:
     axes = figure.add_subplot()
     for number, (value, rows) in enumerate(frame.groupby(by)):
         marker = "os^Dv"[(number // 8) % 5]
-        axes.scatter(rows["x"], rows["y"], color=OKABE_ITO[number % 8], marker=marker, s=26, label=f"{by} {value}")
+        axes.scatter(
+            rows["x"], rows["y"], color=OKABE_ITO[number % 8], marker=marker, s=26, label=f"{by} {value}"
+        )
     for row in frame.itertuples():
-        axes.annotate(f"{row.layer}-{row.head}", (row.x, row.y), (4, 2), textcoords="offset points", fontsize=6)
+        axes.annotate(
+            f"{row.layer}-{row.head}", (row.x, row.y), (4, 2), textcoords="offset points", fontsize=6
+        )
     axes.set_aspect("equal", adjustable="datalim")
     axes.set(xticks=[], yticks=[])
     figure.legend(loc="outside lower center", ncols=6, frameon=False)

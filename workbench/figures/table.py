@@ -40,7 +40,9 @@ def dependency_table(
     if missing:
         raise ConfigError(f"dependency table lacks {', '.join(missing)}; it needs {', '.join(COLUMNS)}")
     if table.empty:
-        raise ConfigError("dependency table is empty; no relation occurred often enough, lower the minimum count")
+        raise ConfigError(
+            "dependency table is empty; no relation occurred often enough, lower the minimum count"
+        )
     return View(
         title=title,
         render=lambda: page(title=title, body=_markup(table, title, note), display_mode=display_mode),
@@ -50,9 +52,16 @@ def dependency_table(
     )
 
 
+_NUMERIC = ("accuracy", "baseline", "offset", "n")
+_NUMBER = Markup(' class="number"')
+
+
 def _markup(table: pd.DataFrame, title: str, note: str) -> Markup:
     headings = ("relation", "head", "accuracy", "95 % interval", "baseline", "offset", "n", "0 … 1")
-    head = Markup("").join(Markup('<th scope="col">{}</th>').format(text) for text in headings)
+    head = Markup("").join(
+        Markup('<th scope="col"{}>{}</th>').format(_NUMBER if text in _NUMERIC else "", text)
+        for text in headings
+    )
     rows = Markup("").join(_row(row) for row in table[list(COLUMNS)].to_dict("records"))
     key = "● best head with its interval · vertical tick: best fixed offset"
     shape = (
@@ -65,7 +74,7 @@ def _markup(table: pd.DataFrame, title: str, note: str) -> Markup:
 def _row(row: dict[str, object]) -> Markup:
     shape = (
         '<tr><th scope="row">{relation}</th><td>{layer}-{head}</td><td class="number">{accuracy:.3f}</td>'
-        '<td>{low:.3f} to {high:.3f}</td><td class="number">{baseline:.3f}</td><td class="number">{offset:+d}</td>'
+        '<td>{low:.3f} to {high:.3f}</td><td class="number">{baseline:.3f}</td><td class="number">{offset}</td>'
         '<td class="number">{count:,}</td><td>{picture}</td></tr>'
     )
     picture = (
@@ -76,7 +85,8 @@ def _row(row: dict[str, object]) -> Markup:
     )
     places = {name: 5 + 210 * float(str(row[name])) for name in ("low", "high", "baseline", "accuracy")}
     whole = {name: int(str(row[name])) for name in ("offset", "count")}
-    return Markup(shape).format(**{**row, **whole, "picture": Markup(picture).format(**places)})
+    whole_text = {**whole, "offset": f"{whole['offset']:+d}" if whole["offset"] else "0"}
+    return Markup(shape).format(**{**row, **whole_text, "picture": Markup(picture).format(**places)})
 
 
 def _draw(table: pd.DataFrame, title: str) -> Figure:

@@ -47,11 +47,15 @@ def highlighted_text(
     """
     values = np.asarray(scores, dtype=np.float64)
     if values.shape != (len(tokens),) or len(tokens) == 0:
-        raise ConfigError(f"{len(tokens)} tokens with scores of shape {values.shape}; give one score per token")
+        raise ConfigError(
+            f"{len(tokens)} tokens with scores of shape {values.shape}; give one score per token"
+        )
     if not np.isfinite(values).all():
         raise NumericsError(f"scores[{int(np.argmin(np.isfinite(values)))}] is NaN or infinite")
     top = float(np.abs(values).max()) if limit is None else limit
-    text = _ScoredText(shown_tokens(tokens, prettify_tokens), _spaced(tokens, prettify_tokens), values, top or 1.0)
+    text = _ScoredText(
+        shown_tokens(tokens, prettify_tokens), _spaced(tokens, prettify_tokens), values, top or 1.0
+    )
     return View(
         title=title,
         render=lambda: page(title=title, body=text.markup(title, unit, note), display_mode=display_mode),
@@ -81,17 +85,23 @@ class _ScoredText:
         return STRONGEST * min(1.0, abs(score) / self.limit)
 
     def _texts(self) -> list[str]:
-        return [t if space else t.removeprefix("##") for t, space in zip(self.tokens, self.spaced, strict=True)]
+        return [
+            t if space else t.removeprefix("##") for t, space in zip(self.tokens, self.spaced, strict=True)
+        ]
 
     def markup(self, title: str, unit: str, note: str) -> Markup:
         """The page's body; tokens are escaped."""
         spans = Markup("").join(
-            Markup('{}<span title="{}: {:+.3g}" style="background:rgb({} / {:.3f})">{}</span>').format(
-                " " if space else "", text, score, _rgb(score), self._strength(score), text
+            Markup('{}<span title="{}: {:+.3g}" class="{}" style="--strength:{:.3f}">{}</span>').format(
+                " " if space and i else "", text, score, _sign(score), self._strength(score) / STRONGEST, text
             )
-            for text, space, score in zip(self._texts(), self.spaced, self.scores, strict=True)
+            for i, (text, space, score) in enumerate(
+                zip(self._texts(), self.spaced, self.scores, strict=True)
+            )
         )
-        legend = Markup('{:+.3g}<span class="key signed"></span>{:+.3g} {}').format(-self.limit, self.limit, unit)
+        legend = Markup('{:+.3g}<span class="key tint"></span>{:+.3g} {}').format(
+            -self.limit, self.limit, unit
+        )
         shape = '<article><h1>{}</h1><p class="quiet">{}</p><p class="marked">{}</p><p class="quiet">{}</p></article>'
         return Markup(shape).format(title, note, spans, legend)
 
@@ -100,7 +110,7 @@ class _ScoredText:
         from workbench.figures._static import figure_of
 
         lines = self._lines(78)
-        figure = figure_of(9.0, 0.7 + 0.34 * len(lines), title)
+        figure = figure_of(7.0, 0.7 + 0.34 * len(lines), title)
         axes = figure.add_subplot()
         axes.set(xlim=(0, 80), ylim=(len(lines) - 0.4, -0.8))
         axes.axis("off")
@@ -109,7 +119,14 @@ class _ScoredText:
                 face = (POSITIVE if score >= 0 else NEGATIVE, self._strength(score))
                 box = {"boxstyle": "round,pad=0.15", "facecolor": face, "edgecolor": "none"}
                 axes.text(
-                    column, row, text, family="monospace", fontsize=10, va="center", bbox=box, parse_math=False
+                    column,
+                    row,
+                    text,
+                    family="monospace",
+                    fontsize=10,
+                    va="center",
+                    bbox=box,
+                    parse_math=False,
                 )
         return figure
 
@@ -138,9 +155,8 @@ class _ScoredText:
         return f"% \\usepackage{{xcolor}}\n{names}{{\\setlength{{\\fboxsep}}{{1pt}}%\n{''.join(boxes).strip()}}}\n"
 
 
-def _rgb(score: float) -> str:
-    colour = POSITIVE if score >= 0 else NEGATIVE
-    return " ".join(str(int(colour[i : i + 2], 16)) for i in (1, 3, 5))
+def _sign(score: float) -> str:
+    return "plus" if score >= 0 else "minus"
 
 
 _LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {

@@ -1,34 +1,32 @@
 // Two columns of tokens with attention drawn between them: left attends (query), right is attended to (key).
 
-const MAX_LINES = 6000;
+const MAX_LINES = 2500;
+const MAX_DASHED = 400; // dashes take long to draw and cannot be told apart among more lines
+const FAINTEST = 0.03; // share of the strongest weight below which a line would not be seen
 const DASHES = [[], [5, 2], [1.5, 1.5], [6, 2, 1.5, 2]];
 
-/** Curves of the picked edges; `place` gives each end's height. Returns nothing; strokes are batched by strength. */
-function drawLines(context, picked, left, right, placeFrom, placeTo, widest) {
-  const levels = 12, bend = (right - left) * 0.42;
-  const top = picked.most || 1;
+/** Curves of the picked edges, the strongest last and so on top. `placeFrom` and `placeTo` give each end's height,
+ *  a list's `shift` moves it apart from other heads'. One stroke a line: a shared path is slower to fill in. */
+function drawLines(context, picked, left, right, height, placeFrom, placeTo, widest) {
+  const bend = (right - left) * 0.42, top = picked.most || 1, lines = [];
   for (const list of picked.lists) {
-    const paths = Array.from({ length: levels }, () => null);
     for (const i of list.chosen) {
       const strength = list.weight[i] / top;
-      if (strength < 0.015) continue;
-      const a = placeFrom(list.from[i]), b = placeTo(list.to[i]);
-      if (a === null && b === null) continue;
-      if (Math.max(a, b) < -4 || Math.min(a, b) > context.canvas.height) continue;
-      const level = Math.min(levels - 1, Math.floor(strength * levels));
-      const path = (paths[level] ??= new Path2D());
-      path.moveTo(left, a);
-      path.bezierCurveTo(left + bend, a, right - bend, b, right, b);
+      const a = placeFrom(list.from[i]) + list.shift, b = placeTo(list.to[i]) + list.shift;
+      if (strength >= FAINTEST && Math.max(a, b) > -4 && Math.min(a, b) < height + 4) lines.push({ strength, a, b, list });
     }
+  }
+  lines.sort((one, other) => one.strength - other.strength);
+  const dashed = lines.length <= MAX_DASHED;
+  for (const { strength, a, b, list } of lines) {
     context.strokeStyle = list.colour;
-    context.setLineDash(list.dash);
-    paths.forEach((path, level) => {
-      if (!path) return;
-      const strength = (level + 0.6) / levels;
-      context.globalAlpha = 0.05 + 0.95 * strength;
-      context.lineWidth = 0.6 + widest * strength;
-      context.stroke(path);
-    });
+    context.globalAlpha = Math.min(1, 1.05 * strength ** 1.3);
+    context.lineWidth = 0.6 + widest * strength;
+    if (dashed) context.setLineDash(list.dash);
+    context.beginPath();
+    context.moveTo(left, a);
+    context.bezierCurveTo(left + bend, a, right - bend, b, right, b);
+    context.stroke();
   }
   context.globalAlpha = 1;
   context.setLineDash([]);
@@ -166,7 +164,7 @@ class Bipartite {
 
   say(spot) {
     const { total, shown, most } = this.picked, heads = this.lists.length;
-    const missing = total > shown ? `The ${count(shown)} strongest of ${count(total)} edges are drawn; choose a token to see all of its own. ` : "";
+    const missing = total > shown ? `The ${count(shown)} strongest of ${count(total)} edges are drawn; choose a token to see its own. ` : "";
     this.note.replaceChildren(`${missing}Line strength: 0`, element("span", { class: "key" }), `${short(most)} (the strongest drawn)`);
     if (!heads) return this.readout.replaceChildren("No head chosen.");
     if (!spot) return this.readout.replaceChildren("Point at a token to follow its attention; click to keep it.");
@@ -178,11 +176,12 @@ class Bipartite {
     this.readout.replaceChildren(element("bdi", {}, this.names[spot.side][spot.index]), verb, ...(listed.length ? listed : ["nothing shown"]), rest);
   }
 
-  draw(context, width) {
+  draw(context, width, height) {
     const scroll = Math.max(0, this.stage.scrollTop), half = this.rows / 2;
     const place = (i) => i * this.rows + half - scroll;
-    for (const list of this.picked.lists) list.colour = colour(list.hue);
-    drawLines(context, this.picked, 2, width - 2, place, place, 2.6);
+    const lists = this.picked.lists, spread = this.rows * 0.6;
+    lists.forEach((list, i) => { list.colour = colour(list.hue); list.shift = ((i + 0.5) / lists.length - 0.5) * spread; });
+    drawLines(context, this.picked, 2, width - 2, height, place, place, 2.6);
     const heads = this.heads.map((h) => this.map.heads[h]).join(", ");
     this.canvas.setAttribute("aria-label", `attention lines of layer ${this.map.layers[this.layer]}, heads ${heads || "none"}`);
   }

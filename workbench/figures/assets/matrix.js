@@ -34,10 +34,10 @@ class Matrix {
     const pen = document.createElement("canvas").getContext("2d");
     pen.font = this.font = "12px system-ui, sans-serif";
     const widest = (names) => Math.min(140, Math.max(...names.map((name) => pen.measureText(name).width)));
-    this.left = widest(this.rows) + 14 + 16;
-    this.top = widest(this.columns) + 14 + 16;
+    this.left = widest(this.rows) + 14 + 20;
+    this.top = widest(this.columns) + 14 + 20;
     this.flat = this.columns.every((name) => pen.measureText(name).width < 22);
-    if (this.flat) this.top = 22 + 16;
+    if (this.flat) this.top = 22 + 20;
     const limits = `${short(this.low)} to ${short(this.high)}`;
     this.legend.replaceChildren(short(this.low), element("span", { class: `key ${this.signed ? "signed" : "scale"}` }), `${short(this.high)} ${this.unit}`.trim());
     this.canvas.setAttribute("aria-label", `${this.rows.length} by ${this.columns.length} matrix, ${this.rowAxis} down, ${this.columnAxis} across, ${limits} ${this.unit}; arrow keys move between cells`);
@@ -49,8 +49,8 @@ class Matrix {
     const width = this.stage.clientWidth - this.left - 10;
     const fit = clamp(width / this.columns.length, 3, 44), most = this.rows.length > 200 ? 10 : 16;
     this.cell = Math.max(3, (this.square || width / this.columns.length >= most ? fit : Math.max(fit, Math.min(most, 16))) * this.zoom);
-    this.high_ = Math.min(this.cell, 44);
-    const [w, h] = [this.left + this.cell * this.columns.length + 8, this.top + this.high_ * this.rows.length + 8];
+    this.tall = Math.min(this.cell, this.square ? 44 : 34);
+    const [w, h] = [this.left + this.cell * this.columns.length + 8, this.top + this.tall * this.rows.length + 8];
     this.space.style.width = `${w}px`;
     this.space.style.height = `${h}px`;
     this.space.classList.toggle("centred", w < this.stage.clientWidth);
@@ -62,7 +62,7 @@ class Matrix {
   }
 
   at(x, y) {
-    const column = Math.floor((x - this.left + this.stage.scrollLeft) / this.cell), row = Math.floor((y - this.top + this.stage.scrollTop) / this.high_);
+    const column = Math.floor((x - this.left + this.stage.scrollLeft) / this.cell), row = Math.floor((y - this.top + this.stage.scrollTop) / this.tall);
     return x < this.left || y < this.top || row < 0 || column < 0 || row >= this.rows.length || column >= this.columns.length ? null : { row, column };
   }
 
@@ -91,15 +91,15 @@ class Matrix {
     event.stopPropagation();
     const { row, column } = this.cursor ?? { row: -step[0], column: -step[1] };
     const spot = { row: clamp(row + step[0], 0, this.rows.length - 1), column: clamp(column + step[1], 0, this.columns.length - 1) };
-    const [x, y] = [spot.column * this.cell, spot.row * this.high_];
-    const [seenX, seenY] = [this.stage.clientWidth - this.left - this.cell, this.stage.clientHeight - this.top - this.high_];
+    const [x, y] = [spot.column * this.cell, spot.row * this.tall];
+    const [seenX, seenY] = [this.stage.clientWidth - this.left - this.cell, this.stage.clientHeight - this.top - this.tall];
     this.stage.scrollTo(clamp(this.stage.scrollLeft, x - seenX, x), clamp(this.stage.scrollTop, y - seenY, y));
     this.select(spot);
   }
 
   draw(context, width, height) {
     const { scrollLeft: sx, scrollTop: sy } = this.stage;
-    const firstRow = Math.floor(sy / this.high_), lastRow = Math.min(this.rows.length, Math.ceil((sy + height) / this.high_));
+    const firstRow = Math.floor(sy / this.tall), lastRow = Math.min(this.rows.length, Math.ceil((sy + height) / this.tall));
     const firstColumn = Math.floor(sx / this.cell), lastColumn = Math.min(this.columns.length, Math.ceil((sx + width) / this.cell));
     context.save();
     context.beginPath();
@@ -112,27 +112,27 @@ class Matrix {
 
   drawCells(context, firstRow, lastRow, firstColumn, lastColumn, sx, sy) {
     const paint = ramp(this.signed), span = this.signed ? Math.max(Math.abs(this.low), Math.abs(this.high)) : this.high - this.low;
-    const gap = this.cell > 8 ? 1 : 0, written = this.cell >= 30 && this.high_ >= 16;
+    const gap = this.cell > 8 ? 1 : 0, written = this.cell >= 30 && this.tall >= 16;
     context.font = "11px system-ui, sans-serif";
     context.textAlign = "center";
     context.textBaseline = "middle";
     for (let row = firstRow; row < lastRow; row++) {
       for (let column = firstColumn; column < lastColumn; column++) {
         const value = this.values[row * this.columns.length + column];
-        const x = this.left + column * this.cell - sx, y = this.top + row * this.high_ - sy;
+        const x = this.left + column * this.cell - sx, y = this.top + row * this.tall - sy;
         if (Number.isNaN(value)) continue;
         const rgb = paint(span ? (this.signed ? value : value - this.low) / span : 0);
         context.fillStyle = `rgb(${rgb})`;
-        context.fillRect(x, y, this.cell - gap, this.high_ - gap);
+        context.fillRect(x, y, this.cell - gap, this.tall - gap);
         if (written) {
           context.fillStyle = rgb[0] * 0.3 + rgb[1] * 0.59 + rgb[2] * 0.11 > 140 ? "#000" : "#fff";
-          context.fillText(compact(value), x + this.cell / 2, y + this.high_ / 2);
+          context.fillText(compact(value), x + this.cell / 2, y + this.tall / 2);
         }
       }
     }
     context.strokeStyle = colour("focus");
     context.lineWidth = 2;
-    const box = (row, column) => context.strokeRect(this.left + column * this.cell - sx, this.top + row * this.high_ - sy, this.cell - gap, this.high_ - gap);
+    const box = (row, column) => context.strokeRect(this.left + column * this.cell - sx, this.top + row * this.tall - sy, this.cell - gap, this.tall - gap);
     for (const [row, column] of this.rings ?? []) if (row >= firstRow && row < lastRow) box(row, column);
     if (this.cursor) { context.strokeStyle = colour("ink"); box(this.cursor.row, this.cursor.column); }
   }
@@ -142,10 +142,10 @@ class Matrix {
     context.font = this.font;
     context.textBaseline = "middle";
     const label = (text, on) => { context.fillStyle = on ? ink : muted; context.font = on ? `600 ${this.font}` : this.font; return clipped(context, text, 140); };
-    const rowStep = Math.ceil(13 / this.high_), columnStep = Math.ceil(13 / this.cell);
+    const rowStep = Math.ceil(13 / this.tall), columnStep = Math.ceil(13 / this.cell);
     context.textAlign = "right";
     for (let row = firstRow; row < lastRow; row++) {
-      const y = this.top + (row + 0.5) * this.high_ - sy, on = this.cursor?.row === row;
+      const y = this.top + (row + 0.5) * this.tall - sy, on = this.cursor?.row === row;
       if ((row % rowStep && !on) || y < this.top) continue;
       const text = label(this.rows[row], on);
       context.fillText(text, this.left - 6, y);
@@ -164,8 +164,8 @@ class Matrix {
     context.fillStyle = muted;
     context.font = this.font;
     context.textAlign = "center";
-    context.fillText(`${this.columnAxis} →`, Math.max(this.left + 30, (this.left + context.canvas.clientWidth) / 2), 8);
-    context.translate(8, Math.max(this.top + 30, (this.top + context.canvas.clientHeight) / 2));
+    context.fillText(`${this.columnAxis} →`, Math.max(this.left + 30, (this.left + context.canvas.clientWidth) / 2), 12);
+    context.translate(12, Math.max(this.top + 30, (this.top + context.canvas.clientHeight) / 2));
     context.rotate(-Math.PI / 2);
     context.fillText(`← ${this.rowAxis}`, 0, 0);
   }

@@ -32,8 +32,8 @@ function drawCurves(canvas, edges, sizes, head) {
   const context = canvas.getContext("2d");
   context.scale(scale, scale);
   const place = (total) => (i) => 4 + ((i + 0.5) * (side - 8)) / total;
-  const picked = strongest([{ ...edges, colour: colour(`head-${head % 8}`), dash: [] }], THUMBNAIL_LINES);
-  drawLines(context, picked, 4, side - 4, place(sizes[0]), place(sizes[1]), side > 60 ? 1.6 : 0.9);
+  const picked = strongest([{ ...edges, colour: colour(`head-${head % 8}`), dash: [], shift: 0 }], THUMBNAIL_LINES);
+  drawLines(context, picked, 4, side - 4, side, place(sizes[0]), place(sizes[1]), side > 60 ? 1.6 : 0.9);
 }
 
 /** Queries down, keys across; where tokens outnumber pixels each pixel shows its strongest weight. */
@@ -66,7 +66,7 @@ function fill() {
     }, element("canvas", { "aria-hidden": "true" }))),
   ]);
   if (columns > 8) head.slice(1).forEach((label, i) => { label.textContent = map.heads[i]; });
-  head[0].textContent = columns > 8 ? "layer \\ head" : "layer";
+  head[0].textContent = columns > 8 ? "head →\nlayer ↓" : "layer";
   grid.replaceChildren(...head, ...rows);
   for (const cell of grid.querySelectorAll("button")) watcher.observe(cell);
 }

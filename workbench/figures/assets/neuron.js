@@ -33,8 +33,8 @@ function prepare() {
 }
 
 function columns(width) {
-  const label = clamp(width * 0.16, 62, 150), bar_ = clamp(width * 0.13, 44, 110), strip = (width - label - 2 * bar_ - 34) / 2;
-  return { label, strip, bar: bar_, k: label + 8, product: label + 16 + strip, dot: label + 24 + 2 * strip, share: label + 32 + 2 * strip + bar_ };
+  const label = clamp(width * 0.16, 62, 150), bar_ = clamp(width * 0.13, 48, 110), strip = (width - label - 2 * bar_ - 44) / 2;
+  return { label, strip, bar: bar_, k: label + 8, product: label + 16 + strip, dot: label + 26 + 2 * strip, share: label + 36 + 2 * strip + bar_ };
 }
 
 function size() {

@@ -21,9 +21,26 @@ function ticks(low, high, wanted) {
   return out;
 }
 
+/** Limits widened so that one unit is as long across as up. */
+function sameScale([x0, x1, y0, y1], aspect) {
+  const wanted = Math.max(x1 - x0, (y1 - y0) * aspect), tall = wanted / aspect;
+  const middle = [(x0 + x1) / 2, (y0 + y1) / 2];
+  return [middle[0] - wanted / 2, middle[0] + wanted / 2, middle[1] - tall / 2, middle[1] + tall / 2];
+}
+
+/** Boxes of the labels written so far; one that would overlap is left to the pointer. */
+const written = [];
+function roomFor(x, y, text) {
+  const box = [x - 12, y - 9, x + 7 * text.length, y + 5];
+  if (written.some((b) => b[0] < box[2] && box[0] < b[2] && b[1] < box[3] && box[1] < b[3])) return false;
+  written.push(box);
+  return true;
+}
+
 function render() {
   const width = host.clientWidth || 600, height = host.clientHeight || 360, edge = { left: 58, right: 16, top: 10, bottom: 44 };
-  const [x0, x1, y0, y1] = plot.limits;
+  const [x0, x1, y0, y1] = plot.equal ? sameScale(plot.limits, (width - edge.left - edge.right) / (height - edge.top - edge.bottom)) : plot.limits;
+  written.length = 0;
   const x = (v) => edge.left + ((v - x0) / (x1 - x0 || 1)) * (width - edge.left - edge.right);
   const y = (v) => height - edge.bottom - ((v - y0) / (y1 - y0 || 1)) * (height - edge.top - edge.bottom);
   host.replaceChildren();
@@ -56,13 +73,15 @@ function curve(series, i, x, y) {
 
 function points(series, i, x, y) {
   series.x.forEach((v, n) => {
-    mark(x(v), y(series.y[n]), hue(series, i), `${series.labels[n]}`, 5);
-    if (plot.write_labels) draw("text", { x: x(v) + 7, y: y(series.y[n]) + 4, class: "quiet" }, series.short[n]);
+    mark(x(v), y(series.y[n]), hue(series, i), series.labels[n], 5, series.mark);
+    if (plot.write_labels && roomFor(x(v) + 7, y(series.y[n]) + 4, series.short[n])) draw("text", { x: x(v) + 7, y: y(series.y[n]) + 4, class: "quiet" }, series.short[n]);
   });
 }
 
-function mark(cx, cy, fill, text, r) {
-  const dot = draw("circle", { cx, cy, r, fill, tabindex: "0", role: "img", "aria-label": text.replaceAll("\n", ", ") });
+/** A dot that tells its values; with `square`, a square one (the ninth series on, where colours repeat). */
+function mark(cx, cy, fill, text, r, square) {
+  const shape = square ? ["rect", { x: cx - r, y: cy - r, width: 2 * r, height: 2 * r }] : ["circle", { cx, cy, r }];
+  const dot = draw(shape[0], { ...shape[1], fill, tabindex: "0", role: "img", "aria-label": text.replaceAll("\n", ", ") });
   const tell = (event) => { readout.textContent = text.replaceAll("\n", "; "); showTip(text, event.clientX ?? cx, event.clientY ?? cy); };
   dot.addEventListener("pointerenter", tell);
   dot.addEventListener("click", tell);
