@@ -1,0 +1,65 @@
+"""``workbench doctor MODEL``: the numeric checks as a table; exit code 1 if one fails."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from workbench.evaluate.doctor import Check
+
+__all__ = ["command"]
+
+
+@click.command("doctor")
+@click.argument("model")
+@click.option("--dtype", default="auto", show_default=True, help="auto, float32, bfloat16, …")
+@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, …")
+@click.option("--implementation", type=click.Choice(["hf", "builtin"]), default="hf", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+def command(model: str, dtype: str, device: str, implementation: str, as_json: bool) -> None:
+    """Check the numerics of MODEL: a known name, a folder, a .gguf file or a hub id.
+
+    Exit code: 0 if every check passes, warns or does not apply, 1 if one fails, 2 if MODEL cannot be loaded.
+    """
+    from workbench.evaluate.doctor import examine
+    from workbench.models import load
+
+    loaded = load(model, dtype=dtype, device=device, implementation=implementation)
+    report = examine(loaded, progress=sys.stderr.isatty())
+    identity = {
+        "model": loaded.name,
+        "kind": str(loaded.kind),
+        "dtype": str(loaded.dtype).removeprefix("torch."),
+        "device": str(loaded.device),
+        "implementation": loaded.implementation,
+    }
+    if as_json:
+        click.echo(json.dumps({**identity, **report.to_dict()}, allow_nan=False))
+    else:
+        click.echo(", ".join(f"{name} {value}" for name, value in identity.items()))
+        click.echo(_table(report.checks))
+        click.echo(f"verdict: {report.verdict}")
+    sys.exit(1 if report.verdict == "fail" else 0)
+
+
+def _table(checks: tuple[Check, ...]) -> str:
+    """Aligned columns: check, status, value, tolerance, detail."""
+    rows = [("check", "status", "value", "tolerance", "detail")]
+    rows += [(c.name, str(c.status), _number(c.value), _number(c.tolerance), c.detail) for c in checks]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    left, right = str.ljust, str.rjust
+    lines = [
+        "  ".join(
+            [left(row[0], widths[0]), left(row[1], widths[1]), *map(right, row[2:4], widths[2:4]), row[4]]
+        )
+        for row in rows
+    ]
+    return "\n".join(lines)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"

@@ -1,0 +1,61 @@
+"""Run all checks; one that breaks down is a failed check, never the end of the examination."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tqdm.auto import tqdm
+
+from workbench.errors import WorkbenchError
+from workbench.evaluate.doctor import _attention, _generation, _gradient, _invariance, _probabilities, _text
+from workbench.evaluate.doctor._records import Check, Finding, NotApplicable, Report, Status
+from workbench.models import LoadedModel
+
+__all__ = ["CHECKS", "examine"]
+
+# name -> what finds out; they run in this order
+CHECKS: dict[str, Callable[[LoadedModel], Finding]] = {
+    "vocabulary_fits": _text.vocabulary_fits,
+    "bos_once": _text.bos_once,
+    "round_trip": _text.round_trip,
+    "finite_outputs": _invariance.finite_outputs,
+    "batch_size": _invariance.batch_size,
+    "right_padding": _invariance.right_padding,
+    "left_padding": _invariance.left_padding,
+    "eager_equals_sdpa": _invariance.eager_equals_sdpa,
+    "attention_rows": _attention.attention_rows,
+    "causal_attention": _attention.causal_attention,
+    "causal_outputs": _attention.causal_outputs,
+    "cached_generation": _generation.cached_generation,
+    "probabilities_sum": _probabilities.probabilities_sum,
+    "scorer_log_probabilities": _probabilities.scorer_log_probabilities,
+    "gradient": _gradient.gradient,
+}
+
+
+def examine(model: LoadedModel, progress: bool = False) -> Report:
+    """Check the numerics of ``model``: padding, batching, attention, BOS, cache, probabilities, gradients.
+
+    The model is left as it was: attention implementations are switched in context managers, the gradient
+    works on a copy. ``model.lock`` is held during each check. Nothing is raised for what is wrong with the
+    model; that is a check with status ``fail``.
+    """
+    names = tqdm(CHECKS, unit="check", leave=False, disable=not progress)
+    return Report(tuple(_run(name, model) for name in names))
+
+
+def _run(name: str, model: LoadedModel) -> Check:
+    try:
+        with model.lock:
+            found = CHECKS[name](model)
+    except NotApplicable as reason:
+        return Check(name, Status.SKIP, None, None, str(reason))
+    # Whatever a broken model raises is what the check has found.
+    except Exception as error:
+        return Check(name, Status.FAIL, None, None, _one_line(error))
+    return Check(name, found.status, found.value, found.tolerance, found.detail)
+
+
+def _one_line(error: Exception) -> str:
+    text = " ".join(str(error).split())[:200]
+    return text if isinstance(error, WorkbenchError) else f"{type(error).__name__}: {text}"

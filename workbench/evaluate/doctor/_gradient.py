@@ -1,0 +1,117 @@
+"""The gradient of the loss against finite differences, in float64, where rounding cannot hide an error."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+
+from workbench.evaluate.doctor._compare import judge
+from workbench.evaluate.doctor._records import Finding, NotApplicable, Status
+from workbench.evaluate.doctor._subject import Batch, outputs, padded, sample_sequences
+from workbench.models import Kind, LoadedModel
+
+__all__ = ["gradient"]
+
+_LARGEST = 300_000_000  # parameters whose float64 copy is made (2.4 GB)
+_TOKENS = 10
+_STEP = 1e-5
+# Central differences err by step² · f''' / 6 and by epsilon · loss / step, both near 1e-9 here; what is
+# left over is for curvature of the loss at embeddings that are small themselves.
+_TOLERANCE = 1e-4
+
+
+def gradient(loaded: LoadedModel) -> Finding:
+    """Back-propagated gradient against central differences at six entries of the embeddings of a short text.
+
+    Three entries have the largest gradient, three are drawn with a fixed seed. Value: the largest
+    difference, as a share of the largest of these gradients. Works on a float64 copy.
+    """
+    if loaded.num_parameters > _LARGEST:
+        millions = round(loaded.num_parameters / 1e6)
+        raise NotApplicable(f"{millions} M parameters; a float64 copy is made up to {_LARGEST // 10**6} M")
+    if loaded.device.type == "mps":
+        raise NotApplicable("the device has no float64")
+    sequence = sample_sequences(loaded)[1][:_TOKENS]
+    model = copy.deepcopy(loaded.model).double().requires_grad_(False)
+    weight = model.get_input_embeddings().weight.requires_grad_(True)
+    with _Float64():
+        batch = padded(loaded, [sequence])
+        return _compare(weight, lambda: _loss(model, loaded.kind, batch), sorted(set(sequence)))
+
+
+def _compare(weight: Tensor, loss: Callable[[], Tensor], rows: list[int]) -> Finding:
+    value = loss()
+    found = torch.autograd.grad(value, weight, allow_unused=True)[0] if value.requires_grad else None
+    if found is None:
+        return Finding(Status.FAIL, None, _TOLERANCE, "no gradient reaches the embeddings: the graph is cut")
+    entries = _entries(found, rows)
+    analytic = torch.stack([found[entry] for entry in entries])
+    with torch.no_grad():
+        numeric = torch.stack([_central_difference(weight, entry, loss) for entry in entries])
+    largest = float(torch.maximum(analytic.abs(), numeric.abs()).max())
+    if largest == 0.0:
+        return Finding(Status.FAIL, 0.0, _TOLERANCE, "the loss does not depend on the embeddings")
+    share = float((analytic - numeric).abs().max()) / largest
+    return judge(
+        share, _TOLERANCE, f"{len(entries)} embedding entries, largest gradient {largest:.3g}, float64"
+    )
+
+
+def _entries(gradients: Tensor, rows: list[int]) -> list[tuple[int, int]]:
+    """(row, column) of the three largest gradients in ``rows``, and of three others drawn with a fixed seed."""
+    chosen = gradients[rows].abs()
+    width = chosen.shape[1]
+    drawn = torch.randint(chosen.numel(), (3,), generator=torch.Generator().manual_seed(0))
+    places = [*chosen.flatten().topk(3).indices.tolist(), *drawn.tolist()]
+    return [(rows[place // width], place % width) for place in dict.fromkeys(places)]
+
+
+def _central_difference(weight: Tensor, entry: tuple[int, int], loss: Callable[[], Tensor]) -> Tensor:
+    """(f(w + h) - f(w - h)) / 2h in one entry, which is put back."""
+    before = weight[entry].clone()
+    weight[entry] = before + _STEP
+    above = loss()
+    weight[entry] = before - _STEP
+    below = loss()
+    weight[entry] = before
+    return (above - below) / (2 * _STEP)
+
+
+def _loss(model: Any, kind: Kind, batch: Batch) -> Tensor:
+    """Mean cross-entropy of a language model (nats a token); for other kinds a fixed weighting of the outputs."""
+    found = outputs(model, batch)
+    if kind is Kind.CAUSAL:
+        return F.cross_entropy(found[0, :-1], batch.ids[0, 1:])
+    if kind is Kind.MASKED:
+        return F.cross_entropy(found[0], batch.ids[0])
+    if batch.decoder_ids is not None:
+        return F.cross_entropy(found[0, :-1], batch.decoder_ids[0, 1:])
+    weights = torch.arange(found.numel(), dtype=found.dtype, device=found.device).cos()
+    return found.flatten() @ weights / found.numel()
+
+
+class _Float64(TorchFunctionMode):
+    """While open, what a model computes in float32 on purpose (norms, softmax) is computed in float64."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Put float64 wherever a call names float32."""
+        if func is torch.Tensor.float:
+            return args[0].double()
+        wider = {name: _wider(value) for name, value in (kwargs or {}).items()}
+        return func(*map(_wider, args), **wider)
+
+
+def _wider(value: Any) -> Any:
+    return torch.float64 if value is torch.float32 else value

@@ -1,0 +1,98 @@
+"""What must not change the outputs: company in the batch, padding, the attention kernel."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from workbench.evaluate.doctor._compare import agree
+from workbench.evaluate.doctor._records import Finding, NotApplicable
+from workbench.evaluate.doctor._subject import padded, real_outputs, sample_sequences, takes_positions
+from workbench.models import LoadedModel
+from workbench.trace._seam import attention_implementation
+
+__all__ = [
+    "batch_size",
+    "eager_equals_sdpa",
+    "finite_outputs",
+    "left_padding",
+    "require_switchable",
+    "right_padding",
+]
+
+_EXTRA = 3  # padding that even the longest row gets
+
+
+def finite_outputs(loaded: LoadedModel) -> Finding:
+    """No NaN and no infinity, and the same outputs when asked twice. Value: the largest difference."""
+    batch = padded(loaded, sample_sequences(loaded)[:1])
+    first, second = real_outputs(loaded, batch), real_outputs(loaded, batch)
+    return agree(first, second, loaded.dtype, "outputs are finite, and the same when asked twice")
+
+
+def batch_size(loaded: LoadedModel) -> Finding:
+    """Each sequence alone gives what it gives among others of its length."""
+    sequences = sample_sequences(loaded)
+    shortest = min(map(len, sequences))
+    equal = [sequence[:shortest] for sequence in sequences]
+    together = real_outputs(loaded, padded(loaded, equal))
+    return agree(_alone(loaded, equal), together, loaded.dtype, f"batch 1 against batch {len(equal)}")
+
+
+def right_padding(loaded: LoadedModel) -> Finding:
+    """Each sequence alone gives what it gives in a batch padded on the right."""
+    sequences = sample_sequences(loaded)
+    together = real_outputs(loaded, padded(loaded, sequences, "right", _EXTRA))
+    return agree(_alone(loaded, sequences), together, loaded.dtype, "unpadded against padded on the right")
+
+
+def left_padding(loaded: LoadedModel) -> Finding:
+    """The same on the left, with each token's position given to models that take it.
+
+    Skipped for models whose learned positions count the padding and cannot be given.
+    """
+    if not takes_positions(loaded) and _has_position_table(loaded.model):
+        raise NotApplicable("positions are absolute, count the padding and cannot be given: pad on the right")
+    sequences = sample_sequences(loaded)
+    alone = _alone(loaded, sequences)
+    batch = padded(loaded, sequences, "left", _EXTRA)
+    found = agree(alone, real_outputs(loaded, batch), loaded.dtype, "unpadded against padded on the left")
+    if found.status == "pass" or not takes_positions(loaded):
+        return found
+    # Absolute positions must be told where the text begins, as generate() does.
+    positions = (batch.mask.cumsum(-1) - 1).clamp(min=0)
+    told = real_outputs(loaded, replace(batch, positions=positions))
+    return agree(alone, told, loaded.dtype, "unpadded against padded on the left, positions given")
+
+
+def eager_equals_sdpa(loaded: LoadedModel) -> Finding:
+    """Attention step by step gives what PyTorch's fused kernel gives, padding included."""
+    require_switchable(loaded)
+    if not getattr(loaded.model, "_supports_sdpa", False):
+        raise NotApplicable("the architecture has no SDPA attention")
+    batch = padded(loaded, sample_sequences(loaded), "right", _EXTRA)
+    with attention_implementation(loaded.model, "eager"):
+        eager = real_outputs(loaded, batch)
+    with attention_implementation(loaded.model, "sdpa"):
+        fused = real_outputs(loaded, batch)
+    return agree(eager, fused, loaded.dtype, "eager attention against SDPA")
+
+
+def require_switchable(loaded: LoadedModel) -> None:
+    """Raise :class:`NotApplicable` unless the model's attention function can be chosen while it lives."""
+    if not loaded.model._can_set_attn_implementation():
+        raise NotApplicable("the architecture's attention implementation cannot be switched")
+
+
+def _alone(loaded: LoadedModel, sequences: list[list[int]]) -> Tensor:
+    return torch.cat([real_outputs(loaded, padded(loaded, [sequence])) for sequence in sequences])
+
+
+def _has_position_table(model: nn.Module) -> bool:
+    """Whether there is a table of absolute positions (relative ones do not mind padding)."""
+    return any(
+        isinstance(module, nn.Embedding) and "position" in name and "relative" not in name
+        for name, module in model.named_modules()
+    )

@@ -1,0 +1,82 @@
+"""What a check finds, and the report of all of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Check", "Finding", "NotApplicable", "Report", "Status"]
+
+
+class Status(StrEnum):
+    """How a check ended. ``SKIP``: it does not apply to this model; the detail says why."""
+
+    PASS = "pass"
+    WARN = "warn"
+    FAIL = "fail"
+    SKIP = "skip"
+
+
+class NotApplicable(Exception):
+    """Raised by a check that does not apply to the model; its message is the reason."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check saw. ``value`` is held against ``tolerance``; both are ``None`` where there is no number."""
+
+    status: Status
+    value: float | None
+    tolerance: float | None
+    detail: str
+
+
+@dataclass(frozen=True)
+class Check:
+    """The finding of the check called ``name``; ``detail`` is one line."""
+
+    name: str
+    status: Status
+    value: float | None
+    tolerance: float | None
+    detail: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values fit for JSON: a number that is not finite becomes ``None``."""
+        finite = self.value is not None and math.isfinite(self.value)
+        return {
+            "name": self.name,
+            "status": str(self.status),
+            "value": self.value if finite else None,
+            "tolerance": self.tolerance,
+            "detail": self.detail,
+        }
+
+
+@dataclass(frozen=True)
+class Report:
+    """All checks of one model, in the order they ran."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def verdict(self) -> str:
+        """``fail`` if any check failed, else ``warn`` if any warned, else ``pass``; skipped ones do not count."""
+        found = {check.status for check in self.checks}
+        return str(next((s for s in (Status.FAIL, Status.WARN) if s in found), Status.PASS))
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"verdict": …, "checks": [{"name", "status", "value", "tolerance", "detail"}, …]}``."""
+        return {"verdict": self.verdict, "checks": [check.to_dict() for check in self.checks]}
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a check, with the columns name, status, value, tolerance, detail."""
+        import pandas as pd
+
+        columns = ["name", "status", "value", "tolerance", "detail"]
+        return pd.DataFrame([check.to_dict() for check in self.checks], columns=columns)
