@@ -14,10 +14,11 @@ from transformers import PreTrainedModel
 from workbench.errors import ModelError
 from workbench.models.configuration import TransformerConfig
 
-__all__ = ["Family", "Weights", "activation", "load_weights", "refuse"]
+__all__ = ["GATED", "Family", "Renames", "Weights", "activation", "load_weights", "refuse"]
 
 Weights = dict[str, Tensor]
 Split = Callable[[str, Tensor, Any], Weights]
+Renames = tuple[tuple[str, str], ...]
 
 # transformers' name of an activation -> ours
 _ACTIVATIONS = {
@@ -33,6 +34,9 @@ _ACTIVATIONS = {
     "selu": "selu",
     "sigmoid": "sigmoid",
 }
+
+# our name of an activation -> that of the feed-forward layer gated by it
+GATED = {"silu": "swiglu", "gelu": "geglu", "gelu_tanh": "geglu_tanh", "relu": "reglu", "sigmoid": "glu"}
 
 
 def activation(name: str) -> str:
@@ -53,9 +57,6 @@ def refuse(hf: Any, **allowed: Any) -> None:
                 f"{hf.model_type} with {name} = {found!r} has no built-in counterpart; "
                 f"allowed: {value!r}; use implementation='hf'"
             )
-
-
-Renames = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,8 +110,8 @@ class Family:
 
 def _first_match(renames: Renames, name: str) -> str | None:
     for pattern, replacement in renames:
-        if re.fullmatch(pattern, name):
-            return re.sub(pattern, replacement, name)
+        if match := re.fullmatch(pattern, name):
+            return match.expand(replacement)
     return None
 
 

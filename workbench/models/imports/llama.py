@@ -10,7 +10,7 @@ from workbench.models.decoder import TransformerDecoder
 from workbench.models.heads.causal import TransformerDecoderForCausalLM
 from workbench.models.heads.texts import TransformerDecoderForSequenceClassification
 from workbench.models.heads.tokens import TransformerDecoderForTokenClassification
-from workbench.models.imports._mapping import Family, activation, refuse
+from workbench.models.imports._mapping import GATED, Family, activation, refuse
 from workbench.models.parts import (
     AttentionConfig,
     DepthConfig,
@@ -21,8 +21,6 @@ from workbench.models.parts import (
 )
 
 __all__ = ["FAMILY"]
-
-_GATED = {"silu": "swiglu", "gelu": "geglu", "gelu_tanh": "geglu_tanh", "relu": "reglu"}
 
 
 def _config(hf: Any, class_name: str) -> TransformerConfig:
@@ -51,7 +49,7 @@ def _config(hf: Any, class_name: str) -> TransformerConfig:
         ),
         norm=NormConfig(kind="rms_norm", placement="pre", epsilon=hf.rms_norm_eps),
         feed_forward=FeedForwardConfig(
-            activation=_GATED[activation(hf.hidden_act)], size=hf.intermediate_size, bias=False
+            activation=GATED[activation(hf.hidden_act)], size=hf.intermediate_size, bias=False
         ),
         embeddings=EmbeddingConfig(frozen_padding=hf.pad_token_id is not None),
         depth=DepthConfig(layers=hf.num_hidden_layers),

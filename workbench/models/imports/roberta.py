@@ -1,0 +1,55 @@
+"""RoBERTa: BERT's body with positions counted after the padding id; Liu et al. 2019."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.models.configuration import TransformerConfig
+from workbench.models.encoder import TransformerEncoder
+from workbench.models.heads.masked import TransformerEncoderForMaskedLM
+from workbench.models.heads.texts import TransformerEncoderForSequenceClassification
+from workbench.models.heads.tokens import (
+    TransformerEncoderForQuestionAnswering,
+    TransformerEncoderForTokenClassification,
+)
+from workbench.models.imports._mapping import Family
+from workbench.models.imports.bert import BODY, bert_config
+from workbench.models.parts import HeadConfig, PositionConfig
+
+__all__ = ["FAMILY"]
+
+
+def _config(hf: Any, class_name: str) -> TransformerConfig:
+    reserved = hf.pad_token_id + 1  # rows of the table up to that of the padding token
+    return bert_config(
+        hf,
+        positions=PositionConfig(
+            kind="learned",
+            max_length=hf.max_position_embeddings - reserved,
+            offset=reserved,
+            skip_padding=True,
+        ),
+        head=HeadConfig(transform="gelu", bias=True, pooler="tanh"),
+    )
+
+
+FAMILY = Family(
+    config=_config,
+    classes={
+        "RobertaModel": TransformerEncoder,
+        "RobertaForMaskedLM": TransformerEncoderForMaskedLM,
+        "RobertaForSequenceClassification": TransformerEncoderForSequenceClassification,
+        "RobertaForTokenClassification": TransformerEncoderForTokenClassification,
+        "RobertaForQuestionAnswering": TransformerEncoderForQuestionAnswering,
+    },
+    prefix="roberta",
+    body=BODY,
+    head=(
+        (r"lm_head\.dense\.(\w+)", r"head.transform.dense.\1"),
+        (r"lm_head\.layer_norm\.(\w+)", r"head.transform.norm.\1"),
+        (r"lm_head\.decoder\.(\w+)", r"head.output.\1"),
+        (r"lm_head\.bias", r"head.output.bias"),
+        (r"classifier\.dense\.(\w+)", r"model.pooler.dense.\1"),
+        (r"(?:classifier|classifier\.out_proj|qa_outputs)\.(\w+)", r"classifier.\1"),
+    ),
+)
