@@ -8,11 +8,10 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-from workbench.trace._encode import Text
 from workbench.trace._seam import AttentionCall, Stack
-from workbench.trace._structure import Route, Structure, structure_of
 from workbench.trace._targets import Target
 from workbench.trace._trace import Record, TextTrace, Trace
+from workbench.trace.encoding import Text
 from workbench.trace.interventions import (
     Edit,
     Site,
@@ -26,6 +25,7 @@ from workbench.trace.observing import AttentionObserver, observe_attention
 from workbench.trace.patching import activation_patching
 from workbench.trace.recording import trace
 from workbench.trace.storage import load_trace, save_trace
+from workbench.trace.structure import Route, Structure, structure_of
 
 __all__ = [
     "AttentionCall",

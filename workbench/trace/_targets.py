@@ -11,7 +11,7 @@ from torch import Tensor
 from workbench.errors import ModelError, TraceError
 from workbench.models import Kind, LoadedModel
 from workbench.text import Alignment, align
-from workbench.trace._encode import Encoded, inputs_of
+from workbench.trace.encoding import Encoded, inputs_of
 
 __all__ = ["Target", "check_target", "decoder_batch", "generated_targets", "started", "target_score"]
 

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from workbench.trace._seam import AttentionCall, Session, Stack, attention_implementation
-from workbench.trace._structure import Route, call_model, sample_inputs, structure_of
 from workbench.trace.observing import session_on
+from workbench.trace.structure import Route, call_model, sample_inputs, structure_of
 
 __all__ = ["FAMILIES", "Examination", "Family", "build_tiny", "examine", "to_markdown"]
 

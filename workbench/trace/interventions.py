@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from workbench.errors import TraceError
 from workbench.models import LoadedModel
 from workbench.shapes import Array
-from workbench.trace._encode import Text, batches_of, encode_all, inputs_of
-from workbench.trace._parts import on_output, parts_of
 from workbench.trace._seam import AttentionCall, Session, Stack, active
-from workbench.trace._structure import Route, Structure, call_model, structure_of
+from workbench.trace.encoding import Text, batches_of, encode_all, inputs_of
 from workbench.trace.observing import session_on
+from workbench.trace.parts import on_output, parts_of
+from workbench.trace.structure import Route, Structure, call_model, structure_of
 
 __all__ = ["Change", "Edit", "Site", "ablate_heads", "intervene", "mean_head_outputs", "replace", "scale"]
 

@@ -19,7 +19,7 @@ from workbench.trace._seam import (
     attention_implementation,
     opened,
 )
-from workbench.trace._structure import Route, Structure, output_attentions, structure_of
+from workbench.trace.structure import Route, Structure, output_attentions, structure_of
 
 __all__ = ["AttentionObserver", "observe_attention", "session_on", "watching"]
 

@@ -12,9 +12,9 @@ from workbench.errors import TraceError
 from workbench.models import LoadedModel
 from workbench.shapes import Array
 from workbench.statistics import Statistic
-from workbench.trace._encode import Encoded, Text, encode_all, inputs_of
-from workbench.trace._structure import call_model, structure_of
+from workbench.trace.encoding import Encoded, Text, encode_all, inputs_of
 from workbench.trace.interventions import Edit, Site, intervene, replace
+from workbench.trace.structure import call_model, structure_of
 
 __all__ = ["activation_patching"]
 

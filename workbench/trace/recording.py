@@ -14,10 +14,8 @@ from torch import Tensor
 from workbench.errors import TraceError, did_you_mean
 from workbench.models import Kind, LoadedModel
 from workbench.shapes import Array
-from workbench.trace._encode import Encoded, Text, batches_of, encode_all, inputs_of
 from workbench.trace._recorder import Recorder, to_numpy
 from workbench.trace._seam import Session, Stack
-from workbench.trace._structure import Route, Structure, evaluating, structure_of, without_cache
 from workbench.trace._targets import (
     Target,
     check_target,
@@ -27,7 +25,9 @@ from workbench.trace._targets import (
     target_score,
 )
 from workbench.trace._trace import Record, TextTrace, Trace
+from workbench.trace.encoding import Encoded, Text, batches_of, encode_all, inputs_of
 from workbench.trace.observing import session_on
+from workbench.trace.structure import Route, Structure, evaluating, structure_of, without_cache
 
 __all__ = ["trace"]
 

@@ -17,8 +17,8 @@ from transformers.pytorch_utils import Conv1D
 
 from workbench.errors import TraceError
 from workbench.trace._seam import AttentionCall, Session, Stack
-from workbench.trace._structure import Structure, call_model, sample_inputs, structure_of
 from workbench.trace.observing import session_on
+from workbench.trace.structure import Structure, call_model, sample_inputs, structure_of
 
 __all__ = ["Parts", "head_projections", "on_output", "parts_of"]
 

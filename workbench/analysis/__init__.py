@@ -1,0 +1,1 @@
+"""From traces and scores to statistics with units, labels and standard errors."""

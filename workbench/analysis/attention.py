@@ -1,0 +1,154 @@
+"""Attention of one text: words, entropy, distance, rollout, flow, sinks, norms, effective attention.
+
+Functions take attention (layer, head, query, key) as a trace holds it, without padding; rows sum to one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import entr
+
+from workbench.analysis._flow import maximum_flows
+from workbench.analysis._words import Words, word_groups
+from workbench.errors import TraceError
+from workbench.shapes import Array, AttentionArray
+from workbench.statistics import Statistic
+
+__all__ = [
+    "Words",
+    "attention_distance",
+    "attention_entropy",
+    "attention_flow",
+    "attention_rollout",
+    "check_rows",
+    "effective_attention",
+    "merge_words",
+    "sink_mass",
+    "without_sink",
+    "word_groups",
+]
+
+
+def check_rows(attention: AttentionArray) -> None:
+    """Raise :class:`TraceError` unless every row sums to one within 1e-3."""
+    sums = attention.sum(-1)
+    if attention.size and not np.allclose(sums, 1.0, atol=1e-3):
+        raise TraceError(
+            f"attention rows must sum to 1, got {sums.min():.4f} to {sums.max():.4f}; take weights after the "
+            "softmax, without padding: workbench.trace(model, texts, record={'attention'})"
+        )
+
+
+def merge_words(attention: AttentionArray, query: Words, key: Words | None = None) -> AttentionArray:
+    """Attention between words: summed over the attended pieces, averaged over the attending ones.
+
+    Rows still sum to one (Clark et al. 2019, section 4.1). ``key`` differs from ``query`` in cross-attention.
+    """
+    keys = query if key is None else key
+    for noun, words, size in (("queries", query, attention.shape[2]), ("keys", keys, attention.shape[3])):
+        if words.tokens != size:
+            raise TraceError(f"the words are of {words.tokens} tokens, the attention has {size} {noun}")
+    merged: Array = query.mean_matrix @ attention @ keys.sum_matrix.T
+    return merged.astype(attention.dtype)
+
+
+def attention_entropy(attention: AttentionArray) -> Statistic:
+    """Entropy of each head's weights in nats, averaged over queries; 0 log 0 = 0."""
+    check_rows(attention)
+    return _over_queries("attention entropy", "nats", entr(attention).sum(-1))
+
+
+def attention_distance(attention: AttentionArray) -> Statistic:
+    """Expected distance between query and key in tokens, averaged over queries (self-attention only)."""
+    check_rows(attention)
+    queries, keys = attention.shape[2:]
+    if queries != keys:
+        raise TraceError(f"distance needs self-attention; this has {queries} queries and {keys} keys")
+    distance = np.abs(np.subtract.outer(np.arange(queries), np.arange(keys)))
+    return _over_queries("attention distance", "tokens", (attention * distance).sum(-1))
+
+
+def sink_mass(attention: AttentionArray, sinks: tuple[int, ...] = (0,)) -> Statistic:
+    """Weight on the sink tokens (the first by default), averaged over the queries that are not sinks."""
+    check_rows(attention)
+    others = np.setdiff1d(np.arange(attention.shape[2]), sinks)
+    mass = attention[..., list(sinks)].sum(-1)
+    return _over_queries(f"mass on tokens {list(sinks)}", "mass", mass[:, :, others])
+
+
+def without_sink(attention: AttentionArray, sinks: tuple[int, ...] = (0,)) -> AttentionArray:
+    """Attention with the sink keys removed and each row scaled to sum to one again.
+
+    Sinks are tokens that take the weight a head has no use for: the first token, [SEP] (Clark et al. 2019,
+    section 3.2; Xiao et al. 2024). A row that attends to sinks alone becomes zero.
+    """
+    kept = attention.copy()
+    kept[..., list(sinks)] = 0
+    sums = kept.sum(-1, keepdims=True)
+    return np.divide(kept, sums, out=np.zeros_like(kept), where=sums > 1e-12)
+
+
+def attention_rollout(attention: AttentionArray, residual: float = 0.5) -> Float[Array, "layer query key"]:
+    """How much of each input token reaches each position after each layer, if attention alone mixed them.
+
+    Heads are averaged, the residual connection counts as identity with weight ``residual``, and layers are
+    multiplied (Abnar & Zuidema 2020, equation 1). Needs all layers, from the first on.
+    """
+    check_rows(attention)
+    mixed = _with_residual(attention, residual)
+    rolled = [mixed[0]]
+    for layer in mixed[1:]:
+        rolled.append(layer @ rolled[-1])
+    return np.stack(rolled)
+
+
+def attention_flow(attention: AttentionArray, residual: float = 0.5) -> Float[Array, "query key"]:
+    """Maximum flow from each position of the last layer to each input token (Abnar & Zuidema 2020, section 3).
+
+    Edges are head-averaged attention with the residual as in :func:`attention_rollout`, and carry at most
+    their weight. Costs one maximum-flow problem for each pair: for some dozens of tokens.
+    """
+    check_rows(attention)
+    return maximum_flows(_with_residual(attention, residual))
+
+
+def effective_attention(
+    attention: Float[Array, "head query key"], values: Float[Array, "head key head_width"]
+) -> Float[Array, "head query key"]:
+    """The part of each row that can change the head's output: without its component in the null space of the values.
+
+    With more tokens than value dimensions different weights give the same output; the component of a row
+    in the left null space of the values T (T^T x = 0) is taken out (Brunner et al. 2020, section 3.1,
+    equation 4). Rows need not sum to one nor be positive. ``values`` as recorded by "queries_keys"; shared
+    key heads are repeated.
+    """
+    repeats = attention.shape[0] // values.shape[0]
+    spread = np.repeat(values, repeats, axis=0).astype(np.float64)  # (H, K, d)
+    basis, sizes, _ = np.linalg.svd(spread, full_matrices=False)  # (H, K, r), (H, r)
+    relevant = sizes > sizes[:, :1] * max(spread.shape[1:]) * np.finfo(np.float32).eps
+    basis = basis * relevant[:, None, :]
+    effective: Array = attention @ basis @ basis.transpose(0, 2, 1)
+    return effective.astype(attention.dtype)
+
+
+def _with_residual(attention: AttentionArray, residual: float) -> Float[Array, "layer query key"]:
+    if not 0 <= residual < 1:
+        raise TraceError(f"residual is {residual}; allowed: at least 0 and less than 1")
+    mean = attention.mean(1)
+    mixed: Array = (1 - residual) * mean + residual * np.eye(mean.shape[-1])
+    return mixed
+
+
+def _over_queries(name: str, unit: str, values: Float[Array, "layer head query"]) -> Statistic:
+    """Mean over queries; the error is that of a mean of independent queries, which those of a text are not."""
+    count = values.shape[-1]
+    errors = values.std(-1, ddof=1) / np.sqrt(count) if count > 1 else np.full(values.shape[:2], np.nan)
+    return Statistic(
+        name=name,
+        unit=unit,
+        values=values.mean(-1),
+        axes=("layer", "head"),
+        standard_error=errors,
+        note=f"one text, {count} queries; for errors between texts use head_statistics",
+    )
