@@ -9,11 +9,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import workbench
-
 __all__ = ["describe_device", "describe_environment", "git_revision", "package_versions"]
 
 _PACKAGES = (
+    "transformer-workbench",
     "torch",
     "transformers",
     "tokenizers",
@@ -40,7 +39,7 @@ def describe_environment(device: str = "cpu") -> dict[str, Any]:
 
 def package_versions() -> dict[str, str]:
     """Versions of Python, of this package and of the installed packages that numbers depend on."""
-    versions = {"python": platform.python_version(), "transformer-workbench": workbench.__version__}
+    versions = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:
             versions[name] = metadata.version(name)
@@ -51,7 +50,7 @@ def package_versions() -> dict[str, str]:
 
 def git_revision() -> str | None:
     """Commit of the checkout this package runs from, with ``+changes`` if files differ; else ``None``."""
-    root = Path(workbench.__file__).resolve().parent.parent
+    root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return None
     revision = _git(root, "rev-parse", "HEAD")
