@@ -15,6 +15,7 @@ _NUMBER = re.compile(r"(?<![\w.,@#/:-])\d+(?![\w@/:-]|[.,]\d)")
 _WORD = re.compile(r"\w+(?:['’]\w+)?")
 # As likely to be another part of speech, or another sense, as the one that has the synonym.
 _AMBIGUOUS = {
+    "happy",
     "right",
     "hard",
     "fast",

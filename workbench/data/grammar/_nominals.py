@@ -9,7 +9,16 @@ from workbench.data.grammar._morphology import NUMBERS, Number, Person, indefini
 from workbench.data.grammar._sampler import Sampler
 from workbench.data.grammar._tree import Node, node
 
-__all__ = ["Nominal", "adjective_class", "name", "nominal", "noun_phrase", "prepositional", "pronoun"]
+__all__ = [
+    "Nominal",
+    "adjective_class",
+    "modifiers",
+    "name",
+    "nominal",
+    "noun_phrase",
+    "prepositional",
+    "pronoun",
+]
 
 _DETERMINERS: dict[Number, dict[str, float]] = {
     "Sing": {"the": 45, "a": 28, "this": 5, "that": 5, "possessive": 9, "every": 4, "each": 2, "no": 2},
@@ -128,6 +137,11 @@ def noun_phrase(
 
 def _adjective(sampler: Sampler, noun: Noun) -> Node:
     return node(sampler.pick(adjectives(adjective_class(noun))).text, "ADJ", "amod", Degree="Pos")
+
+
+def modifiers(noun: Noun) -> tuple[tuple[str, str], ...]:
+    """Prepositions that may follow a noun, each with the kind of noun it takes."""
+    return _MODIFIERS[noun.kind]
 
 
 def _modifier(sampler: Sampler, noun: Noun) -> Node:

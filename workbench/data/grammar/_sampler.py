@@ -14,7 +14,7 @@ Item = TypeVar("Item")
 class Sampler:
     """Draws that depend on the seed alone."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int | str) -> None:
         self._random = Random(seed)
 
     def pick(self, options: Sequence[Item]) -> Item:

@@ -1,0 +1,122 @@
+"""Minimal pairs generated with the grammar: the set ``pairs_builtin``, free of licences and seeded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from challenge_sets import _paradigms_agreement as agreement
+from challenge_sets import _paradigms_arguments as arguments
+from challenge_sets import _paradigms_determiners as determiners
+from challenge_sets import _paradigms_gaps as gaps
+from challenge_sets import _paradigms_polarity as polarity
+from challenge_sets import _paradigms_reflexives as reflexives
+from challenge_sets._paradigm_words import Contrast
+from challenge_sets._records import MinimalPair
+from workbench.data.grammar import Sampler
+from workbench.errors import ConfigError, DataError, did_you_mean
+
+__all__ = ["PARADIGMS", "SET_NAME", "MinimalPair", "Paradigm", "all_pairs", "pairs"]
+
+SET_NAME = "pairs_builtin"
+_TRIES_PER_PAIR = 50
+
+
+@dataclass(frozen=True)
+class Paradigm:
+    """A rule that makes contrasts, and the phenomenon that they show."""
+
+    name: str
+    phenomenon: str
+    rule: Callable[[Sampler], Contrast]
+
+
+_RULES: dict[str, dict[str, Callable[[Sampler], Contrast]]] = {
+    "subject_verb_agreement": {
+        "agreement_simple": agreement.simple,
+        "agreement_prepositional": agreement.prepositional,
+        "agreement_subject_relative": agreement.subject_relative,
+        "agreement_object_relative": agreement.object_relative,
+        "agreement_inside_object_relative": agreement.inside_object_relative,
+        "agreement_coordinated_verbs": agreement.coordinated_verbs,
+    },
+    "reflexives": {
+        "reflexive_gender": reflexives.gender,
+        "reflexive_number": reflexives.number,
+        "reflexive_across_preposition": reflexives.across_preposition,
+        "reflexive_across_possessor": reflexives.across_possessor,
+        "reflexive_across_relative": reflexives.across_relative,
+        "reflexive_across_clause": reflexives.across_clause,
+    },
+    "negative_polarity": {
+        "npi_ever_under_no": polarity.ever_under_no,
+        "npi_any_under_negation": polarity.any_under_negation,
+        "npi_ever_under_only": polarity.ever_under_only,
+        "npi_ever_in_scope": polarity.ever_in_scope,
+    },
+    "filler_gap": {
+        "filler_gap_gap_needs_filler": gaps.gap_needs_filler,
+        "filler_gap_no_gap_no_filler": gaps.no_gap_no_filler,
+        "filler_gap_gap_needs_filler_far": gaps.gap_needs_filler_far,
+        "filler_gap_adjunct_island": gaps.adjunct_island,
+    },
+    "argument_structure": {
+        "argument_transitive": arguments.transitive,
+        "argument_intransitive": arguments.intransitive,
+        "argument_passive": arguments.passive,
+        "argument_infinitive": arguments.infinitive,
+    },
+    "determiner_noun_agreement": {
+        "determiner_noun": determiners.noun,
+        "determiner_noun_determiner": determiners.determiner,
+        "determiner_noun_adjective": determiners.noun_behind_adjective,
+        "determiner_noun_irregular": determiners.irregular_noun,
+        "determiner_noun_quantifier": determiners.quantifier,
+    },
+}
+
+PARADIGMS: dict[str, Paradigm] = {
+    name: Paradigm(name, phenomenon, rule)
+    for phenomenon, rules in _RULES.items()
+    for name, rule in rules.items()
+}
+
+
+def pairs(paradigm: str, count: int = 1000, seed: int = 0) -> list[MinimalPair]:
+    """``count`` different pairs of one paradigm; a longer list starts with the shorter one.
+
+    Raises :class:`~workbench.errors.ConfigError` for an unknown paradigm or a count below 1, and
+    :class:`~workbench.errors.DataError` if the lexicons do not make that many.
+    """
+    if paradigm not in PARADIGMS:
+        raise ConfigError(f"unknown paradigm {paradigm!r}; {did_you_mean(paradigm, list(PARADIGMS))}")
+    if count < 1:
+        raise ConfigError(f"count must be 1 or more, got {count}")
+    chosen = PARADIGMS[paradigm]
+    sampler = Sampler(f"{paradigm}/{seed}")
+    found: dict[str, Contrast] = {}
+    for _ in range(_TRIES_PER_PAIR * count):
+        contrast = chosen.rule(sampler)
+        found.setdefault(contrast.good, contrast)
+        if len(found) == count:
+            return [_pair(chosen, index, item) for index, item in enumerate(found.values())]
+    raise DataError(
+        f"paradigm {paradigm} makes about {len(found)} different pairs, {count} asked; ask for fewer"
+    )
+
+
+def _pair(paradigm: Paradigm, index: int, contrast: Contrast) -> MinimalPair:
+    return MinimalPair(
+        id=f"{paradigm.name}-{index}",
+        set=SET_NAME,
+        paradigm=paradigm.name,
+        phenomenon=paradigm.phenomenon,
+        good=contrast.good,
+        bad=contrast.bad,
+        metadata=contrast.metadata,
+    )
+
+
+def all_pairs(count: int = 1000, seed: int = 0) -> list[MinimalPair]:
+    """``count`` pairs of every paradigm, one paradigm after the other."""
+    return [pair for name in PARADIGMS for pair in pairs(name, count, seed)]
