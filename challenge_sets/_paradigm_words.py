@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from workbench.data.grammar import (
+    NUMBERS,
     Noun,
     Number,
     Sampler,
@@ -110,9 +111,8 @@ def predicate(sampler: Sampler, noun: Noun) -> Predicate:
         if (noun.kind in v.subjects or (noun.kind in PEOPLE and "person" in v.subjects))
         and (not v.only or noun.singular in v.only)
     ]
-    choice = sampler.pick(
-        ("verb", "perfect", "adjective", "past adjective") if fitting else ("adjective", "past adjective")
-    )
+    verbal = ("verb", "perfect") if fitting else ()
+    choice = sampler.pick((*verbal, "adjective", "past adjective"))
     if choice == "verb":
         verb = sampler.pick(fitting)
         return Predicate(verb.third, verb.lemma)

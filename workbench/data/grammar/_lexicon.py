@@ -51,7 +51,8 @@ class Noun:
 class Verb:
     """A verb, its five forms, and the kinds of noun it takes as subject and object.
 
-    ``obligatory``: it cannot lose its object, in any reading. ``strict``: it cannot take one. ``stative``: no progressive.
+    ``obligatory``: it cannot lose its object, in any reading. ``strict``: it cannot take one.
+    ``stative``: no progressive.
     ``question``: it embeds questions. ``only``: the single nouns, of the allowed kinds, that fit.
     """
 
