@@ -25,7 +25,7 @@ def page(
     script: str | None = None,
     parts: tuple[str, ...] = (),
     data: Mapping[str, Any] | None = None,
-    body: Markup = Markup(""),
+    body: Markup | None = None,
     display_mode: str = "auto",
 ) -> str:
     """The HTML of one view.
@@ -42,7 +42,7 @@ def page(
         style=Markup(asset("view.css")),
         script=Markup("\n".join(asset(f"{name}.js") for name in names)),
         data=Markup(_script_safe_json({"title": title, **(data or {})})),
-        body=body,
+        body=body or "",
     )
 
 

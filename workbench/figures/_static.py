@@ -7,6 +7,7 @@ import threading
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Any
 
 from matplotlib import font_manager, rc_context
 from matplotlib.axes import Axes
@@ -32,7 +33,12 @@ def rendered(draw: Callable[[], Figure], form: str) -> bytes:
     SVG keeps text as text. A character that no installed font has is drawn as a box, without a warning.
     """
     buffer = io.BytesIO()
-    settings = {"svg.fonttype": "none", "svg.hashsalt": "workbench", "font.family": _fonts(), "font.size": 9}
+    settings: Any = {
+        "svg.fonttype": "none",
+        "svg.hashsalt": "workbench",
+        "font.family": _fonts(),
+        "font.size": 9,
+    }
     with _LOCK, rc_context(settings), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
         warnings.filterwarnings("ignore", message="Matplotlib currently does not support")

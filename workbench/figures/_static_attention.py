@@ -153,7 +153,7 @@ def _add_lines(axes: Axes, weights: Array, head: int, limits: tuple[float, float
     lines = PathCollection(
         paths, facecolors="none", edgecolors=colour, linewidths=0.4 + 2 * strength, linestyles=[dash]
     )
-    lines.set_alpha(np.clip(1.05 * strength**1.3, 0, 1))
+    lines.set_alpha(np.clip(1.05 * strength**1.3, 0, 1).tolist())
     axes.add_collection(lines, autolim=False)
 
 

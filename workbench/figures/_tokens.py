@@ -12,8 +12,8 @@ __all__ = ["MAX_TOKENS", "check_length", "shown_tokens", "sink_positions"]
 MAX_TOKENS = 2048
 """Most tokens that one view takes along either axis."""
 
-SINK_TOKENS = frozenset(
-    "[CLS] [SEP] <s> </s> <cls> <sep> <bos> <eos> <|endoftext|> <|begin_of_text|> <|im_start|> <|im_end|>".split()
+SINK_TOKENS = frozenset(("[CLS]", "[SEP]", "<s>", "</s>", "<cls>", "<sep>", "<bos>", "<eos>")) | frozenset(
+    ("<|endoftext|>", "<|begin_of_text|>", "<|im_start|>", "<|im_end|>")
 )
 _REORDERING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
@@ -37,7 +37,8 @@ def shown_tokens(tokens: Sequence[str], prettify: bool) -> tuple[str, ...]:
 
     ``prettify`` turns a tokenizer's spelling into text: byte-level pieces are decoded, the marks for
     a preceding space (``Ġ``, ``▁``) are dropped. Either way characters that draw nothing or reorder
-    their neighbours (NUL, control characters, line separators, bidirectional marks, lone surrogates) are named: ``⟨U+0000⟩``.
+    their neighbours (control characters, line separators, bidirectional marks, lone surrogates) are
+    named: NUL is ``⟨U+0000⟩``.
     """
     texts = [str(token) for token in tokens]
     if prettify:

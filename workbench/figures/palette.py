@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from matplotlib.colors import LinearSegmentedColormap
@@ -12,13 +12,16 @@ __all__ = ["NEGATIVE", "OKABE_ITO", "POSITIVE", "diverging", "head_style", "sequ
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#B5A300")
 """The eight colours in the order used here; yellow comes last, darkened so that it shows on white."""
 
+Dash: TypeAlias = tuple[float, tuple[float, ...]]
+"""A matplotlib line style: offset, then lengths on and off; no lengths is a solid line."""
+
 POSITIVE, NEGATIVE = "#0072B2", "#D55E00"
-_DASHES = ("solid", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
+_DASHES: tuple[Dash, ...] = ((0, ()), (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
 
 
-def head_style(head: int) -> tuple[str, str | tuple[float, tuple[float, ...]]]:
+def head_style(head: int) -> tuple[str, Dash]:
     """Colour and matplotlib line style of a head: colours repeat after eight with another dash."""
-    return OKABE_ITO[head % 8], _DASHES[(head // 8) % 4]  # type: ignore[return-value]
+    return OKABE_ITO[head % 8], _DASHES[(head // 8) % 4]
 
 
 def sequential() -> LinearSegmentedColormap:

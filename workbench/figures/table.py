@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Hashable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -71,7 +72,7 @@ def _markup(table: pd.DataFrame, title: str, note: str) -> Markup:
     return Markup(shape).format(title, note, head, rows, key)
 
 
-def _row(row: dict[str, object]) -> Markup:
+def _row(row: Mapping[Hashable, Any]) -> Markup:
     shape = (
         '<tr><th scope="row">{relation}</th><td>{layer}-{head}</td><td class="number">{accuracy:.3f}</td>'
         '<td>{low:.3f} to {high:.3f}</td><td class="number">{baseline:.3f}</td><td class="number">{offset}</td>'
@@ -83,10 +84,11 @@ def _row(row: dict[str, object]) -> Markup:
         '<line class="baseline" x1="{baseline:.1f}" x2="{baseline:.1f}" y1="3" y2="15"/>'
         '<circle class="estimate" cx="{accuracy:.1f}" cy="9" r="4"/></svg>'
     )
-    places = {name: 5 + 210 * float(str(row[name])) for name in ("low", "high", "baseline", "accuracy")}
-    whole = {name: int(str(row[name])) for name in ("offset", "count")}
-    whole_text = {**whole, "offset": f"{whole['offset']:+d}" if whole["offset"] else "0"}
-    return Markup(shape).format(**{**row, **whole_text, "picture": Markup(picture).format(**places)})
+    places = {name: 5 + 210 * float(row[name]) for name in ("low", "high", "baseline", "accuracy")}
+    fields: dict[str, Any] = {str(name): value for name, value in row.items()}
+    fields["offset"] = f"{int(row['offset']):+d}" if row["offset"] else "0"
+    fields["count"] = int(row["count"])
+    return Markup(shape).format(**fields, picture=Markup(picture).format(**places))
 
 
 def _draw(table: pd.DataFrame, title: str) -> Figure:

@@ -1,0 +1,158 @@
+"""Heat maps, head statistics, coloured text, the dependency table and plots."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from workbench.errors import ConfigError, NumericsError
+from workbench.figures import (
+    Curve,
+    View,
+    curve_plot,
+    dependency_table,
+    head_statistics_grid,
+    heat_map,
+    highlighted_text,
+    mds_plot,
+)
+from workbench.statistics import Statistic
+
+ENTROPY = Statistic(
+    name="attention entropy",
+    unit="nats",
+    values=np.array([[0.0, 1.0, 2.0], [0.5, 1.5, 2.5]]),
+    axes=("layer", "head"),
+    standard_error=np.full((2, 3), 0.1),
+)
+RELATIONS = pd.DataFrame(
+    {
+        "relation": ["nsubj", "<b>obj</b>"],
+        "layer": [3, 4],
+        "head": [1, 0],
+        "accuracy": [0.7, 0.81],
+        "low": [0.65, 0.8],
+        "high": [0.75, 0.82],
+        "baseline": [0.5, 0.4],
+        "offset": [1, 0],
+        "count": [1200, 300],
+    }
+)
+PLACES = Statistic(
+    name="positions", unit="", values=np.arange(12.0).reshape(2, 3, 2), axes=("layer", "head", "dimension")
+)
+
+
+def page_data(view: View) -> dict:
+    return json.loads(re.search(r'id="data">(.*?)</script>', view.html, re.S).group(1))
+
+
+def figures() -> list[View]:
+    return [
+        heat_map(np.array([[1.0, -2.0]]), ["a"], ["$b$", "c"]),
+        head_statistics_grid(ENTROPY),
+        highlighted_text(["Ġa", "<b>", "$"], [1.0, -0.5, 0.0]),
+        dependency_table(RELATIONS),
+        mds_plot(PLACES),
+        curve_plot([Curve(name="$x", x=[0, 1], y=[0.1, np.nan], low=[0.0, 0.1], high=[0.2, 0.3])]),
+    ]
+
+
+@pytest.mark.parametrize("suffix", ["html", "svg", "png", "pdf", "csv"])
+def test_every_figure_saves_in_every_format(suffix, tmp_path):
+    for number, view in enumerate(figures()):
+        assert view.save(tmp_path / f"{number}.{suffix}").stat().st_size > 20
+
+
+def test_head_grid_shows_the_statistic_with_its_errors():
+    matrix = page_data(head_statistics_grid(ENTROPY))["matrix"]
+    values = np.frombuffer(base64.b64decode(matrix["values"]), "<f4").reshape(2, 3)
+    assert np.array_equal(values, ENTROPY.values)
+    assert (matrix["axes"], matrix["unit"], matrix["signed"]) == (["layer", "head"], "nats", False)
+    assert (matrix["low"], matrix["high"]) == (0.0, 2.5)
+    assert np.frombuffer(base64.b64decode(matrix["errors"]), "<f4") == pytest.approx(0.1)
+
+
+def test_head_grid_turns_a_statistic_whose_axes_are_swapped():
+    swapped = Statistic(name="entropy", unit="nats", values=ENTROPY.values.T, axes=("head", "layer"))
+    frame = head_statistics_grid(swapped).to_frame()
+    assert frame[(frame["layer"] == "1") & (frame["head"] == "2")]["value"].item() == 2.5
+
+
+def test_head_grid_refuses_other_axes():
+    with pytest.raises(ConfigError, match=r"must be \('layer', 'head'\)"):
+        head_statistics_grid(PLACES)
+
+
+def test_negative_values_centre_the_colours_at_zero():
+    matrix = page_data(heat_map(np.array([[1.0, -2.0]])))["matrix"]
+    assert (matrix["signed"], matrix["low"], matrix["high"]) == (True, -2.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("values", "part"),
+    [(np.zeros(3), r"shape \(3,\)"), (np.zeros((0, 2)), "non-empty"), (np.zeros((1, 3000)), "at most 2,048")],
+)
+def test_heat_map_refuses_what_is_no_matrix(values, part):
+    with pytest.raises(ConfigError, match=part):
+        heat_map(values)
+
+
+def test_highlighted_text_escapes_tokens_and_scales_to_the_largest_magnitude():
+    page = highlighted_text(["Ġgood", "<b>", "Ġbad"], [2.0, 1.0, -1.0]).html
+    spans = re.findall(r'class="(plus|minus)" style="--strength:([\d.]+)">(.*?)</span>', page)
+    assert spans == [("plus", "1.000", "good"), ("plus", "0.500", "&lt;b&gt;"), ("minus", "0.500", "bad")]
+
+
+def test_highlighted_text_joins_pieces_as_the_tokenizer_marked_them():
+    words = re.sub(r"<[^>]+>", "", re.search(r'class="marked">(.*?)</p>', highlighted_text(
+        ["play", "##ing", "cards"], [0.0, 1.0, 0.0]).html).group(1))  # fmt: skip
+    assert words == "playing cards"
+
+
+def test_latex_is_escaped(tmp_path):
+    text = highlighted_text(["100%", "a_b", "\\x"], [1.0, -1.0, 0.5]).save(tmp_path / "t.tex").read_text()
+    assert "100\\%" in text
+    assert "a\\_b" in text
+    assert "\\textbackslash{}x" in text
+    assert "\\colorbox{positive!62}" in text  # the strongest score has the strongest tint, 62 %
+
+
+def test_scores_must_match_tokens_and_be_finite():
+    with pytest.raises(ConfigError, match="one score per token"):
+        highlighted_text(["a"], [1.0, 2.0])
+    with pytest.raises(NumericsError, match=r"scores\[1\]"):
+        highlighted_text(["a", "b"], [1.0, np.inf])
+
+
+def test_dependency_table_names_head_interval_and_baseline():
+    page = dependency_table(RELATIONS).html
+    for expected in ("&lt;b&gt;obj&lt;/b&gt;", "<td>3-1</td>", "0.650 to 0.750", ">+1</td>", ">1,200</td>"):
+        assert expected in page
+
+
+def test_dependency_table_says_which_columns_it_lacks():
+    with pytest.raises(ConfigError, match="lacks low, high"):
+        dependency_table(RELATIONS.drop(columns=["low", "high"]))
+
+
+def test_mds_plot_has_a_point_per_head_in_its_layers_colour():
+    series = page_data(mds_plot(PLACES))["plot"]["series"]
+    assert [s["name"] for s in series] == ["layer 0", "layer 1"]
+    assert series[1]["short"] == ["1-0", "1-1", "1-2"]
+    assert (series[1]["x"], series[1]["y"]) == ([6.0, 8.0, 10.0], [7.0, 9.0, 11.0])
+
+
+def test_curves_break_at_missing_values():
+    series = page_data(curve_plot([Curve(name="a", x=[0, 1, 2], y=[1.0, np.nan, 3.0])]))["plot"]["series"][0]
+    assert series["y"] == [1.0, None, 3.0]
+
+
+def test_curves_of_unequal_length_are_refused():
+    with pytest.raises(ConfigError, match="equally long"):
+        Curve(name="a", x=[0, 1], y=[1.0])
