@@ -76,7 +76,7 @@ def reduce_heads(weights: Tensor, batch: BatchOfTexts) -> Tensor:
 
     A handful of matrix products over all heads at once; one temporary of the size of ``weights``.
     """
-    size, heads, width, _ = weights.shape
+    size, heads = weights.shape[:2]
     rows = batch.queries[:, :, None]  # (B, T, 1)
     logs = weights.clamp(min=_TINY).log_()
     entropy = logs.mul_(weights).sum(-1).neg_()  # (B, H, T)
