@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from torch import nn
 from transformers import PreTrainedModel
 from transformers import initialization as init
+from transformers.utils.generic import can_return_tuple
 
 from workbench.models.configuration import TransformerConfig
 from workbench.nn import Block, Residual
 
-__all__ = ["TransformerPreTrainedModel"]
+__all__ = ["TransformerPreTrainedModel", "tuple_on_request"]
+
+Forward = TypeVar("Forward", bound=Callable[..., Any])
+
+
+def tuple_on_request(forward: Forward) -> Forward:
+    """Let ``forward`` take ``return_dict``: false gives a tuple of what is not ``None``."""
+    wrapped: Forward = can_return_tuple(forward)
+    return wrapped
 
 
 class TransformerPreTrainedModel(PreTrainedModel):
@@ -21,7 +31,7 @@ class TransformerPreTrainedModel(PreTrainedModel):
     config: TransformerConfig
     base_model_prefix = "model"
     supports_gradient_checkpointing = True
-    _no_split_modules: ClassVar[list[str]] = ["Layer"]
+    _no_split_modules = ["Layer"]  # noqa: RUF012
     _supports_sdpa = True
     _supports_attention_backend = True
     _can_compile_fullgraph = True

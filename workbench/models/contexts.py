@@ -157,5 +157,5 @@ class SourceCache:
         """What is kept, or ``None`` before the first pass."""
         if not self._cache.is_updated.get(layer_idx):
             return None
-        layer = self._cache.cross_attention_cache.layers[layer_idx]
+        layer: Any = self._cache.cross_attention_cache.layers[layer_idx]
         return layer.keys, layer.values

@@ -6,10 +6,9 @@ from torch import Tensor, nn
 from transformers import EncoderDecoderCache
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
-from transformers.utils.generic import can_return_tuple
 
 from workbench.errors import ConfigError
-from workbench.models.base import TransformerPreTrainedModel
+from workbench.models.base import TransformerPreTrainedModel, tuple_on_request
 from workbench.models.configuration import DecoderConfig, TransformerConfig
 from workbench.models.contexts import SelfCache, SourceCache, causal_contexts, new_cache, source_context
 from workbench.models.stack import Stack, pick_vectors
@@ -38,9 +37,9 @@ class TransformerDecoder(TransformerPreTrainedModel):
 
     def set_input_embeddings(self, value: nn.Module) -> None:
         """Replace the token table."""
-        self.stack.embeddings.tokens = value
+        self.stack.embeddings.tokens = value  # type: ignore[assignment]
 
-    @can_return_tuple
+    @tuple_on_request
     def forward(
         self,
         input_ids: Tensor | None = None,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 from transformers.modeling_outputs import BaseModelOutputWithPooling
-from transformers.utils.generic import can_return_tuple
 
-from workbench.models.base import TransformerPreTrainedModel
+from workbench.models.base import TransformerPreTrainedModel, tuple_on_request
 from workbench.models.configuration import EncoderConfig, TransformerConfig
 from workbench.models.contexts import two_sided_contexts
 from workbench.models.stack import Stack, pick_vectors
@@ -46,9 +45,9 @@ class TransformerEncoder(TransformerPreTrainedModel):
 
     def set_input_embeddings(self, value: nn.Module) -> None:
         """Replace the token table."""
-        self.stack.embeddings.tokens = value
+        self.stack.embeddings.tokens = value  # type: ignore[assignment]
 
-    @can_return_tuple
+    @tuple_on_request
     def forward(
         self,
         input_ids: Tensor | None = None,
@@ -86,5 +85,5 @@ class TransformerEncoder(TransformerPreTrainedModel):
         """Places in the row, (1, T); or, skipping padding, the count of tokens before each, -1 at padding."""
         if ids is None or not self.config.positions.skip_padding:
             return self.stack.place(vectors.shape[1], 0, vectors.device)
-        is_token = (ids != self.config.pad_token_id).long()
+        is_token = ids.ne(self.config.pad_token_id or 0).long()
         return is_token.cumsum(-1) * is_token - 1

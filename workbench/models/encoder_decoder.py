@@ -7,10 +7,9 @@ from typing import Any
 from torch import Tensor, nn
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqModelOutput
-from transformers.utils.generic import can_return_tuple
 
 from workbench.errors import ConfigError
-from workbench.models.base import TransformerPreTrainedModel
+from workbench.models.base import TransformerPreTrainedModel, tuple_on_request
 from workbench.models.configuration import EncoderDecoderConfig
 from workbench.models.decoder import TransformerDecoder
 from workbench.models.encoder import TransformerEncoder
@@ -56,7 +55,7 @@ class TransformerEncoderDecoder(TransformerPreTrainedModel):
         self.encoder.set_input_embeddings(value)
         self.decoder.set_input_embeddings(value)
 
-    @can_return_tuple
+    @tuple_on_request
     def forward(
         self,
         input_ids: Tensor | None = None,

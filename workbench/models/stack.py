@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -59,7 +60,7 @@ class Stack(nn.Module):
         """Embedded tokens (B, T, D) through all layers."""
         states, attentions, cross_attentions = [hidden], [], []
         for index, (kind, module) in enumerate(zip(self.kinds, self.module_of_layer, strict=True)):
-            layer = self.layers[module]
+            layer: Any = self.layers[module]
             if len(self.layers) < len(self.kinds):
                 layer.attention.layer_idx = index  # a shared module is another layer each time
             hidden, weights, cross_weights = layer(
@@ -88,9 +89,11 @@ class Stack(nn.Module):
 
 def pick_vectors(stack: Stack, ids: Tensor | None, vectors: Tensor | None) -> Tensor:
     """Token vectors (B, T, E), looked up unless the caller gives them; exactly one must be given."""
-    if (ids is None) == (vectors is None):
-        raise ConfigError("give exactly one of input_ids and inputs_embeds; allowed: one, and the other none")
-    return stack.embeddings.look_up(ids) if vectors is None else vectors
+    if vectors is not None and ids is None:
+        return vectors
+    if vectors is None and ids is not None:
+        return stack.embeddings.look_up(ids)
+    raise ConfigError("give exactly one of input_ids and inputs_embeds; allowed: one, and the other none")
 
 
 def _present(weights: list[Tensor | None]) -> tuple[Tensor, ...]:

@@ -14,13 +14,18 @@ class ClassifierModel(TransformerPreTrainedModel):
     """``model`` is the body; ``outputs`` is how many numbers the linear layer gives."""
 
     def __init__(
-        self, config: TransformerConfig, body: TransformerPreTrainedModel, outputs: int, *, bias: bool = True
+        self,
+        config: TransformerConfig,
+        body: TransformerPreTrainedModel,
+        outputs: int | None,
+        *,
+        bias: bool = True,
     ) -> None:
         super().__init__(config)
         self.model = body
         rate = config.dropout if config.classifier_dropout is None else config.classifier_dropout
         self.classifier_dropout = nn.Dropout(rate)
-        self.classifier = nn.Linear(config.hidden_size, outputs, bias=bias)
+        self.classifier = nn.Linear(config.hidden_size, outputs or 1, bias=bias)
         self.post_init()
 
     def classify(self, states: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ class VocabularyHead(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         size = config.embeddings.size or config.hidden_size
-        self.transform = nn.Identity()
+        self.transform: nn.Module = nn.Identity()
         if config.head.transform is not None:
             self.transform = _Transform(config, size)
         self.output = nn.Linear(size, config.vocab_size, bias=config.head.bias)

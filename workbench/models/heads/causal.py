@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import GenerationMixin
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import CausalLMOutputWithCrossAttentions
-from transformers.utils.generic import can_return_tuple
 
-from workbench.models.base import TransformerPreTrainedModel
+from workbench.models.base import TransformerPreTrainedModel, tuple_on_request
 from workbench.models.configuration import DecoderConfig
 from workbench.models.decoder import TransformerDecoder
 from workbench.models.heads._vocabulary import IGNORED_LABEL, VocabularyHead, keep_positions, token_loss
@@ -23,9 +20,7 @@ class TransformerDecoderForCausalLM(TransformerPreTrainedModel, GenerationMixin)
     """Scores the next token at each position; Radford et al. 2018, equation 1 is its loss."""
 
     config_class = DecoderConfig
-    _tied_weights_keys: ClassVar[dict[str, str]] = {
-        "head.output.weight": "model.stack.embeddings.tokens.weight"
-    }
+    _tied_weights_keys = {"head.output.weight": "model.stack.embeddings.tokens.weight"}  # noqa: RUF012
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__(config)
@@ -37,11 +32,11 @@ class TransformerDecoderForCausalLM(TransformerPreTrainedModel, GenerationMixin)
         """The output layer."""
         return self.head.output
 
-    def set_output_embeddings(self, new_embeddings: nn.Module) -> None:
+    def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
         """Replace the output layer."""
         self.head.output = new_embeddings
 
-    @can_return_tuple
+    @tuple_on_request
     def forward(
         self,
         input_ids: Tensor | None = None,

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from torch import Tensor, nn
 from transformers import GenerationMixin
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import Seq2SeqLMOutput
-from transformers.utils.generic import can_return_tuple
 
-from workbench.models.base import TransformerPreTrainedModel
+from workbench.models.base import TransformerPreTrainedModel, tuple_on_request
 from workbench.models.configuration import EncoderDecoderConfig
 from workbench.models.encoder_decoder import TransformerEncoderDecoder, shift_right
 from workbench.models.heads._vocabulary import VocabularyHead, keep_positions, token_loss
@@ -22,9 +21,7 @@ class TransformerEncoderDecoderForConditionalGeneration(TransformerPreTrainedMod
     """Scores the next target token given the source; Vaswani et al. 2017, section 3.4."""
 
     config_class = EncoderDecoderConfig
-    _tied_weights_keys: ClassVar[dict[str, str]] = {
-        "head.output.weight": "model.encoder.stack.embeddings.tokens.weight"
-    }
+    _tied_weights_keys = {"head.output.weight": "model.encoder.stack.embeddings.tokens.weight"}  # noqa: RUF012
 
     def __init__(self, config: EncoderDecoderConfig) -> None:
         super().__init__(config)
@@ -36,7 +33,7 @@ class TransformerEncoderDecoderForConditionalGeneration(TransformerPreTrainedMod
         """The output layer."""
         return self.head.output
 
-    def set_output_embeddings(self, new_embeddings: nn.Module) -> None:
+    def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
         """Replace the output layer."""
         self.head.output = new_embeddings
 
@@ -44,7 +41,7 @@ class TransformerEncoderDecoderForConditionalGeneration(TransformerPreTrainedMod
         """What the decoder reads to predict ``labels`` (B, T)."""
         return shift_right(labels, self.config.decoder_start_token_id, self.config.pad_token_id)
 
-    @can_return_tuple
+    @tuple_on_request
     def forward(
         self,
         input_ids: Tensor | None = None,

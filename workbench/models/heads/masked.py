@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers.modeling_outputs import MaskedLMOutput
-from transformers.utils.generic import ModelOutput, can_return_tuple
+from transformers.utils.generic import ModelOutput
 
 from workbench.errors import ConfigError
-from workbench.models.base import TransformerPreTrainedModel
+from workbench.models.base import TransformerPreTrainedModel, tuple_on_request
 from workbench.models.configuration import EncoderConfig
 from workbench.models.encoder import TransformerEncoder
 from workbench.models.heads._vocabulary import VocabularyHead, keep_positions, token_loss
@@ -26,16 +25,15 @@ __all__ = [
 
 
 class _WithVocabulary(TransformerPreTrainedModel):
+    head: VocabularyHead
     config_class = EncoderConfig
-    _tied_weights_keys: ClassVar[dict[str, str]] = {
-        "head.output.weight": "model.stack.embeddings.tokens.weight"
-    }
+    _tied_weights_keys = {"head.output.weight": "model.stack.embeddings.tokens.weight"}  # noqa: RUF012
 
     def get_output_embeddings(self) -> nn.Module:
         """The output layer."""
         return self.head.output
 
-    def set_output_embeddings(self, new_embeddings: nn.Module) -> None:
+    def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
         """Replace the output layer."""
         self.head.output = new_embeddings
 
@@ -49,7 +47,7 @@ class TransformerEncoderForMaskedLM(_WithVocabulary):
         self.head = VocabularyHead(config)
         self.post_init()
 
-    @can_return_tuple
+    @tuple_on_request
     def forward(
         self,
         input_ids: Tensor | None = None,
@@ -106,7 +104,7 @@ class TransformerEncoderForPreTraining(_WithVocabulary):
         self.relationship = nn.Linear(config.hidden_size, 2)
         self.post_init()
 
-    @can_return_tuple
+    @tuple_on_request
     def forward(
         self,
         input_ids: Tensor | None = None,
@@ -156,7 +154,7 @@ class TransformerEncoderForReplacedTokenDetection(TransformerPreTrainedModel):
         self.output = nn.Linear(config.hidden_size, 1)
         self.post_init()
 
-    @can_return_tuple
+    @tuple_on_request
     def forward(
         self,
         input_ids: Tensor | None = None,

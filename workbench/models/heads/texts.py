@@ -7,9 +7,9 @@ from typing import Any
 from torch import Tensor
 from torch.nn import functional as F
 from transformers.modeling_outputs import MultipleChoiceModelOutput, SequenceClassifierOutput
-from transformers.utils.generic import can_return_tuple
 
 from workbench.errors import ConfigError
+from workbench.models.base import tuple_on_request
 from workbench.models.configuration import DecoderConfig, EncoderConfig, TransformerConfig
 from workbench.models.decoder import TransformerDecoder
 from workbench.models.encoder import TransformerEncoder
@@ -48,7 +48,7 @@ class _ForSequenceClassification(ClassifierModel):
         """The vector that stands for the text: (B, D)."""
         raise NotImplementedError
 
-    @can_return_tuple
+    @tuple_on_request
     def forward(
         self,
         input_ids: Tensor | None = None,
@@ -120,7 +120,7 @@ class TransformerEncoderForMultipleChoice(ClassifierModel):
             raise ConfigError("head.pooler = None is not allowed for multiple choice; allowed: an activation")
         super().__init__(config, TransformerEncoder(config), 1)
 
-    @can_return_tuple
+    @tuple_on_request
     def forward(
         self,
         input_ids: Tensor,

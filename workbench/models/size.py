@@ -1,0 +1,76 @@
+"""How large and how costly a configuration is, before any memory is taken."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from workbench.models.auto import AUTO_CLASSES
+from workbench.models.configuration import TransformerConfig
+from workbench.models.encoder import Pooler
+from workbench.models.stack import Stack
+
+__all__ = ["flops_per_token", "language_model_class", "num_parameters"]
+
+_LANGUAGE_MODELS = ("AutoModelForCausalLM", "AutoModelForMaskedLM", "AutoModelForSeq2SeqLM")
+
+
+def language_model_class(config: TransformerConfig) -> type[PreTrainedModel]:
+    """The model that scores tokens, for the shape of ``config``."""
+    models = AUTO_CLASSES[type(config)]
+    return next(models[auto] for auto in _LANGUAGE_MODELS if auto in models)
+
+
+def _without_memory(config: TransformerConfig, model_class: type[PreTrainedModel] | None) -> PreTrainedModel:
+    with torch.device("meta"):  # shapes only
+        return (model_class or language_model_class(config))(config)
+
+
+def num_parameters(config: TransformerConfig, model_class: type[PreTrainedModel] | None = None) -> int:
+    """Weights of the language model, or of ``model_class``; shared ones counted once."""
+    return sum(parameter.numel() for parameter in _without_memory(config, model_class).parameters())
+
+
+def flops_per_token(
+    config: TransformerConfig, length: int, model_class: type[PreTrainedModel] | None = None
+) -> int:
+    """Floating-point operations of a forward pass over ``length`` tokens, per token; training takes three times.
+
+    Multiplications and additions in matrix products: two for each weight used, and four for each width of a head,
+    head and visible key. Norms, activations and softmax are left out. An encoder-decoder reads and writes
+    ``length`` tokens each. Kaplan et al. 2020, "Scaling Laws for Neural Language Models", section 2.1.
+    """
+    model = _without_memory(config, model_class)
+    total = 0
+    for module in model.modules():
+        if isinstance(module, Stack):
+            total += _stack_flops(module, config, length)
+    outside = (
+        m for name, m in model.named_modules() if isinstance(m, nn.Linear) and ".stack." not in f".{name}"
+    )
+    pooled = {id(m) for pooler in model.modules() if isinstance(pooler, Pooler) for m in pooler.modules()}
+    return total + sum(2 * linear.weight.numel() for linear in outside if id(linear) not in pooled)
+
+
+def _stack_flops(stack: Stack, config: TransformerConfig, length: int) -> int:
+    weights, keys = _weights(stack.embeddings), 0.0
+    for kind, module in zip(stack.kinds, stack.module_of_layer, strict=True):
+        layer = stack.layers[module]
+        weights += _weights(layer)
+        assert isinstance(layer.attention, nn.Module)
+        keys += _mean_keys(length, bool(layer.attention.is_causal), config.attention.window, kind)
+        keys += length if layer.cross_attention is not None else 0
+    return 2 * weights + round(4 * config.attention.heads * config.head_dim * keys)
+
+
+def _weights(module: nn.Module) -> int:
+    return sum(m.weight.numel() for m in module.modules() if isinstance(m, nn.Linear))
+
+
+def _mean_keys(length: int, is_causal: bool, window: int | None, kind: str) -> float:
+    """Keys that a query sees, averaged over the queries of a text."""
+    reach = window if window is not None and kind == "sliding_attention" else length
+    if is_causal:
+        return sum(min(query + 1, reach) for query in range(length)) / length
+    return sum(min(query, reach) + 1 + min(length - 1 - query, reach) for query in range(length)) / length
