@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from workbench.text import Alignment, TokenizerKind, train_tokenizer
+from workbench.text import Alignment, TokenizerKind, align, split_words, train_tokenizer
 
 CORPUS = [
     "The cats sit on the mat, and the dog doesn't care.",
@@ -109,3 +109,22 @@ def check_alignment(alignment: Alignment) -> None:
 
 def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
     return max(one[0], other[0]) < min(one[1], other[1])
+
+
+def check_all(text: str, tokenizer: Any) -> None:
+    """Both word splits, special tokens parsed or not, added or not, and the ids that transformers gives."""
+    for punctuation in (False, True):
+        alignment = align(text, tokenizer, punctuation=punctuation)
+        check_alignment(alignment)
+        assert alignment.words == split_words(text, punctuation=punctuation)
+    assert list(alignment.ids) == tokenizer(text, truncation=False, padding=False)["input_ids"]
+    plain = align(text, tokenizer, add_special_tokens=False, parse_special=False)
+    check_alignment(plain)
+    check_dropped(plain, tokenizer)
+
+
+def check_dropped(alignment: Any, tokenizer: Any) -> None:
+    """A dropped word alone makes no token that stands for a character of it."""
+    for w in alignment.dropped:
+        alone = align(alignment.word(w), tokenizer, add_special_tokens=False, parse_special=False)
+        assert all(start == end for start, end in alone.offsets)
