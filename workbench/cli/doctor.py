@@ -62,4 +62,6 @@ def _table(checks: tuple[Check, ...]) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3g}"
+    if value is None:
+        return "-"
+    return str(int(value)) if float(value).is_integer() else f"{value:.3g}"

@@ -27,7 +27,7 @@ def cached_generation(loaded: LoadedModel) -> Finding:
     (with_cache, cached), (without_cache, plain) = (
         _greedy(loaded, prompt, use_cache) for use_cache in (True, False)
     )
-    same = [a == b for a, b in zip(with_cache, without_cache, strict=True)]
+    same = [a == b for a, b in zip(with_cache, without_cache, strict=False)]
     steps = len(same) if all(same) else same.index(False) + 1
     detail = f"greedy decoding with against without cache, {steps} of {len(same)} tokens compared"
     return agree(plain[:steps], cached[:steps], loaded.dtype, detail)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
 from workbench.evaluate.doctor._compare import agree
-from workbench.evaluate.doctor._records import Finding, NotApplicable
-from workbench.evaluate.doctor._subject import padded, real_outputs, sample_sequences, takes_positions
-from workbench.models import LoadedModel
+from workbench.evaluate.doctor._records import Finding, NotApplicable, Status
+from workbench.evaluate.doctor._subject import (
+    Batch,
+    padded,
+    real_hidden_states,
+    real_outputs,
+    sample_sequences,
+    takes_positions,
+)
+from workbench.models import Kind, LoadedModel
 from workbench.trace._seam import attention_implementation
 
 __all__ = [
@@ -51,19 +59,30 @@ def right_padding(loaded: LoadedModel) -> Finding:
 def left_padding(loaded: LoadedModel) -> Finding:
     """The same on the left, with each token's position given to models that take it.
 
-    Skipped for models whose learned positions count the padding and cannot be given.
+    Skipped for models whose learned positions count the padding and cannot be given, and for heads that
+    read the first place (the [CLS] state), where the padding now is.
     """
     if not takes_positions(loaded) and _has_position_table(loaded.model):
         raise NotApplicable("positions are absolute, count the padding and cannot be given: pad on the right")
+    found = _against_left(loaded, real_outputs)
+    if found.status is Status.PASS or loaded.kind is not Kind.CLASSIFIER:
+        return found
+    if _against_left(loaded, real_hidden_states).status is Status.PASS:
+        raise NotApplicable("the head reads the first place, which would be padding: pad on the right")
+    return found
+
+
+def _against_left(loaded: LoadedModel, read: Callable[[LoadedModel, Batch], Tensor]) -> Finding:
+    """Compare what ``read`` gives without padding and with it on the left."""
     sequences = sample_sequences(loaded)
-    alone = _alone(loaded, sequences)
+    alone = torch.cat([read(loaded, padded(loaded, [sequence])) for sequence in sequences])
     batch = padded(loaded, sequences, "left", _EXTRA)
-    found = agree(alone, real_outputs(loaded, batch), loaded.dtype, "unpadded against padded on the left")
-    if found.status == "pass" or not takes_positions(loaded):
+    found = agree(alone, read(loaded, batch), loaded.dtype, "unpadded against padded on the left")
+    if found.status is Status.PASS or not takes_positions(loaded):
         return found
     # Absolute positions must be told where the text begins, as generate() does.
     positions = (batch.mask.cumsum(-1) - 1).clamp(min=0)
-    told = real_outputs(loaded, replace(batch, positions=positions))
+    told = read(loaded, replace(batch, positions=positions))
     return agree(alone, told, loaded.dtype, "unpadded against padded on the left, positions given")
 
 

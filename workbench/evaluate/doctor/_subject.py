@@ -13,7 +13,15 @@ from torch import Tensor
 from workbench.evaluate.doctor._records import NotApplicable
 from workbench.models import Kind, LoadedModel
 
-__all__ = ["Batch", "outputs", "padded", "real_outputs", "sample_sequences", "takes_positions"]
+__all__ = [
+    "Batch",
+    "outputs",
+    "padded",
+    "real_hidden_states",
+    "real_outputs",
+    "sample_sequences",
+    "takes_positions",
+]
 
 TEXTS = (
     "The cat sat on the mat.",
@@ -108,3 +116,10 @@ def real_outputs(loaded: LoadedModel, batch: Batch) -> Tensor:
     if loaded.kind is Kind.SEQ2SEQ:  # what is padded is the encoder's side
         return found.flatten(0, 1)
     return found[batch.mask.bool()] if found.ndim == 3 else found
+
+
+def real_hidden_states(loaded: LoadedModel, batch: Batch) -> Tensor:
+    """Last hidden states at real tokens (N, D), before any head. Without gradients."""
+    with torch.no_grad():
+        answer = loaded.model(**batch.arguments(loaded.model), output_hidden_states=True)
+    return answer.hidden_states[-1][batch.mask.bool()].float()

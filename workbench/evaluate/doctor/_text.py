@@ -15,7 +15,7 @@ __all__ = ["bos_once", "round_trip", "vocabulary_fits"]
 
 # What tokenizers lose or change most often, by name.
 HARD_TEXTS = {
-    "emoji joined by ZWJ": "a family \U0001f468\u200d\U0001f469\u200d\U0001f467 and a flag \U0001f3f3\ufe0f\u200d\U0001f308",
+    "emoji joined by ZWJ": "family \U0001f468\u200d\U0001f469\u200d\U0001f467, flag \U0001f3f3\ufe0f\u200d\U0001f308",
     "combining marks": "e\u0301cole, a\u0308o\u0308, Z\u0351a\u0352l\u0353g\u0354o",
     "right to left": "\u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627 \u0628\u0643",
     "CJK": "\u6771\u4eac\u90fd\u306b\u884c\u304f\u3001\ud55c\uad6d\uc5b4",
@@ -61,8 +61,9 @@ def bos_once(loaded: LoadedModel) -> Finding:
 
 def _scored_start(loaded: LoadedModel, own: int, start: int) -> Finding:
     engine = Engine(loaded)
-    written = Request(loaded.tokenizer.decode([start]) + TEXTS[0], " " + TEXTS[1])  # as chat templates do
-    requests = [Request("", TEXTS[0]), Request(TEXTS[0], " " + TEXTS[1]), written]
+    # Short texts, so that nothing is cut; the last one has the token written out, as chat templates do.
+    contexts = ["", "It is", loaded.tokenizer.decode([start]) + "It is"]
+    requests = [Request(context, " so") for context in contexts]
     alone, after_context, after_written = (_leading(s.ids, start) for s in engine.encode(requests))
     expected = 1 if engine.policy is FirstToken.BOS else 0
     right = alone == 1 and after_context == expected and after_written == 1 and own <= 1

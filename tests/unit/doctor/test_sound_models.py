@@ -1,0 +1,112 @@
+"""Sound models of every kind pass; what does not apply to a kind is skipped, and nothing is left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import transformers
+
+from tests.unit.doctor import models
+from workbench.evaluate.doctor import CHECKS, examine
+from workbench.models import Kind, LoadedModel
+
+NOT_GENERATING = {"causal_attention", "causal_outputs", "cached_generation", "scorer_log_probabilities"}
+
+
+def bert_encoder() -> LoadedModel:
+    return models.bert(transformers.BertModel, Kind.ENCODER)
+
+
+def bert_classifier() -> LoadedModel:
+    return models.bert(transformers.BertForSequenceClassification, Kind.CLASSIFIER)
+
+
+def question_answering() -> LoadedModel:
+    return models.bert(transformers.BertForQuestionAnswering, Kind.CLASSIFIER, labels=2)
+
+
+def multiple_choice() -> LoadedModel:
+    return models.bert(transformers.BertForMultipleChoice, Kind.CLASSIFIER)
+
+
+def llama_classifier() -> LoadedModel:
+    subject = models.llama(transformers.LlamaForSequenceClassification)
+    return models.loaded(subject.model, Kind.CLASSIFIER)
+
+
+# What is skipped follows from the kind: only causal and seq2seq models generate and look back only, only
+# causal ones are scored, an encoder has no probabilities; BART's positions count the padding, BERT's pooler reads the
+# first place, and Llama's classifier the last token, wherever it is.
+EXPECTED_SKIPS = [
+    (models.llama, set()),
+    (models.gpt2, set()),
+    (models.bert, NOT_GENERATING),
+    (models.roberta, NOT_GENERATING),
+    (models.t5, {"scorer_log_probabilities"}),
+    (models.bart, {"scorer_log_probabilities", "left_padding"}),
+    (bert_encoder, NOT_GENERATING | {"probabilities_sum"}),
+    (bert_classifier, NOT_GENERATING | {"left_padding"}),
+    (question_answering, NOT_GENERATING),
+    (multiple_choice, NOT_GENERATING | {"left_padding"}),
+    (llama_classifier, NOT_GENERATING),
+]
+
+
+@pytest.mark.parametrize(
+    ("make", "skipped"), EXPECTED_SKIPS, ids=lambda value: getattr(value, "__name__", "")
+)
+def test_passes(make: Callable[[], LoadedModel], skipped: set[str]) -> None:
+    report = examine(make())
+    statuses = {check.name: str(check.status) for check in report.checks}
+    assert statuses == {name: "skip" if name in skipped else "pass" for name in CHECKS}, (
+        report.to_frame().to_string()
+    )
+    assert report.verdict == "pass"
+
+
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+def test_leaves_the_model_as_it_was(implementation: str) -> None:
+    subject = models.llama()
+    subject.model.set_attn_implementation(implementation)
+    before = {name: value.clone() for name, value in subject.model.state_dict().items()}
+    examine(subject)
+    assert subject.config._attn_implementation == implementation
+    assert subject.config.output_attentions is False
+    assert not any(module._forward_pre_hooks for module in subject.model.modules())
+    hooks = [hook for module in subject.model.modules() for hook in module._forward_hooks.values()]
+    assert all(
+        hook.__module__.startswith("transformers.") for hook in hooks
+    )  # how it collects attentions itself
+    assert not any(parameter.grad is not None for parameter in subject.model.parameters())
+    after = subject.model.state_dict()
+    assert all(
+        value.dtype == torch.float32 and torch.equal(value, after[name]) for name, value in before.items()
+    )
+
+
+def test_restores_the_attention_when_the_model_breaks_down() -> None:
+    subject = models.llama()
+    subject.model.lm_head.forward = lambda hidden: 1 / 0
+    report = examine(subject)
+    broken = next(check for check in report.checks if check.name == "eager_equals_sdpa")
+    assert (broken.status, broken.detail) == ("fail", "ZeroDivisionError: division by zero")
+    assert subject.config._attn_implementation == "sdpa"
+
+
+def test_large_models_get_no_float64_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workbench.evaluate.doctor._gradient._LARGEST", 1000)
+    gradient = next(check for check in examine(models.llama()).checks if check.name == "gradient")
+    assert gradient.status == "skip"
+    assert "parameters" in gradient.detail
+
+
+def test_bfloat16_passes_with_wider_tolerances() -> None:
+    sound = models.llama()
+    narrow = models.loaded(sound.model.bfloat16(), Kind.CAUSAL)
+    object.__setattr__(narrow, "dtype", torch.bfloat16)
+    report = examine(narrow)
+    assert report.verdict == "pass", report.to_frame().to_string()
+    batch = next(check for check in report.checks if check.name == "right_padding")
+    assert "tolerance 0.06 of the largest output" in batch.detail
