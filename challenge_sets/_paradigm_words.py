@@ -86,7 +86,7 @@ def sentence(*parts: str, end: str = ".") -> str:
 
 def phrase(sampler: Sampler, *kinds: str, number: Number | None = None, beside: Noun | None = None) -> Phrase:
     """*the boys*: a definite noun phrase of one of ``kinds``, with another noun than ``beside``."""
-    chosen = number or sampler.pick(NUMBERS)
+    chosen = sampler.pick(NUMBERS) if number is None else number
     noun = sampler.pick([n for n in nouns(sampler.pick(kinds)) if n != beside])
     return Phrase(f"the {noun.form(chosen)}", chosen, noun, noun.gender)
 
@@ -138,6 +138,6 @@ def inanimate_object_verbs(*, obligatory: bool = False) -> list[Verb]:
 def thing(sampler: Sampler, verb: Verb, number: Number | None = None) -> Phrase:
     """An inanimate object that fits ``verb``."""
     kinds = [kind for kind in verb.objects if kind not in (*PEOPLE, "animal")]
-    chosen = number or sampler.pick(NUMBERS)
+    chosen = sampler.pick(NUMBERS) if number is None else number
     noun = sampler.pick([n for n in nouns(sampler.pick(kinds)) if not verb.only or n.singular in verb.only])
     return Phrase(f"the {noun.form(chosen)}", chosen, noun)

@@ -1,0 +1,111 @@
+"""BLiMP (Warstadt et al. 2020): the official JSONL files, or all pairs as one table of four columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from challenge_sets._records import MinimalPair
+from challenge_sets.readers._rows import csv_rows, refuse_equal, tsv_rows
+from workbench.data._files import read_jsonl, text_field
+from workbench.errors import DataError
+
+__all__ = ["human_accuracy", "phenomenon_of", "published_accuracy", "read", "read_jsonl_file", "read_table"]
+
+_COLUMNS = ("UID", "pair_id", "sentence_good", "sentence_bad")
+_DETAILS = ("field", "linguistics_term", "pairID")
+# Terms of the data files that the paper counts under another phenomenon (its table 1 has twelve).
+_MERGED = {"s-selection": "argument_structure"}
+
+
+@cache
+def _phenomena() -> dict[str, str]:
+    text = files("challenge_sets.readers").joinpath("blimp_phenomena.json").read_text(encoding="utf-8")
+    return {
+        paradigm: phenomenon for phenomenon, paradigms in json.loads(text).items() for paradigm in paradigms
+    }
+
+
+def phenomenon_of(paradigm: str) -> str:
+    """The one of the paper's twelve phenomena to which a paradigm belongs; ``other`` for an unknown one."""
+    return _phenomena().get(paradigm, "other")
+
+
+def _pair(uid: str, pair_id: str, good: str, bad: str, where: str, metadata: dict[str, str]) -> MinimalPair:
+    refuse_equal(good, bad, where)
+    term = metadata.get("linguistics_term")
+    phenomenon = _MERGED.get(term, term) if term else phenomenon_of(uid)
+    return MinimalPair(f"{uid}-{pair_id}", "blimp", uid, phenomenon, good, bad, metadata)
+
+
+def _details(record: dict[str, Any]) -> dict[str, str]:
+    """All further fields as text: the flags of the methods, and the prefixes where they apply."""
+    skipped = {"UID", "sentence_good", "sentence_bad"}
+    return {
+        key: value if isinstance(value, str) else json.dumps(value)
+        for key, value in record.items()
+        if key not in skipped
+    }
+
+
+def read_jsonl_file(path: Path | str) -> Iterator[MinimalPair]:
+    """Pairs of one official file, in order, with all its fields as metadata."""
+    for number, record in read_jsonl(path):
+        where = f"{path}, line {number}"
+        good, bad = text_field(record, "sentence_good", where), text_field(record, "sentence_bad", where)
+        uid = text_field(record, "UID", where)
+        # The id is a string in the official files and a number in some copies.
+        pair_id = str(record["pairID"]) if "pairID" in record else str(number - 1)
+        yield _pair(uid, pair_id, good, bad, where, _details(record))
+
+
+def read_table(path: Path | str) -> Iterator[MinimalPair]:
+    """Pairs of the table with columns UID, pair_id, sentence_good, sentence_bad; quotes are text."""
+    for row in tsv_rows(path, _COLUMNS):
+        yield _pair(row["UID"], row["pair_id"], row["sentence_good"], row["sentence_bad"], row.where, {})
+
+
+def read(path: Path | str) -> list[MinimalPair]:
+    """All pairs at ``path``: a JSONL file, a table, or a folder.
+
+    In a folder the table comes first (it is complete), then JSONL files, then those in ``data/`` as in the
+    official repository. Raises :class:`~workbench.errors.DataError` naming file and line for bad rows.
+    """
+    path = Path(path)
+    if path.suffix == ".tsv":
+        return list(read_table(path))
+    if path.is_dir():
+        tables = sorted(path.glob("*.tsv"))
+        if tables:
+            return list(read_table(tables[0]))
+        found = sorted(path.glob("*.jsonl")) or sorted(path.glob("data/*.jsonl"))
+        if not found:
+            raise DataError(f"no BLiMP files in {path}; it needs *.jsonl, data/*.jsonl or a table *.tsv")
+        return [pair for file in found for pair in read_jsonl_file(file)]
+    return list(read_jsonl_file(path))
+
+
+def human_accuracy(path: Path | str) -> dict[str, float]:
+    """Share of validators' forced choices for the good member, by paradigm.
+
+    ``path`` is the official ``human_validation_summary.csv``.
+    """
+    return {
+        row["Condition"]: row.decimal("total_mean") for row in csv_rows(path, ("Condition", "total_mean"))
+    }
+
+
+def published_accuracy(path: Path | str) -> dict[str, dict[str, float]]:
+    """Published accuracies by paradigm, then by model (``gpt2``, ``lstm``, ``ngram``, ``txl``).
+
+    ``path`` is the official ``models_summary.jsonl``, whose last rows are means over phenomena.
+    """
+    found: dict[str, dict[str, float]] = {}
+    for number, record in read_jsonl(path):
+        uid = text_field(record, "UID", f"{path}, line {number}")
+        found[uid] = {key: float(value) for key, value in record.items() if isinstance(value, (int, float))}
+    return found
