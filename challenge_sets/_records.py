@@ -22,3 +22,8 @@ class MinimalPair:
     good: str
     bad: str
     metadata: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def members_equal(self) -> bool:
+        """Whether both members are the same text, so that no model can tell them apart."""
+        return self.good == self.bad

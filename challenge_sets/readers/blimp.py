@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from challenge_sets._records import MinimalPair
-from challenge_sets.readers._rows import csv_rows, refuse_equal, tsv_rows
+from challenge_sets.readers._rows import csv_rows, tsv_rows
 from workbench.data._files import read_jsonl, text_field
 from workbench.errors import DataError
 
@@ -35,8 +35,7 @@ def phenomenon_of(paradigm: str) -> str:
     return _phenomena().get(paradigm, "other")
 
 
-def _pair(uid: str, pair_id: str, good: str, bad: str, where: str, metadata: dict[str, str]) -> MinimalPair:
-    refuse_equal(good, bad, where)
+def _pair(uid: str, pair_id: str, good: str, bad: str, metadata: dict[str, str]) -> MinimalPair:
     term = metadata.get("linguistics_term")
     phenomenon = _MERGED.get(term, term) if term else phenomenon_of(uid)
     return MinimalPair(f"{uid}-{pair_id}", "blimp", uid, phenomenon, good, bad, metadata)
@@ -60,20 +59,22 @@ def read_jsonl_file(path: Path | str) -> Iterator[MinimalPair]:
         uid = text_field(record, "UID", where)
         # The id is a string in the official files and a number in some copies.
         pair_id = str(record["pairID"]) if "pairID" in record else str(number - 1)
-        yield _pair(uid, pair_id, good, bad, where, _details(record))
+        yield _pair(uid, pair_id, good, bad, _details(record))
 
 
 def read_table(path: Path | str) -> Iterator[MinimalPair]:
     """Pairs of the table with columns UID, pair_id, sentence_good, sentence_bad; quotes are text."""
     for row in tsv_rows(path, _COLUMNS):
-        yield _pair(row["UID"], row["pair_id"], row["sentence_good"], row["sentence_bad"], row.where, {})
+        yield _pair(row["UID"], row["pair_id"], row["sentence_good"], row["sentence_bad"], {})
 
 
 def read(path: Path | str) -> list[MinimalPair]:
     """All pairs at ``path``: a JSONL file, a table, or a folder.
 
     In a folder the table comes first (it is complete), then JSONL files, then those in ``data/`` as in the
-    official repository. Raises :class:`~workbench.errors.DataError` naming file and line for bad rows.
+    official repository. Seven official pairs have equal members; they are kept, see
+    :attr:`~challenge_sets._records.MinimalPair.members_equal`. Raises
+    :class:`~workbench.errors.DataError` naming file and line for bad rows.
     """
     path = Path(path)
     if path.suffix == ".tsv":
@@ -100,12 +101,14 @@ def human_accuracy(path: Path | str) -> dict[str, float]:
 
 
 def published_accuracy(path: Path | str) -> dict[str, dict[str, float]]:
-    """Published accuracies by paradigm, then by model (``gpt2``, ``lstm``, ``ngram``, ``txl``).
+    """Published accuracies by paradigm, phenomenon and ``overall``, then by model (``gpt2``, ``lstm``, ...).
 
     ``path`` is the official ``models_summary.jsonl``, whose last rows are means over phenomena.
     """
     found: dict[str, dict[str, float]] = {}
     for number, record in read_jsonl(path):
-        uid = text_field(record, "UID", f"{path}, line {number}")
-        found[uid] = {key: float(value) for key, value in record.items() if isinstance(value, (int, float))}
+        where = f"{path}, line {number}"
+        uid = text_field(record, "UID", where)
+        group = text_field(record, "linguistics_term", where) if uid == "overall" else uid
+        found[group] = {key: float(value) for key, value in record.items() if isinstance(value, (int, float))}
     return found

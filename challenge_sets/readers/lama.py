@@ -17,10 +17,11 @@ MASK = "[MASK]"
 
 @dataclass(frozen=True)
 class ClozeFact:
-    """A fact and the sentences in which its object is masked.
+    """A fact and the sentences from a text that state it, with its object masked.
 
     ``source`` is the part of LAMA. ``prompt`` is the relation's template filled with the subject, where the
-    part has templates. In some Google-RE sentences the object occurs, masked, more than once.
+    part has templates. In Google-RE a fact may span two sentences of which one has the mask, or both, or one
+    has several.
     """
 
     id: str
@@ -53,10 +54,9 @@ def _sentences(record: dict[str, Any], where: str) -> tuple[str, ...]:
         found = record.get("masked_sentences")  # type: ignore[assignment]
     if not isinstance(found, list) or not found or not all(isinstance(text, str) for text in found):
         raise DataError(f"{where}: masked_sentences must be a list of strings, is {found!r:.60}")
-    for text in found:
-        if MASK not in check_text(text, where):
-            raise DataError(f"{where}: no {MASK} in {text!r:.60}")
-    return tuple(found)
+    if not any(MASK in text for text in found):
+        raise DataError(f"{where}: no {MASK} in {found[0]!r:.60}")
+    return tuple(check_text(text, where) for text in found)
 
 
 def _relation(record: dict[str, Any]) -> tuple[str, str]:
