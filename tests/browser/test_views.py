@@ -249,7 +249,7 @@ def test_long_texts_stay_responsive_and_say_what_is_left_out(open_view, count):
         assert page.evaluate(CHANGE, selector) <= LONGEST_CHANGE
     page.keyboard.press("Escape")
     page.keyboard.press("a")
-    assert re.search(r"The 2,500 strongest of [\d,]+ edges are drawn", page.inner_text("main"))
+    assert re.search(r"The 2,500 strongest of [\d,]+ visible edges are drawn", page.inner_text("main"))
     said = "only the 27 strongest keys of each query are kept" in page.inner_text("main")
     assert said is (count == 512)  # 2,000,000 edges // (12 x 12 x 512 rows) = 27
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -12,8 +12,10 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from workbench.errors import ConfigError
+from workbench.figures._maps import AttentionMap
+from workbench.figures._packing import map_record
 
-__all__ = ["check_choice", "page"]
+__all__ = ["attention_page", "check_choice", "page"]
 
 DISPLAY_MODES = ("auto", "light", "dark")
 _TEMPLATES = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
@@ -44,6 +46,19 @@ def page(
         data=Markup(_script_safe_json({"title": title, **(data or {})})),
         body=body or "",
     )
+
+
+def attention_page(
+    title: str,
+    script: str,
+    parts: tuple[str, ...],
+    maps: Sequence[AttentionMap],
+    state: Mapping[str, Any],
+    mode: str,
+) -> str:
+    """The page of an attention view: its maps packed, and what it shows first."""
+    data = {"maps": [map_record(attention) for attention in maps], "state": {"map": 0, **state}}
+    return page(title=title, script=script, parts=parts, data=data, display_mode=mode)
 
 
 def check_choice(value: str, allowed: tuple[str, ...], what: str) -> None:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from workbench.figures._display import as_shown, attention_frame
 from workbench.figures._inputs import AttentionInputs, check_html_action
 from workbench.figures._maps import AttentionMap, Stack, Words, position_of
-from workbench.figures._packing import map_record
-from workbench.figures._page import page
+from workbench.figures._page import attention_page
 from workbench.figures._view import View
 
 if TYPE_CHECKING:
@@ -59,23 +58,10 @@ def alignment_view(
     ).maps()
     at = len(cross.layers) - 1 if layer is None else position_of(layer, cross.layers, "layer")
     one = None if head is None else position_of(head, cross.heads, "head")
-    state = {
-        "map": 0,
-        "layer": at,
-        "head": one,
-        "words": merge_words,
-        "sinks": hide_sinks,
-        "rings": mark_strongest,
-    }
+    state = {"layer": at, "head": one, "words": merge_words, "sinks": hide_sinks, "rings": mark_strongest}
     return View(
         title=title,
-        render=lambda: page(
-            title=title,
-            script="alignment",
-            parts=("matrix",),
-            data={"maps": [map_record(cross)], "state": state},
-            display_mode=display_mode,
-        ),
+        render=lambda: attention_page(title, "alignment", ("matrix",), [cross], state, display_mode),
         draw=lambda: _draw(as_shown(cross, merge_words, hide_sinks), at, one, title),
         tabulate=lambda: attention_frame([cross]),
         height=640,

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from workbench.figures._display import as_shown, attention_frame
 from workbench.figures._inputs import AttentionInputs, check_html_action
-from workbench.figures._maps import Stack, Words, position_of
-from workbench.figures._packing import map_record
-from workbench.figures._page import page
+from workbench.figures._maps import AttentionMap, Stack, Words, position_of
+from workbench.figures._page import attention_page
 from workbench.figures._view import View
 
 if TYPE_CHECKING:
@@ -79,22 +78,17 @@ def head_view(
     first = maps[0]
     at = 0 if layer is None else position_of(layer, first.layers, "layer")
     active = [position_of(head, first.heads, "head") for head in (first.heads if heads is None else heads)]
-    state = {"map": 0, "layer": at, "heads": active, "words": merge_words, "sinks": hide_sinks}
-
-    def draw() -> Figure:
-        from workbench.figures._static_attention import draw_head
-
-        return draw_head(as_shown(first, merge_words, hide_sinks), at, active, title)
+    state = {"layer": at, "heads": active, "words": merge_words, "sinks": hide_sinks}
 
     return View(
         title=title,
-        render=lambda: page(
-            title=title,
-            script="head",
-            parts=("bipartite",),
-            data={"maps": [map_record(m) for m in maps], "state": state},
-            display_mode=display_mode,
-        ),
-        draw=draw,
+        render=lambda: attention_page(title, "head", ("bipartite",), maps, state, display_mode),
+        draw=lambda: _draw(as_shown(first, merge_words, hide_sinks), at, active, title),
         tabulate=lambda: attention_frame(maps),
     )
+
+
+def _draw(attention: AttentionMap, layer: int, heads: Sequence[int], title: str) -> Figure:
+    from workbench.figures._static_attention import draw_head
+
+    return draw_head(attention, layer, heads, title)

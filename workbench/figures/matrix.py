@@ -99,6 +99,7 @@ class _LabelledMatrix:
         unit: str,
         standard_error: Array | None,
     ) -> _LabelledMatrix:
+        """Check shapes and labels; labels are numbers where absent."""
         values = np.asarray(values, dtype=np.float32)
         if values.ndim != 2 or 0 in values.shape:
             raise ConfigError(f"a heat map needs a non-empty (row, column) matrix, got shape {values.shape}")
@@ -122,6 +123,7 @@ class _LabelledMatrix:
         display_mode: str,
         square: bool,
     ) -> View:
+        """The matrix as a figure; ``square`` cells are those of a grid of heads."""
         low, high = limits or self._limits()
         centred = low < 0 if signed is None else signed
         record = {

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from workbench.figures._display import as_shown, attention_frame
 from workbench.figures._inputs import AttentionInputs, check_html_action
-from workbench.figures._maps import Stack, Words
-from workbench.figures._packing import map_record
-from workbench.figures._page import page
+from workbench.figures._maps import AttentionMap, Stack, Words
+from workbench.figures._page import attention_page
 from workbench.figures._view import View
 
 if TYPE_CHECKING:
@@ -68,22 +67,17 @@ def model_view(
         include_heads=include_heads,
     ).maps()
 
-    def draw() -> Figure:
-        from workbench.figures._static_attention import draw_model
-
-        return draw_model(as_shown(maps[0], merge_words, hide_sinks), title)
-
-    state = {"map": 0, "layer": 0, "head": 0, "words": merge_words, "sinks": hide_sinks}
+    state = {"layer": 0, "head": 0, "words": merge_words, "sinks": hide_sinks}
     return View(
         title=title,
-        render=lambda: page(
-            title=title,
-            script="model",
-            parts=("bipartite", "matrix"),
-            data={"maps": [map_record(m) for m in maps], "state": state},
-            display_mode=display_mode,
-        ),
-        draw=draw,
+        render=lambda: attention_page(title, "model", ("bipartite", "matrix"), maps, state, display_mode),
+        draw=lambda: _draw(as_shown(maps[0], merge_words, hide_sinks), title),
         tabulate=lambda: attention_frame(maps),
         height=720,
     )
+
+
+def _draw(attention: AttentionMap, title: str) -> Figure:
+    from workbench.figures._static_attention import draw_model
+
+    return draw_model(attention, title)

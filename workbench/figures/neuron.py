@@ -89,6 +89,7 @@ class _Shown:
     title: str
 
     def record(self) -> dict[str, Any]:
+        """What the page's script reads."""
         return {
             "maps": [map_record(self.attention)],
             "width": self.queries.shape[-1],
@@ -98,6 +99,7 @@ class _Shown:
         }
 
     def draw(self) -> Figure:
+        """One query against all keys, by matplotlib."""
         from workbench.figures._static_attention import draw_neurons
 
         q, k = self.queries[self.layer, self.head, self.query], self.keys[self.layer, self.head]
@@ -107,6 +109,7 @@ class _Shown:
         return draw_neurons(q, k, (k @ q, weights), (tokens[self.query], tokens), f"{self.title} · {where}")
 
     def frame(self) -> pd.DataFrame:
+        """Dot products and weights of the shown layer and head, one row per query and key."""
         dots = self.queries[self.layer, self.head] @ self.keys[self.layer, self.head].T
         query, key = (axis.ravel() for axis in np.indices(dots.shape))
         tokens = np.array(self.attention.keys.shown, dtype=object)

@@ -58,7 +58,7 @@ _NUMBER = Markup(' class="number"')
 
 
 def _markup(table: pd.DataFrame, title: str, note: str) -> Markup:
-    headings = ("relation", "head", "accuracy", "95 % interval", "baseline", "offset", "n", "0 … 1")
+    headings = ("relation", "head", "accuracy", "0 … 1", "95 % interval", "baseline", "offset", "n")
     head = Markup("").join(
         Markup('<th scope="col"{}>{}</th>').format(_NUMBER if text in _NUMERIC else "", text)
         for text in headings
@@ -75,8 +75,8 @@ def _markup(table: pd.DataFrame, title: str, note: str) -> Markup:
 def _row(row: Mapping[Hashable, Any]) -> Markup:
     shape = (
         '<tr><th scope="row">{relation}</th><td>{layer}-{head}</td><td class="number">{accuracy:.3f}</td>'
-        '<td>{low:.3f} to {high:.3f}</td><td class="number">{baseline:.3f}</td><td class="number">{offset}</td>'
-        '<td class="number">{count:,}</td><td>{picture}</td></tr>'
+        '<td>{picture}</td><td>{low:.3f} to {high:.3f}</td><td class="number">{baseline:.3f}</td>'
+        '<td class="number">{offset}</td><td class="number">{count:,}</td></tr>'
     )
     picture = (
         '<svg viewBox="0 0 220 18" aria-hidden="true"><line class="axis" x1="5" x2="215" y1="9" y2="9"/>'

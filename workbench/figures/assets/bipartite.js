@@ -3,7 +3,36 @@
 const MAX_LINES = 2500;
 const MAX_DASHED = 400; // dashes take long to draw and cannot be told apart among more lines
 const FAINTEST = 0.03; // share of the strongest weight below which a line would not be seen
+const BINS = 1024;
 const DASHES = [[], [5, 2], [1.5, 1.5], [6, 2, 1.5, 2]];
+
+/** The `limit` strongest of several heads' edges: counted into bins, so no sort. `total` counts those strong
+ *  enough to be seen beside the strongest, `shown` how many of them are picked. */
+function strongest(lists, limit, keep = () => true) {
+  const bins = new Uint32Array(BINS + 1), bin = (weight) => Math.min(BINS, Math.floor(weight * BINS));
+  let most = 0;
+  for (const { from, to, weight } of lists) {
+    for (let i = 0; i < weight.length; i++) {
+      if (!keep(from[i], to[i])) continue;
+      bins[bin(weight[i])] += 1;
+      if (weight[i] > most) most = weight[i];
+    }
+  }
+  const total = bins.subarray(bin(most * FAINTEST)).reduce((sum, n) => sum + n, 0);
+  let edge = BINS, above = 0;
+  while (edge > 0 && above + bins[edge] <= limit) above += bins[edge--];
+  let spare = limit - above;
+  const picked = lists.map((list) => {
+    const chosen = [];
+    for (let i = 0; i < list.weight.length; i++) {
+      if (!keep(list.from[i], list.to[i])) continue;
+      const own = bin(list.weight[i]);
+      if (own > edge || (own === edge && spare-- > 0)) chosen.push(i);
+    }
+    return { ...list, chosen };
+  });
+  return { lists: picked, total, most, shown: Math.min(total, limit) };
+}
 
 /** Curves of the picked edges, the strongest last and so on top. `placeFrom` and `placeTo` give each end's height,
  *  a list's `shift` moves it apart from other heads'. One stroke a line: a shared path is slower to fill in. */
@@ -17,7 +46,7 @@ function drawLines(context, picked, left, right, height, placeFrom, placeTo, wid
     }
   }
   lines.sort((one, other) => one.strength - other.strength);
-  const dashed = lines.length <= MAX_DASHED;
+  const dashed = lines.length <= MAX_DASHED && picked.lists.length > 1;
   for (const { strength, a, b, list } of lines) {
     context.strokeStyle = list.colour;
     context.globalAlpha = Math.min(1, 1.05 * strength ** 1.3);
@@ -164,7 +193,7 @@ class Bipartite {
 
   say(spot) {
     const { total, shown, most } = this.picked, heads = this.lists.length;
-    const missing = total > shown ? `The ${count(shown)} strongest of ${count(total)} edges are drawn; choose a token to see its own. ` : "";
+    const missing = total > shown ? `The ${count(shown)} strongest of ${count(total)} visible edges are drawn; choose a token to see its own. ` : "";
     this.note.replaceChildren(`${missing}Line strength: 0`, element("span", { class: "key" }), `${short(most)} (the strongest drawn)`);
     if (!heads) return this.readout.replaceChildren("No head chosen.");
     if (!spot) return this.readout.replaceChildren("Point at a token to follow its attention; click to keep it.");

@@ -109,33 +109,6 @@ function inPair(pair, split, q, k) {
   return (pair[0] === "a") === q < split && (pair[1] === "a") === k < split;
 }
 
-/** The `limit` strongest of several heads' edges: counted into bins, so no sort. */
-function strongest(lists, limit, keep = () => true) {
-  const bins = new Uint32Array(1025);
-  let total = 0, most = 0;
-  for (const { from, to, weight } of lists) {
-    for (let i = 0; i < weight.length; i++) {
-      if (!keep(from[i], to[i])) continue;
-      bins[Math.min(1024, Math.floor(weight[i] * 1024))] += 1;
-      total += 1;
-      if (weight[i] > most) most = weight[i];
-    }
-  }
-  let bin = 1024, above = 0;
-  while (bin > 0 && above + bins[bin] <= limit) above += bins[bin--];
-  let spare = limit - above;
-  const picked = lists.map((list) => {
-    const chosen = [];
-    for (let i = 0; i < list.weight.length; i++) {
-      if (!keep(list.from[i], list.to[i])) continue;
-      const own = Math.min(1024, Math.floor(list.weight[i] * 1024));
-      if (own > bin || (own === bin && spare-- > 0)) chosen.push(i);
-    }
-    return { ...list, chosen };
-  });
-  return { lists: picked, total, most, shown: Math.min(total, limit) };
-}
-
 /** A canvas as large as what is visible of `stage`, redrawn while it scrolls; `draw(context, width, height)`.
  *  `measure()` gives its size, or null before there is anything to draw. */
 class Window {

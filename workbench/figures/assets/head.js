@@ -61,7 +61,7 @@ onKeys((key, event) => {
 VIEW.replaceChildren(element("h1", {}, PAGE.title), bar, kept, ...drawing.parts, help([
   ["← →", "previous or next layer"], ["↑ ↓", "one head at a time"], ["0 … 9", "head on or off; with Shift, heads 10 to 19"],
   ["a", "all heads"], ["w s", "words; hide sinks"], ["Tab", "into the tokens, where ↑ ↓ move and Enter keeps one"], ["Esc", "let go of the token"],
-], "Each line joins a token that attends (left) to a token it attends to (right); its colour and dash are the head, its strength the weight. "
+], `Each line joins a token that attends (left) to a token it attends to (right); its colour and dash are the head, its strength the weight (dashes only among up to ${MAX_DASHED} lines). `
   + "Numbers beside tokens are weights, averaged over the heads that are on. Hiding sinks leaves out attention to the first token and separators without renormalising the rest. "
   + "Attention shows where a head reads from; on its own it does not explain a prediction."));
 update({});

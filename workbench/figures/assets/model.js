@@ -1,6 +1,6 @@
 // Model view: every layer (rows) and head (columns) at once; thumbnails are drawn when they come into sight.
 
-const THUMBNAIL_LINES = 500, HEAT_SIDE = 96;
+const THUMBNAIL_LINES = 500;
 const maps = PAGE.maps.map((record) => new AttentionMap(record));
 const longest = Math.max(...maps.flatMap((map) => map.shape));
 const state = { ...PAGE.state, pair: "all", heat: longest > 48 };
@@ -38,7 +38,8 @@ function drawCurves(canvas, edges, sizes, head) {
 
 /** Queries down, keys across; where tokens outnumber pixels each pixel shows its strongest weight. */
 function drawHeat(canvas, { from, to, weight }, [rows, columns]) {
-  const height = (canvas.height = Math.min(rows, HEAT_SIDE)), width = (canvas.width = Math.min(columns, HEAT_SIDE));
+  const pixels = Math.max(24, Math.floor(canvas.clientWidth * (window.devicePixelRatio || 1)));
+  const height = (canvas.height = Math.min(rows, pixels)), width = (canvas.width = Math.min(columns, pixels));
   const strongestIn = new Float32Array(width * height);
   let top = 0;
   for (let i = 0; i < weight.length; i++) {
@@ -76,7 +77,6 @@ function open(layer, head) {
   dialogTitle.textContent = `Layer ${map.layers[layer]}, head ${map.heads[head]}`;
   if (!dialog.open) dialog.showModal();
   Object.assign(state, { layer, head });
-  detail.unpinned = null;
   detail.show(map, layer, [head], state);
 }
 
