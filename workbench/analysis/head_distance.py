@@ -85,13 +85,13 @@ def head_map(distances: Statistic, seed: int = 0) -> Statistic:
 
 
 def head_clusters(distances: Statistic, count: int) -> dict[str, int]:
-    """``count`` clusters of heads by average linkage: head label -> cluster number from 0."""
+    """``count`` clusters of heads by complete linkage: head label -> cluster number from 0."""
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform
 
     labels = distances.labels["head a"]
     if not 1 <= count <= len(labels):
         raise DataError(f"{count} clusters of {len(labels)} heads; allowed: 1 to {len(labels)}")
-    tree = linkage(squareform(distances.values, checks=False), method="average")
+    tree = linkage(squareform(distances.values, checks=False), method="complete")
     found = fcluster(tree, t=count, criterion="maxclust")
     return {str(label): int(cluster) - 1 for label, cluster in zip(labels, found, strict=True)}

@@ -75,12 +75,9 @@ def decoder_batch(model: LoadedModel, read: Sequence[Encoded]) -> dict[str, Tens
 
 def started(model: LoadedModel, target: Encoded) -> Encoded:
     """``target`` as a decoder reads it: behind the start token, and without the end that it predicts."""
-    config = model.config
-    start = next(
-        i
-        for i in (config.decoder_start_token_id, config.bos_token_id, config.pad_token_id, 0)
-        if i is not None
-    )
+    names = ("decoder_start_token_id", "bos_token_id", "pad_token_id")
+    known = (getattr(model.config, name, None) for name in names)
+    start = next((number for number in known if number is not None), 0)
     old = target.alignment
     end = len(old) - (old.ids[-1:] == (model.tokenizer.eos_token_id,))
     alignment = replace(
@@ -99,7 +96,10 @@ def generated_targets(model: LoadedModel, sources: Sequence[Encoded]) -> list[En
     for source in sources:
         inputs = inputs_of(model, [source])
         with torch.no_grad():
-            ids = model.model.generate(**inputs, max_new_tokens=_MAX_GENERATED, do_sample=False, num_beams=1)
+            # without a cache, which transformers sizes wrongly where encoder and decoder differ in depth
+            ids = model.model.generate(
+                **inputs, max_new_tokens=_MAX_GENERATED, do_sample=False, num_beams=1, use_cache=False
+            )
         alignment = align(model.tokenizer.decode(ids[0], skip_special_tokens=True), model.tokenizer)
         targets.append(Encoded(alignment, (0,) * len(alignment)))
     return targets

@@ -77,7 +77,7 @@ FAMILIES: tuple[Family, ...] = (
     *_many(_MASKED, "deberta", "deberta-v2", "big_bird", "nystromformer", "luke", "modernbert"),
     *_many(_MASKED, "eurobert", num_key_value_heads=4),
     *_many(_MASKED, "distilbert", dim=32, n_layers=2, n_heads=4, hidden_dim=48),
-    *_many(_MASKED, "longformer", attention_window=4),
+    *_many(_MASKED, "longformer", attention_window=8),
     *_many(_MASKED, "mobilebert", true_hidden_size=16, intra_bottleneck_size=16, embedding_size=16),
     *_many(_MASKED, "squeezebert", embedding_size=32, **{f"{p}_groups": 1 for p in _SQUEEZED}),
     *_many(_MASKED, "funnel", d_model=32, n_head=4, d_head=8, d_inner=48, block_sizes=[1, 1]),
@@ -127,7 +127,7 @@ FAMILIES: tuple[Family, ...] = (
         _SEQ2SEQ, "bart", "mbart", "pegasus", "marian", "blenderbot", "blenderbot-small", **_ENCODER_DECODER
     ),
     *_many(_SEQ2SEQ, "m2m_100", "plbart", "mvp", "pegasus_x", "bigbird_pegasus", **_ENCODER_DECODER),
-    *_many(_SEQ2SEQ, "led", attention_window=4, max_encoder_position_embeddings=64, **_ENCODER_DECODER),
+    *_many(_SEQ2SEQ, "led", attention_window=8, max_encoder_position_embeddings=64, **_ENCODER_DECODER),
     *_many(_SEQ2SEQ, "prophetnet", num_encoder_layers=2, num_decoder_layers=3, **_ENCODER_DECODER),
 )
 
@@ -211,7 +211,7 @@ def to_markdown(examinations: list[Examination]) -> str:
         "",
         "Route *attention interface*: streaming, interventions, queries and keys. Route *output_attentions*:",
         "the weights come from the model's own outputs; feed-forward and residual can still be changed. A stack",
-        "that is missing attends within windows or blocks and gives no weights. Rows that do not sum to one:",
+        "that is missing gives no weights (sparse encoders of some encoder-decoders). Rows that do not sum to one:",
         "gpt_oss has a learned sink without a key; squeezebert and prophetnet return scores, which traces refuse.",
         "",
         "| model type | class | route | layers × heads | looks ahead | rows sum to 1 |",

@@ -201,7 +201,7 @@ def _hook_modules(model: Any, edits: Sequence[Edit], session: Session, stack: Ex
             raise TraceError(f"no {mine[0].site} was found in the {where} stack of {type(model).__name__}")
         change = _changer(mine, session, where)
         for module in _distinct(modules):
-            stack.enter_context(on_output(module, change))
+            stack.enter_context(on_output(module, change, first=True))
 
 
 def _changer(edits: Sequence[Edit], session: Session, where: Stack) -> Callable[[Tensor], Tensor | None]:

@@ -116,7 +116,7 @@ def _reading_outputs(session: Session, model: Any) -> Iterator[None]:
     def read(module: nn.Module, arguments: Any, output: Any) -> None:
         if session not in active():
             return
-        for stack, layers in output_attentions(output).items():
+        for stack, layers in output_attentions(model, output).items():
             for layer, weights in enumerate(layers):
                 call = AttentionCall(None, stack or main, layer, weights)
                 for watcher in session.watchers:

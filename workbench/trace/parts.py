@@ -138,17 +138,22 @@ def _matrix(module: nn.Module) -> Tensor:
 
 
 @contextmanager
-def on_output(module: nn.Module, change: Callable[[Tensor], Tensor | None]) -> Iterator[None]:
-    """Call ``change`` with a module's output tensor (the first, if it returns several); ``None`` keeps it."""
+def on_output(
+    module: nn.Module, change: Callable[[Tensor], Tensor | None], first: bool = False
+) -> Iterator[None]:
+    """Call ``change`` with a module's output tensor (the first, if it returns several); ``None`` keeps it.
+
+    What changes an output must come ``first``, so that those that record it see the change.
+    """
 
     def hook(module: nn.Module, arguments: Any, output: Any) -> Any:
-        first = output if isinstance(output, torch.Tensor) else output[0]
-        changed = change(first)
+        tensor = output if isinstance(output, torch.Tensor) else output[0]
+        changed = change(tensor)
         if changed is None:
             return None
         return changed if isinstance(output, torch.Tensor) else (changed, *output[1:])
 
-    handle = module.register_forward_hook(hook)
+    handle = module.register_forward_hook(hook, prepend=first)
     try:
         yield
     finally:

@@ -135,7 +135,7 @@ def _roots(model: Any, ahead: bool) -> tuple[dict[Stack, nn.Module], frozenset[i
 def _from_outputs(model: Any) -> Structure:
     with attention_implementation(model, "eager", output_attentions=True):
         output = call_model(model, output_attentions=True, **sample_inputs(model))
-    found = {stack: value for stack, value in output_attentions(output).items() if value}
+    found = {stack: value for stack, value in output_attentions(model, output).items() if value}
     if not found:
         raise TraceError(
             f"{type(model).__name__} returns no attention weights, neither at the attention function nor "
@@ -150,7 +150,7 @@ def _from_outputs(model: Any) -> Structure:
     return Structure(Route.OUTPUTS, next(reversed(roots)), roots, {}, layers, heads)
 
 
-def output_attentions(output: Any) -> dict[Stack | None, tuple[Tensor, ...]]:
+def output_attentions(model: Any, output: Any) -> dict[Stack | None, tuple[Tensor, ...]]:
     """Attentions in a model's output by stack; those of a single stack under ``None``."""
     names = {
         None: "attentions",
@@ -158,7 +158,27 @@ def output_attentions(output: Any) -> dict[Stack | None, tuple[Tensor, ...]]:
         Stack.DECODER: "decoder_attentions",
         Stack.CROSS: "cross_attentions",
     }
-    return {stack: tuple(getattr(output, name, None) or ()) for stack, name in names.items()}
+    found = {stack: tuple(getattr(output, name, None) or ()) for stack, name in names.items()}
+    window = getattr(model.config, "attention_window", None)
+    if window is not None:  # weights are given by offset from the query, not by key
+        windowed = Stack.ENCODER if model.config.is_encoder_decoder else None
+        found[windowed] = tuple(_by_key(weights) for weights in found[windowed])
+    return found
+
+
+def _by_key(weights: Tensor) -> Tensor:
+    """Weights by offset from the query, (B, H, Q, window + 1), as weights by key, (B, H, Q, Q)."""
+    queries, width = weights.shape[2:]
+    if width % 2 == 0:
+        raise TraceError(
+            "tokens with global attention cannot be told from the model's output; trace without them"
+        )
+    position = torch.arange(queries, device=weights.device)[:, None] + torch.arange(
+        width, device=weights.device
+    )
+    wide = weights.new_zeros(*weights.shape[:2], queries, queries + width - 1)
+    wide.scatter_(-1, position.expand_as(weights), weights)
+    return wide[..., width // 2 : width // 2 + queries]
 
 
 def call_model(model: Any, **inputs: Any) -> Any:
