@@ -22,14 +22,13 @@ SIZE |= {
 }
 
 
-def byte_tokenizer(front: str = "<s>") -> Any:
-    """One token a byte, with ``front`` before every text."""
+def byte_tokenizer(template: str = "<s> $A") -> Any:
+    """One token a byte; ``template`` says what stands around a text."""
     backend = Tokenizer(models.BPE(vocab=VOCABULARY, merges=[]))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
-    if front:
-        special = list(SPECIALS.items())
-        backend.post_processor = processors.TemplateProcessing(single=f"{front} $A", special_tokens=special)
+    special = list(SPECIALS.items())
+    backend.post_processor = processors.TemplateProcessing(single=template, special_tokens=special)
     names = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
     return transformers.PreTrainedTokenizerFast(tokenizer_object=backend, **names)
 
@@ -77,14 +76,12 @@ def roberta() -> LoadedModel:
     return loaded(transformers.RobertaForMaskedLM(transformers.RobertaConfig(**SIZE)), Kind.MASKED)
 
 
-def t5() -> LoadedModel:
-    """Relative positions: padding on either side."""
+def t5(model_class: Any = transformers.T5ForConditionalGeneration, kind: Kind = Kind.SEQ2SEQ) -> LoadedModel:
+    """Relative positions: padding on either side. An end token after every text, which T5's classifier reads."""
     torch.manual_seed(0)
     shape = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4}
     ids = {"vocab_size": len(VOCABULARY), "decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": 2}
-    return loaded(
-        transformers.T5ForConditionalGeneration(transformers.T5Config(**shape, **ids)), Kind.SEQ2SEQ
-    )
+    return loaded(model_class(transformers.T5Config(**shape, **ids)), kind, byte_tokenizer("$A </s>"))
 
 
 def bart() -> LoadedModel:

@@ -91,14 +91,14 @@ def test_attention_rows_of_more_than_one(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_tokenizer_that_adds_bos_twice() -> None:
-    found = failures(models.llama(tokenizer=models.byte_tokenizer("<s> <s>")))
+    found = failures(models.llama(tokenizer=models.byte_tokenizer("<s> <s> $A")))
     assert set(found) == {"bos_once"}
     assert found["bos_once"].value == 2
 
 
 def test_tokenizer_that_adds_cls_twice() -> None:
     sound = models.bert()
-    found = failures(models.loaded(sound.model, Kind.MASKED, models.byte_tokenizer("<s> <s>")))
+    found = failures(models.loaded(sound.model, Kind.MASKED, models.byte_tokenizer("<s> <s> $A")))
     assert set(found) == {"bos_once"}
 
 

@@ -9,7 +9,7 @@ import torch
 import transformers
 
 from tests.unit.doctor import models
-from workbench.evaluate.doctor import CHECKS, examine
+from workbench.evaluate.doctor import CHECKS, _gradient, examine
 from workbench.models import Kind, LoadedModel
 
 NOT_GENERATING = {"causal_attention", "causal_outputs", "cached_generation", "scorer_log_probabilities"}
@@ -36,9 +36,17 @@ def llama_classifier() -> LoadedModel:
     return models.loaded(subject.model, Kind.CLASSIFIER)
 
 
+def t5_classifier() -> LoadedModel:
+    return models.t5(transformers.T5ForSequenceClassification, Kind.CLASSIFIER)
+
+
+def t5_encoder_decoder() -> LoadedModel:
+    return models.t5(transformers.T5Model, Kind.ENCODER)
+
+
 # What is skipped follows from the kind: only causal and seq2seq models generate and look back only, only
 # causal ones are scored, an encoder has no probabilities; BART's positions count the padding, BERT's pooler reads the
-# first place, and Llama's classifier the last token, wherever it is.
+# first place, T5's classifier decodes the padded text; Llama's reads the last token, wherever it is.
 EXPECTED_SKIPS = [
     (models.llama, set()),
     (models.gpt2, set()),
@@ -51,6 +59,8 @@ EXPECTED_SKIPS = [
     (question_answering, NOT_GENERATING),
     (multiple_choice, NOT_GENERATING | {"left_padding"}),
     (llama_classifier, NOT_GENERATING),
+    (t5_classifier, NOT_GENERATING | {"left_padding"}),
+    (t5_encoder_decoder, NOT_GENERATING | {"probabilities_sum"}),
 ]
 
 
@@ -110,3 +120,15 @@ def test_bfloat16_passes_with_wider_tolerances() -> None:
     assert report.verdict == "pass", report.to_frame().to_string()
     batch = next(check for check in report.checks if check.name == "right_padding")
     assert "tolerance 0.06 of the largest output" in batch.detail
+
+
+def test_a_kink_within_the_step_is_no_wrong_gradient() -> None:
+    """f(w) = max(w, 1e-6) + w at w = 0: the derivative is 1, the difference at step 1e-5 is 1.45, at 1e-7 it is 1."""
+    weight = torch.zeros(1, 1, dtype=torch.float64, requires_grad=True)
+
+    def kinked() -> torch.Tensor:
+        return weight.clamp(min=1e-6).sum() + weight.sum()
+
+    wide = _gradient._central_differences(weight, [(0, 0)], kinked, 1e-5)
+    assert wide.item() == pytest.approx(1.45)
+    assert _gradient._compare(weight, kinked, [0]).status == "pass"

@@ -9,11 +9,10 @@ import torch
 from torch import Tensor
 
 from workbench.evaluate.doctor._compare import agree, judge
-from workbench.evaluate.doctor._invariance import require_switchable
+from workbench.evaluate.doctor._invariance import eager_attention
 from workbench.evaluate.doctor._records import Finding, NotApplicable
 from workbench.evaluate.doctor._subject import outputs, padded, sample_sequences
 from workbench.models import Kind, LoadedModel
-from workbench.trace._seam import attention_implementation
 
 __all__ = ["attention_rows", "causal_attention", "causal_outputs"]
 
@@ -66,9 +65,8 @@ def _require_causal(loaded: LoadedModel) -> None:
 
 def _weights(loaded: LoadedModel) -> dict[str, list[Tensor]]:
     """Attention weights (B, H, Q, K) of each layer, by stack, as the model gives them under eager attention."""
-    require_switchable(loaded)
     batch = padded(loaded, sample_sequences(loaded)[1:2])
-    with torch.no_grad(), attention_implementation(loaded.model, "eager"):
+    with torch.no_grad(), eager_attention(loaded):
         answer = loaded.model(**batch.arguments(loaded.model), output_attentions=True)
     names = {"self": "attentions", "encoder": "encoder_attentions", "decoder": "decoder_attentions"}
     names["cross"] = "cross_attentions"

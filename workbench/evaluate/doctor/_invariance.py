@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
@@ -12,6 +13,7 @@ from workbench.evaluate.doctor._compare import agree
 from workbench.evaluate.doctor._records import Finding, NotApplicable, Status
 from workbench.evaluate.doctor._subject import (
     Batch,
+    cut,
     padded,
     real_hidden_states,
     real_outputs,
@@ -23,14 +25,17 @@ from workbench.trace._seam import attention_implementation
 
 __all__ = [
     "batch_size",
+    "eager_attention",
     "eager_equals_sdpa",
     "finite_outputs",
     "left_padding",
-    "require_switchable",
     "right_padding",
 ]
 
+Reader = Callable[[LoadedModel, Batch], Tensor]
+
 _EXTRA = 3  # padding that even the longest row gets
+_FIXED = "the architecture's attention implementation cannot be switched"
 
 
 def finite_outputs(loaded: LoadedModel) -> Finding:
@@ -44,7 +49,7 @@ def batch_size(loaded: LoadedModel) -> Finding:
     """Each sequence alone gives what it gives among others of its length."""
     sequences = sample_sequences(loaded)
     shortest = min(map(len, sequences))
-    equal = [sequence[:shortest] for sequence in sequences]
+    equal = [cut(sequence, shortest) for sequence in sequences]
     together = real_outputs(loaded, padded(loaded, equal))
     return agree(_alone(loaded, equal), together, loaded.dtype, f"batch 1 against batch {len(equal)}")
 
@@ -60,7 +65,7 @@ def left_padding(loaded: LoadedModel) -> Finding:
     """The same on the left, with each token's position given to models that take it.
 
     Skipped for models whose learned positions count the padding and cannot be given, and for heads that
-    read the first place (the [CLS] state), where the padding now is.
+    read what stands first (the [CLS] state), which would be padding.
     """
     if not takes_positions(loaded) and _has_position_table(loaded.model):
         raise NotApplicable("positions are absolute, count the padding and cannot be given: pad on the right")
@@ -68,14 +73,14 @@ def left_padding(loaded: LoadedModel) -> Finding:
     if found.status is Status.PASS or loaded.kind is not Kind.CLASSIFIER:
         return found
     if _against_left(loaded, real_hidden_states).status is Status.PASS:
-        raise NotApplicable("the head reads the first place, which would be padding: pad on the right")
+        raise NotApplicable("hidden states agree, but the head minds the place of a text: pad on the right")
     return found
 
 
-def _against_left(loaded: LoadedModel, read: Callable[[LoadedModel, Batch], Tensor]) -> Finding:
+def _against_left(loaded: LoadedModel, read: Reader) -> Finding:
     """Compare what ``read`` gives without padding and with it on the left."""
     sequences = sample_sequences(loaded)
-    alone = torch.cat([read(loaded, padded(loaded, [sequence])) for sequence in sequences])
+    alone = _alone(loaded, sequences, read)
     batch = padded(loaded, sequences, "left", _EXTRA)
     found = agree(alone, read(loaded, batch), loaded.dtype, "unpadded against padded on the left")
     if found.status is Status.PASS or not takes_positions(loaded):
@@ -88,25 +93,35 @@ def _against_left(loaded: LoadedModel, read: Callable[[LoadedModel, Batch], Tens
 
 def eager_equals_sdpa(loaded: LoadedModel) -> Finding:
     """Attention step by step gives what PyTorch's fused kernel gives, padding included."""
-    require_switchable(loaded)
+    if not loaded.model._can_set_attn_implementation():
+        raise NotApplicable(_FIXED)
     if not getattr(loaded.model, "_supports_sdpa", False):
         raise NotApplicable("the architecture has no SDPA attention")
     batch = padded(loaded, sample_sequences(loaded), "right", _EXTRA)
-    with attention_implementation(loaded.model, "eager"):
+    with eager_attention(loaded):
         eager = real_outputs(loaded, batch)
     with attention_implementation(loaded.model, "sdpa"):
         fused = real_outputs(loaded, batch)
     return agree(eager, fused, loaded.dtype, "eager attention against SDPA")
 
 
-def require_switchable(loaded: LoadedModel) -> None:
-    """Raise :class:`NotApplicable` unless the model's attention function can be chosen while it lives."""
-    if not loaded.model._can_set_attn_implementation():
-        raise NotApplicable("the architecture's attention implementation cannot be switched")
+@contextmanager
+def eager_attention(loaded: LoadedModel) -> Iterator[None]:
+    """Let the model compute attention step by step for a while.
+
+    Raises :class:`NotApplicable` for a model that does not, and whose attention cannot be switched.
+    """
+    if loaded.model._can_set_attn_implementation():
+        with attention_implementation(loaded.model, "eager"):
+            yield
+    elif loaded.config._attn_implementation in (None, "eager"):
+        yield
+    else:
+        raise NotApplicable(_FIXED)
 
 
-def _alone(loaded: LoadedModel, sequences: list[list[int]]) -> Tensor:
-    return torch.cat([real_outputs(loaded, padded(loaded, [sequence])) for sequence in sequences])
+def _alone(loaded: LoadedModel, sequences: list[list[int]], read: Reader = real_outputs) -> Tensor:
+    return torch.cat([read(loaded, padded(loaded, [sequence])) for sequence in sequences])
 
 
 def _has_position_table(model: nn.Module) -> bool:

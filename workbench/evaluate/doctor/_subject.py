@@ -15,6 +15,7 @@ from workbench.models import Kind, LoadedModel
 
 __all__ = [
     "Batch",
+    "cut",
     "outputs",
     "padded",
     "real_hidden_states",
@@ -35,7 +36,7 @@ _DECODED = 6  # tokens on the decoder's side of a seq2seq model
 
 @dataclass(frozen=True)
 class Batch:
-    """Token ids and attention mask (B, T); positions where they are given; the decoder's ids of seq2seq models."""
+    """Token ids and attention mask (B, T); positions where they are given; the decoder's ids of encoder-decoders."""
 
     ids: Int[Tensor, "B T"]
     mask: Int[Tensor, "B T"]
@@ -59,13 +60,18 @@ class Batch:
 def sample_sequences(loaded: LoadedModel) -> list[list[int]]:
     """Token ids of the sample texts, of different lengths, with the tokenizer's own special tokens."""
     limit = min(_LONGEST, loaded.max_length)
-    sequences = [loaded.tokenizer(text).input_ids[:limit] for text in TEXTS]
+    sequences = [cut(loaded.tokenizer(text).input_ids, limit) for text in TEXTS]
     shortest = min(sequences, key=len)
     if len(shortest) < 2:
         raise NotApplicable(
             f"the tokenizer gives {len(shortest)} tokens for a sample text; at least 2 are needed"
         )
     return sequences
+
+
+def cut(ids: list[int], length: int) -> list[int]:
+    """At most ``length`` ids; the last one stays, since it may be the end token that a head reads."""
+    return ids if len(ids) <= length else [*ids[: length - 1], ids[-1]]
 
 
 def padded(loaded: LoadedModel, sequences: list[list[int]], side: str = "right", extra: int = 0) -> Batch:
@@ -79,13 +85,20 @@ def padded(loaded: LoadedModel, sequences: list[list[int]], side: str = "right",
         ids.append([*[pad_id] * left, *sequence, *[pad_id] * right])
         mask.append([*[0] * left, *[1] * len(sequence), *[0] * right])
     as_tensor = lambda rows: torch.tensor(rows, device=loaded.device)  # noqa: E731
-    target = as_tensor([_target(loaded)] * len(ids)) if loaded.kind is Kind.SEQ2SEQ else None
+    target = as_tensor([_target(loaded)] * len(ids)) if _reads_target(loaded) else None
     return Batch(as_tensor(ids), as_tensor(mask), decoder_ids=target)
 
 
+def _reads_target(loaded: LoadedModel) -> bool:
+    """Whether the model has a decoder that wants input of its own; classifiers make it themselves."""
+    return loaded.kind is Kind.SEQ2SEQ or (
+        loaded.kind is Kind.ENCODER and bool(loaded.config.is_encoder_decoder)
+    )
+
+
 def _target(loaded: LoadedModel) -> list[int]:
-    """For seq2seq models: the same short target for every row, after the decoder's start token."""
-    places = (loaded.config, loaded.model.generation_config)
+    """For encoder-decoders: the same short target for every row, after the decoder's start token."""
+    places = (loaded.config, getattr(loaded.model, "generation_config", None))
     names = ("decoder_start_token_id", "bos_token_id", "pad_token_id")
     starts = [getattr(place, name, None) for name in names for place in places]
     start = next((int(s) for s in starts if s is not None), 0)
@@ -113,13 +126,15 @@ def real_outputs(loaded: LoadedModel, batch: Batch) -> Tensor:
     """Outputs at real tokens, one row each (N, V); padding is left out. Without gradients."""
     with torch.no_grad():
         found = outputs(loaded.model, batch)
-    if loaded.kind is Kind.SEQ2SEQ:  # what is padded is the encoder's side
+    if batch.decoder_ids is not None:  # what is padded is the encoder's side
         return found.flatten(0, 1)
     return found[batch.mask.bool()] if found.ndim == 3 else found
 
 
 def real_hidden_states(loaded: LoadedModel, batch: Batch) -> Tensor:
-    """Last hidden states at real tokens (N, D), before any head. Without gradients."""
+    """Last hidden states of the text at real tokens (N, D), before any head or decoder. Without gradients."""
     with torch.no_grad():
         answer = loaded.model(**batch.arguments(loaded.model), output_hidden_states=True)
-    return answer.hidden_states[-1][batch.mask.bool()].float()
+    encoded = getattr(answer, "encoder_last_hidden_state", None)
+    states = answer.hidden_states[-1] if encoded is None else encoded
+    return states[batch.mask.bool()].float()
