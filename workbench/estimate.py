@@ -25,7 +25,7 @@ class Estimate:
     n: int
     confidence: float = 0.95
     method: str = "percentile bootstrap"
-    higher_is_better: bool = True
+    higher_is_better: bool | None = True  # None where neither is
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionary; infinities and NaN become ``None`` so that it is valid JSON."""

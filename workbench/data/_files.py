@@ -32,11 +32,11 @@ def find_file(folder: Path | str, *names: str) -> Path:
     raise DataError(f"no {' or '.join(names)} in {folder}; it holds {listing}")
 
 
-def read_lines(path: Path | str) -> list[str]:
+def read_lines(path: Path | str, *, blank: bool = False) -> list[str]:
     """Lines of a UTF-8 file, ended by LF or CRLF; a byte order mark at the start is dropped.
 
     Other Unicode line separators belong to the text. Raises :class:`~workbench.errors.DataError` if the
-    file is unreadable, empty, not UTF-8 (naming line and byte), or has an empty line.
+    file is unreadable, empty, not UTF-8 (naming line and byte), or has an empty line that ``blank`` does not allow.
     """
     path = Path(path)
     try:
@@ -48,7 +48,7 @@ def read_lines(path: Path | str) -> list[str]:
         raise DataError(f"{path} is empty")
     lines = [line.removesuffix("\r") for line in _decoded(path, content).removesuffix("\n").split("\n")]
     for number, line in enumerate(lines, 1):
-        if not line.strip():
+        if not blank and not line.strip():
             raise DataError(f"{path}, line {number} is empty; remove it")
     return lines
 

@@ -97,7 +97,7 @@ def _result_row(task: str, metric: str, estimate: Estimate) -> ResultRow:
     return ResultRow(
         task=visible(task),
         metric=visible(metric),
-        better="higher is better" if estimate.higher_is_better else "lower is better",
+        better={True: "higher is better", False: "lower is better", None: ""}[estimate.higher_is_better],
         value=measured(estimate.value),
         interval=f"{measured(estimate.low)} to {measured(estimate.high)}",
         confidence=f"{100 * estimate.confidence:g} %",

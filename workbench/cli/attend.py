@@ -1,0 +1,227 @@
+"""``workbench attend``: a text's attention as a figure, or every head's statistics over a corpus as a run."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from workbench.cli._options import model_options
+from workbench.errors import WorkbenchError
+
+if TYPE_CHECKING:
+    from workbench.models import LoadedModel
+    from workbench.runs import Run
+
+__all__ = ["command"]
+
+
+class _Numbers(click.ParamType):
+    """Numbers separated by commas: ``0,3``."""
+
+    name = "numbers"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, tuple):
+            return value
+        try:
+            return tuple(int(part) for part in str(value).split(","))
+        except ValueError:
+            self.fail(f"{value!r} is not a list of numbers; write them with commas: 0,3", param, ctx)
+
+
+@click.command(name="attend")
+@click.argument("model")
+@click.argument("text", required=False)
+@click.option("--pair", help="A second text, read after the first as the model's tokenizer joins pairs.")
+@click.option("--target", help="What an encoder-decoder's decoder reads; generated where not given.")
+@click.option(
+    "--view",
+    type=click.Choice(["head", "model", "neuron", "alignment"]),
+    default="head",
+    show_default=True,
+    help="alignment: attention of target to source, for encoder-decoders.",
+)
+@click.option("--layer", type=int, help="Layer shown first, from 0.")
+@click.option("--heads", type=_Numbers(), help="Heads shown first, from 0: 0,3.")
+@click.option("--include-layers", type=_Numbers(), help="Only these layers, for long texts: 0,5.")
+@click.option("--words", is_flag=True, help="Start with sub-words merged to words.")
+@click.option("--hide-sinks", is_flag=True, help="Start without the first token and separators.")
+@click.option("--corpus", type=click.Path(path_type=Path), help="A text a line, or a .conllu treebank.")
+@click.option("--limit", type=int, help="Only the first N texts of the corpus.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the induction scores' tokens.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Of a text: file to write, .html, .svg, .png, .pdf or .csv. Of a corpus: folder for runs.",
+)
+@model_options
+@click.option("--no-doctor", is_flag=True, help="Of a corpus: skip the numeric self-check; the run says so.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+def command(model: str, text: str | None, corpus: Path | None, as_json: bool, **options: Any) -> None:
+    """Show what MODEL attends to in TEXT, or measure all of its heads over a corpus.
+
+    Computed in float32 unless --dtype says otherwise. Attention shows where a model looks, not why it decides.
+
+    \b
+    workbench attend minilm-l6 "The animal was too tired." --view head --out head.html
+    workbench attend minilm-l6 --corpus en_ewt-ud-dev.conllu --limit 500
+    """
+    if (text is None) == (corpus is None):
+        raise WorkbenchError("give either a TEXT in quotes or --corpus FILE; see: workbench attend --help")
+    if corpus is None:
+        _show_text(model, str(text), options, as_json)
+    else:
+        _measure(model, corpus, options, as_json)
+
+
+def _load(name: str, options: dict[str, Any]) -> LoadedModel:
+    from workbench.models import load
+
+    dtype = "float32" if options["dtype"] == "auto" else options["dtype"]
+    chosen = {key: options[key] for key in ("revision", "device", "implementation")}
+    return load(name, dtype=dtype, **chosen)
+
+
+def _show_text(name: str, text: str, options: dict[str, Any], as_json: bool) -> None:
+    from workbench.figures.looking import Look, ViewKind, trace_for, view_of
+
+    out = options["out"]
+    if out is None:
+        raise WorkbenchError(
+            f"name the file to write: --out {options['view']}.html (or .svg, .png, .pdf, .csv)"
+        )
+    if options["limit"] is not None:
+        raise WorkbenchError("--limit is of a corpus; leave it out, or give --corpus FILE")
+    look = Look(
+        kind=ViewKind(options["view"]),
+        layer=options["layer"],
+        heads=options["heads"],
+        include_layers=options["include_layers"],
+        merge_words=options["words"],
+        hide_sinks=options["hide_sinks"],
+    )
+    model = _load(name, options)
+    source = text if options["pair"] is None else (text, options["pair"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # cut texts are told below, in one line
+        traced = trace_for(model, source, look, target=options["target"])
+    try:
+        view_of(traced, look).save(out)
+    except OSError as error:
+        raise WorkbenchError(f"cannot write {out}: {error.strerror or error}; name another --out") from error
+    if traced.cut:
+        click.echo(f"note: {traced.cut:,} tokens did not fit into {model.name} and were cut", err=True)
+    tokens = len(traced[0].tokens)
+    said = {
+        "file": str(out),
+        "view": str(look.kind),
+        "model": model.name,
+        "tokens": tokens,
+        "cut": traced.cut,
+    }
+    click.echo(json.dumps(said, ensure_ascii=False) if as_json else str(out))
+
+
+def _measure(name: str, corpus: Path, options: dict[str, Any], as_json: bool) -> None:
+    from workbench.analysis.survey import SurveySettings, survey
+    from workbench.data.corpus import read_corpus
+    from workbench.evaluate.doctor import examine
+
+    for option in ("pair", "target", "layer", "heads", "include_layers"):
+        if options[option] is not None:
+            raise WorkbenchError(f"--{option.replace('_', '-')} is of a TEXT; leave it out with --corpus")
+    settings = SurveySettings(corpus=str(corpus), limit=options["limit"], seed=options["seed"])
+    read_corpus(corpus, settings.limit)  # a wrong file is told before a model is loaded
+    model = _load(name, options)
+    progress = sys.stderr.isatty()
+    doctor = None if options["no_doctor"] else examine(model, progress).to_dict()
+    run = survey(model, settings, out=options["out"], doctor=doctor, progress=progress)
+    _save_figures(run)
+    if as_json:
+        click.echo(json.dumps(_summary(run), ensure_ascii=False))
+    else:
+        _print(run)
+
+
+def _save_figures(run: Run) -> None:
+    from workbench.figures.stored import survey_figures
+    from workbench.runs import RunFolder
+
+    folder = RunFolder(run.path, run.record)
+    for name, view in survey_figures(run).items():
+        folder.save_figure(f"{name.strip('[]').replace(' ', '_')}.html", view.html.encode())
+
+
+def _summary(run: Run) -> dict[str, Any]:
+    return {
+        "run": str(run.path),
+        "results": {
+            task: {metric: estimate.to_dict() for metric, estimate in metrics.items()}
+            for task, metrics in run.results.items()
+        },
+        "throughput": run.throughput,
+        "doctor": (run.record.doctor or {}).get("verdict", "skipped"),
+        "notes": run.notes,
+    }
+
+
+def _print(run: Run) -> None:
+    notes, model = run.notes, run.record.model
+    verdict = (run.record.doctor or {}).get("verdict", "skipped")
+    click.echo(f"{model['name']} ({model['parameters']:,} parameters, {model['dtype']}), doctor: {verdict}")
+    click.echo(f"{notes['texts']:,} texts, {notes['tokens']:,} tokens, {notes['tokens cut']:,} cut\n")
+    click.echo(_heads_table(run))
+    if notes.get("best heads"):
+        click.echo(f"\n{_dependency_table(run)}")
+    rate = run.throughput.get("tokens_per_second", 0.0)
+    click.echo(f"\n{rate:,.0f} tokens/s; run stored in {run.path}")
+    click.echo(f"next: workbench report {run.path}")
+
+
+def _heads_table(run: Run) -> str:
+    """Each statistic: mean over heads, what uniform attention gives, and the heads at the ends."""
+    import numpy as np
+
+    from workbench.cli._tables import table
+    from workbench.figures.stored import head_statistics_of
+
+    rows = []
+    for name, s in head_statistics_of(run).items():
+        assert s.standard_error is not None
+        ends = [np.unravel_index(at(s.values), s.values.shape) for at in (np.argmax, np.argmin)]
+        uniform = run.notes["statistics"][name]["uniform"]
+        heads = [f"{e[0]}-{e[1]}: {s.values[e]:.4f} ± {s.standard_error[e]:.4f}" for e in ends]
+        mean = f"{np.mean(s.values):.4f} ± {np.mean(s.standard_error):.4f}"
+        rows.append((name, s.unit, mean, "-" if uniform is None else f"{uniform:.4f}", *heads))
+    header = ("statistic", "unit", "mean of heads", "uniform", "highest head", "lowest head")
+    return f"{table(header, rows)}\n± standard error, clustered by text; of the mean of heads an upper bound"
+
+
+def _dependency_table(run: Run) -> str:
+    from workbench.cli._tables import table
+    from workbench.figures.stored import dependency_frame
+
+    rows = [
+        (
+            row["relation"],
+            str(row["count"]),
+            f"{row['layer']}-{row['head']}",
+            row["direction"],
+            f"{row['accuracy']:.3f} [{row['low']:.3f}, {row['high']:.3f}]",
+            f"{row['offset']:+d}",
+            f"{row['baseline']:.3f}",
+            f"{row['gain']:+.3f} [{row['gain low']:+.3f}, {row['gain high']:+.3f}]",
+        )
+        for row in dependency_frame(run).to_dict("records")
+    ]
+    header = ("relation", "words", "head", "direction", "accuracy", "offset", "baseline", "gain")
+    said = (
+        "head and offset (the baseline: the word that far to the right is the head) were chosen on one half of\n"
+        "the sentences, accuracies are from the other half; 95 % intervals clustered by sentence"
+    )
+    return f"{table(header, rows)}\n{said}"

@@ -1,0 +1,46 @@
+"""A corpus in one file: a text per line, or the sentences of a CoNLL-U treebank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from workbench.data._dataset import DataIdentity, content_hash
+from workbench.data._files import check_text, read_lines
+from workbench.data.conllu import ConlluSentence, read_conllu
+from workbench.errors import DataError
+
+__all__ = ["Corpus", "read_corpus"]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The lines of a text file, or the ``trees`` of a treebank; the other one is empty."""
+
+    identity: DataIdentity
+    lines: Sequence[str] = ()
+    trees: Sequence[ConlluSentence] = ()
+
+    def __len__(self) -> int:
+        return len(self.lines) + len(self.trees)
+
+
+def read_corpus(path: str | Path, limit: int | None = None) -> Corpus:
+    """The first ``limit`` texts of a file: CoNLL-U if its name ends in ``.conllu``, else one text a line.
+
+    Blank lines of a text file separate texts and are none themselves. Raises
+    :class:`~workbench.errors.DataError` for a file that is missing, empty, not UTF-8 or malformed.
+    """
+    path = Path(path)
+    if limit is not None and limit < 1:
+        raise DataError(f"limit is {limit}; allowed: 1 or more, or leave it out for the whole file")
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; give a text file or a .conllu file")
+    if path.suffix.lower() == ".conllu":
+        trees = read_conllu(path, limit)
+        digest = content_hash(f"{w.form}\t{w.head}\t{w.relation}" for tree in trees for w in tree.words)
+        return Corpus(DataIdentity(path.stem, str(path), digest, len(trees)), trees=trees)
+    numbered = enumerate(read_lines(path, blank=True), start=1)
+    lines = [check_text(line, f"{path}, line {n}") for n, line in numbered if line.strip()][:limit]
+    return Corpus(DataIdentity(path.stem, str(path), content_hash(lines), len(lines)), lines=lines)

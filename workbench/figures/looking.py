@@ -1,0 +1,219 @@
+"""From a model and a text to any of the attention views: what the command line and the dashboard both call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from workbench.errors import ConfigError, TraceError
+from workbench.figures._tokens import MAX_TOKENS
+from workbench.figures._view import View
+from workbench.figures.alignment import alignment_view
+from workbench.figures.head import head_view
+from workbench.figures.model import model_view
+from workbench.figures.neuron import neuron_view
+from workbench.models import LoadedModel
+from workbench.shapes import Array
+from workbench.trace import Record, Stack, Text, TextTrace, Trace, structure_of, trace
+from workbench.trace.encoding import encode_all
+
+__all__ = ["Look", "ViewKind", "trace_for", "view_of"]
+
+MAX_BYTES = 2**30
+"""Most bytes of attention that one view is traced for."""
+
+
+class ViewKind(StrEnum):
+    """The views of attention."""
+
+    HEAD = "head"
+    MODEL = "model"
+    NEURON = "neuron"
+    ALIGNMENT = "alignment"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """What of a text's attention is shown. ``None`` leaves the choice to the view.
+
+    ``layer`` and ``heads`` are shown first; ``include_layers`` are the only ones in the view. Words, sinks and
+    ``display_mode`` as in :func:`~workbench.figures.head_view`.
+    """
+
+    kind: ViewKind = ViewKind.HEAD
+    layer: int | None = None
+    heads: tuple[int, ...] | None = None
+    include_layers: tuple[int, ...] | None = None
+    merge_words: bool = False
+    hide_sinks: bool = False
+    display_mode: str = "auto"
+
+
+def trace_for(model: LoadedModel, text: Text, look: Look, *, target: str | None = None) -> Trace:
+    """Trace one text (or pair) as far as ``look`` needs it; an encoder-decoder generates a missing ``target``.
+
+    Raises:
+        ConfigError: more tokens than a view takes, or attention of more than 1 GiB; nothing is run then.
+        TraceError: the model has no such attention, or a layer is out of range.
+        DataError: an empty text.
+    """
+    structure = structure_of(model.model)
+    if look.kind is ViewKind.ALIGNMENT and Stack.CROSS not in structure.layers:
+        raise TraceError(
+            f"the alignment view shows attention from a decoder to an encoder, and {model.name} "
+            f"({model.kind}) has none; use the head or model view"
+        )
+    if target is not None and not model.config.is_encoder_decoder:
+        raise TraceError(
+            f"a target is for encoder-decoders; {model.name} is a {model.kind} model: leave it out"
+        )
+    texts = [text] if target is None else [text, target]
+    for encoded in encode_all(model, texts):
+        _check_size(len(encoded.alignment), encoded.cut, _maps(structure.layers, structure.heads, look))
+    return trace(
+        model,
+        [text],
+        {Record.ATTENTION} | ({Record.QUERIES_KEYS} if look.kind is ViewKind.NEURON else set()),
+        layers=look.include_layers,
+        targets=None if target is None else [target],
+    )
+
+
+def view_of(traced: Trace, look: Look, index: int = 0) -> View:
+    """The view of one text of a trace that :func:`trace_for`, or :func:`~workbench.trace`, made.
+
+    Raises:
+        TraceError: the trace lacks what the view shows, or a layer or head is out of range.
+        ConfigError: more tokens than a view takes.
+    """
+    return _DRAWN[look.kind](_Traced(traced, traced[index], look))
+
+
+def _maps(layers: Mapping[Stack, int], heads: Mapping[Stack, int], look: Look) -> int:
+    """Number of attention matrices that are recorded."""
+    chosen = look.include_layers
+    return sum(
+        heads[stack] * (count if chosen is None else sum(0 <= n < count for n in chosen))
+        for stack, count in layers.items()
+    )
+
+
+def _check_size(tokens: int, cut: int, maps: int) -> None:
+    if tokens > MAX_TOKENS:
+        raise ConfigError(
+            f"{tokens + cut:,} tokens are too many for one view, which takes at most {MAX_TOKENS:,}; shorten "
+            "the text, or measure a long one with: workbench attend MODEL --corpus FILE"
+        )
+    size = 4 * maps * tokens**2
+    if size > MAX_BYTES:
+        raise ConfigError(
+            f"{maps} attention maps of {tokens:,} tokens take {size / 2**30:.1f} GiB, and a view takes "
+            f"{MAX_BYTES / 2**30:.0f}; choose layers with include_layers (--include-layers 0,1), or shorten the text"
+        )
+
+
+@dataclass(frozen=True)
+class _Traced:
+    """A traced text and what to show of it, in the arguments of the view functions."""
+
+    trace: Trace
+    text: TextTrace
+    look: Look
+
+    def title(self, what: str) -> str:
+        return f"{what} · {self.trace.model}"
+
+    def layers(self, stack: Stack, array: Array) -> Sequence[Array | None]:
+        """One entry per layer of the model up to the last recorded, ``None`` where a layer was not."""
+        numbers = self.trace.layers[stack]
+        return [
+            array[numbers.index(n)] if n in numbers else None for n in range(max(numbers, default=-1) + 1)
+        ]
+
+    def attention(self) -> dict[str, Any]:
+        """Attention, tokens and words as the head and model views take them."""
+        text, look = self.text, self.look
+        shared = {
+            "include_layers": look.include_layers,
+            "merge_words": look.merge_words,
+            "hide_sinks": look.hide_sinks,
+            "display_mode": look.display_mode,
+        }
+        if text.source is None:
+            second = text.segment_ids.index(1) if 1 in text.segment_ids else None
+            return shared | {
+                "attention": self.layers(self.trace.main, text.attention),
+                "tokens": text.tokens,
+                "words": text.alignment.word_ids,
+                "sentence_b_start": second,
+            }
+        kinds = {f"{stack}_attention": stack for stack in Stack}
+        return shared | {
+            **{name: self.layers(stack, text.get(name)) for name, stack in kinds.items()},
+            "encoder_tokens": text.source.tokens,
+            "decoder_tokens": text.tokens,
+            "encoder_words": text.source.word_ids,
+            "decoder_words": text.alignment.word_ids,
+        }
+
+
+def _head(traced: _Traced) -> View:
+    look = traced.look
+    title = traced.title("Attention, head by head")
+    return head_view(**traced.attention(), layer=look.layer, heads=look.heads, title=title)
+
+
+def _model(traced: _Traced) -> View:
+    title = traced.title("Attention of all layers and heads")
+    return model_view(**traced.attention(), include_heads=traced.look.heads, title=title)
+
+
+def _neuron(traced: _Traced) -> View:
+    text, look, main = traced.text, traced.look, traced.trace.main
+    return neuron_view(
+        traced.layers(main, text.get("queries")),
+        traced.layers(main, text.get("keys")),
+        traced.layers(main, text.attention),
+        text.tokens,
+        layer=look.layer,
+        head=_first(look.heads),
+        include_layers=look.include_layers,
+        display_mode=look.display_mode,
+        title=traced.title("Queries and keys, dimension by dimension"),
+    )
+
+
+def _alignment(traced: _Traced) -> View:
+    text, look = traced.text, traced.look
+    if text.source is None:
+        raise TraceError(
+            f"{traced.trace.model} has no attention from a decoder to an encoder; use another view"
+        )
+    return alignment_view(
+        traced.layers(Stack.CROSS, text.get("cross_attention")),
+        text.source.tokens,
+        text.tokens,
+        layer=look.layer,
+        head=_first(look.heads),
+        include_layers=look.include_layers,
+        encoder_words=text.source.word_ids,
+        decoder_words=text.alignment.word_ids,
+        merge_words=look.merge_words,
+        hide_sinks=look.hide_sinks,
+        display_mode=look.display_mode,
+        title=traced.title("Alignment of target and source"),
+    )
+
+
+def _first(heads: tuple[int, ...] | None) -> int | None:
+    return heads[0] if heads else None
+
+
+_DRAWN: dict[ViewKind, Callable[[_Traced], View]] = {
+    ViewKind.HEAD: _head,
+    ViewKind.MODEL: _model,
+    ViewKind.NEURON: _neuron,
+    ViewKind.ALIGNMENT: _alignment,
+}
