@@ -18,9 +18,10 @@ _HOMES = {
     "Statistic": "workbench.statistics",
     "WorkbenchError": "workbench.errors",
     "load": "workbench.models",
+    "trace": "workbench.trace",
 }
 
-__all__ = ["Estimate", "Kind", "LoadedModel", "Statistic", "WorkbenchError", "__version__", "load"]
+__all__ = ["Estimate", "Kind", "LoadedModel", "Statistic", "WorkbenchError", "__version__", "load", "trace"]
 
 if TYPE_CHECKING:
     from workbench.errors import WorkbenchError
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'workbench' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
+    home = import_module(_HOMES[name])
+    # a room that can be called has the name of its main function: workbench.trace
+    value = home if home.__name__ == f"workbench.{name}" else getattr(home, name)
     globals()[name] = value
     return value
 
