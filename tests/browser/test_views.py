@@ -274,3 +274,19 @@ def test_real_attention_of_a_sentence(open_view):
     page.locator(".tokens.from button").nth(it).hover()
     best = int(attentions[2][0, 0, it].argmax())
     assert readout(page).startswith(f"it attends to {tokens[best]} {attentions[2][0, 0, it, best]:.2f}")
+
+
+def test_two_views_in_one_notebook_never_meet(browser, tmp_path):
+    notebook = tmp_path / "notebook.html"
+    views = [toy_head_view(heads=[0]), toy_head_view(heads=[1])]
+    notebook.write_text(
+        "<!doctype html><body>" + "".join(view._repr_html_() for view in views), encoding="utf-8"
+    )
+    page = browser.new_page()
+    page.goto(notebook.as_uri())
+    frames = page.frames[1:]
+    for frame in frames:
+        frame.wait_for_function("document.documentElement.dataset.ready")
+    pressed = [f.eval_on_selector_all(".head", "all => all.map(b => b.ariaPressed)") for f in frames]
+    assert pressed == [["true", "false"], ["false", "true"]]
+    page.close()

@@ -20,6 +20,7 @@ from workbench.shapes import Array
 __all__ = ["MatrixStyle", "draw_head", "draw_matrix", "draw_model", "draw_neurons"]
 
 MAX_LINES = 2500
+MAX_NAMES = 190  # as many as fit the tallest figure; of more tokens every n-th is named
 
 
 @dataclass(frozen=True)
@@ -126,10 +127,10 @@ def draw_neurons(
 def _name_columns(axes: Axes, queries: Sequence[str], keys: Sequence[str]) -> None:
     axes.text(-0.02, -1.1, "attends (query)", ha="right", va="center", color="#59636e", fontsize=8)
     axes.text(1.02, -1.1, "attended to (key)", ha="left", va="center", color="#59636e", fontsize=8)
-    for row, token in enumerate(queries):
-        axes.text(-0.02, row, token, ha="right", va="center", parse_math=False)
-    for row, token in enumerate(keys):
-        axes.text(1.02, row, token, ha="left", va="center", parse_math=False)
+    for tokens, place, side in ((queries, -0.02, "right"), (keys, 1.02, "left")):
+        step = -(-len(tokens) // MAX_NAMES)
+        for row in range(0, len(tokens), step):
+            axes.text(place, row, tokens[row], ha=side, va="center", parse_math=False)
 
 
 def _visible_floor(weights: Array) -> float:

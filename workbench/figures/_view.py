@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-__all__ = ["View"]
+__all__ = ["View", "frame_height"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +94,11 @@ class View:
 
     def __repr__(self) -> str:
         return f"<View {self.title!r}: .save('name.html'), also {', '.join(sorted(self._writers()))}>"
+
+
+def frame_height(rows: int, row_pixels: int, around: int) -> int:
+    """Height of a notebook's frame that shows ``rows`` without scrolling, within 420 to 820 pixels."""
+    return min(820, max(420, around + rows * row_pixels))
 
 
 def _write_whole(target: Path, content: bytes) -> None:

@@ -9,7 +9,7 @@ from workbench.figures._display import as_shown, attention_frame
 from workbench.figures._inputs import AttentionInputs, check_html_action
 from workbench.figures._maps import AttentionMap, Stack, Words, position_of
 from workbench.figures._page import attention_page
-from workbench.figures._view import View
+from workbench.figures._view import View, frame_height
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,7 +64,7 @@ def alignment_view(
         render=lambda: attention_page(title, "alignment", ("matrix",), [cross], state, display_mode),
         draw=lambda: _draw(as_shown(cross, merge_words, hide_sinks), at, one, title),
         tabulate=lambda: attention_frame([cross]),
-        height=640,
+        height=frame_height(len(cross.queries.shown), 34, 330),
     )
 
 

@@ -9,7 +9,7 @@ from workbench.figures._display import as_shown, attention_frame
 from workbench.figures._inputs import AttentionInputs, check_html_action
 from workbench.figures._maps import AttentionMap, Stack, Words, position_of
 from workbench.figures._page import attention_page
-from workbench.figures._view import View
+from workbench.figures._view import View, frame_height
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,6 +52,7 @@ def head_view(
         hide_sinks: start without attention to the first token and separators; nothing is renormalised.
         display_mode: ``auto`` (the reader's preference), ``light`` or ``dark``.
 
+    Weights are stored in 16 bits, beyond a million of them in 8 (steps of 0.004).
     Up to 4 million weights are kept whole, beyond that the strongest keys of each query; 2,500 lines are
     drawn at once. The view says so where either bites.
 
@@ -85,6 +86,7 @@ def head_view(
         render=lambda: attention_page(title, "head", ("bipartite",), maps, state, display_mode),
         draw=lambda: _draw(as_shown(first, merge_words, hide_sinks), at, active, title),
         tabulate=lambda: attention_frame(maps),
+        height=frame_height(max(first.weights.shape[2:]), 26, 260),
     )
 
 

@@ -13,7 +13,7 @@ from workbench.errors import ConfigError
 from workbench.figures._packing import base64_of
 from workbench.figures._page import page
 from workbench.figures._tokens import check_length, shown_tokens
-from workbench.figures._view import View
+from workbench.figures._view import View, frame_height
 from workbench.shapes import Array
 from workbench.statistics import Statistic
 
@@ -141,6 +141,7 @@ class _LabelledMatrix:
             ),
             draw=lambda: self._draw(title, low, high, centred),
             tabulate=self._frame,
+            height=frame_height(len(self.rows), 44 if square else 34, 250),
         )
 
     def _limits(self) -> tuple[float, float]:

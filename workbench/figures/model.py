@@ -9,7 +9,7 @@ from workbench.figures._display import as_shown, attention_frame
 from workbench.figures._inputs import AttentionInputs, check_html_action
 from workbench.figures._maps import AttentionMap, Stack, Words
 from workbench.figures._page import attention_page
-from workbench.figures._view import View
+from workbench.figures._view import View, frame_height
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -73,7 +73,7 @@ def model_view(
         render=lambda: attention_page(title, "model", ("bipartite", "matrix"), maps, state, display_mode),
         draw=lambda: _draw(as_shown(maps[0], merge_words, hide_sinks), title),
         tabulate=lambda: attention_frame(maps),
-        height=720,
+        height=frame_height(len(maps[0].layers), 90, 210),
     )
 
 

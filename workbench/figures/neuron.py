@@ -14,7 +14,7 @@ from workbench.figures._inputs import AttentionInputs, check_html_action
 from workbench.figures._maps import AttentionMap, Stack, as_stack, position_of
 from workbench.figures._packing import base64_of, map_record
 from workbench.figures._page import page
-from workbench.figures._view import View
+from workbench.figures._view import View, frame_height
 from workbench.shapes import Array
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def neuron_view(
         ),
         draw=shown.draw,
         tabulate=shown.frame,
-        height=640,
+        height=frame_height(count, 24, 360),
     )
 
 
