@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
 import numpy as np
@@ -33,14 +33,22 @@ def flat_indices(total: int, *, count: int | None, seed: int) -> Iterator[list[i
 
 
 def _stream(total: int, *, count: int, seed: int) -> Iterator[list[int]]:
-    random = Random(seed)
+    draw = _drawer(total, seed)
     seen: set[int] = set()
     step = max(1, min(_CHUNK, count))
     for _ in range(50 * math.ceil(count / step)):
-        fresh = dict.fromkeys(random.randrange(total) for _ in range(step))
-        chunk = [index for index in fresh if index not in seen]
+        chunk = [index for index in dict.fromkeys(draw(step)) if index not in seen]
         seen.update(chunk)
         yield chunk
+
+
+def _drawer(total: int, seed: int) -> Callable[[int], list[int]]:
+    """A function that draws so many numbers below ``total``, from NumPy where 64 bits hold them."""
+    if total < 2**63:
+        generator = np.random.default_rng(seed)
+        return lambda size: generator.integers(0, total, size).tolist()
+    random = Random(seed)
+    return lambda size: [random.randrange(total) for _ in range(size)]
 
 
 def combinations(flat: Sequence[int], sizes: Sequence[int]) -> list[Int[np.ndarray, " case"]]:

@@ -19,7 +19,7 @@ from workbench.errors import ConfigError, DataError, did_you_mean
 __all__ = ["PARADIGMS", "SET_NAME", "MinimalPair", "Paradigm", "all_pairs", "pairs"]
 
 SET_NAME = "pairs_builtin"
-_TRIES_PER_PAIR = 50
+_STALE = 5000  # draws without a new pair after which the lexicons count as used up
 
 
 @dataclass(frozen=True)
@@ -95,14 +95,16 @@ def pairs(paradigm: str, count: int = 1000, seed: int = 0) -> list[MinimalPair]:
     chosen = PARADIGMS[paradigm]
     sampler = Sampler(f"{paradigm}/{seed}")
     found: dict[str, Contrast] = {}
-    for _ in range(_TRIES_PER_PAIR * count):
+    stale = 0
+    while len(found) < count:
         contrast = chosen.rule(sampler)
+        stale = stale + 1 if contrast.good in found else 0
         found.setdefault(contrast.good, contrast)
-        if len(found) == count:
-            return [_pair(chosen, index, item) for index, item in enumerate(found.values())]
-    raise DataError(
-        f"paradigm {paradigm} makes about {len(found)} different pairs, {count} asked; ask for fewer"
-    )
+        if stale == _STALE:
+            raise DataError(
+                f"paradigm {paradigm} makes about {len(found)} pairs, {count} asked; ask for fewer"
+            )
+    return [_pair(chosen, index, item) for index, item in enumerate(found.values())]
 
 
 def _pair(paradigm: Paradigm, index: int, contrast: Contrast) -> MinimalPair:

@@ -60,7 +60,7 @@ def complement_clause(sampler: Sampler) -> Node:
     form = sampler.pick((Form.PAST, Form.PAST, Form.PRESENT))
     group = verb_group(sampler, verb, agreement(subject), form)
     inner = _tensed_like(sampler, form).node.as_relation("ccomp")
-    if sampler.chance(0.7):
+    if sampler.chance(0.7) and inner.first.form != "that":  # no "that that"
         inner = inner.with_before(node("that", "SCONJ", "mark"))
     return _full_stop(declarative(_head(group), subject, group).with_after(inner))
 

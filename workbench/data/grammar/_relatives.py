@@ -53,6 +53,8 @@ def _object_relative(sampler: Sampler, head: Nominal, noun: Noun) -> Node | None
     inner = nominal(sampler, ("person",), subject=True, beside=head, modified=0.0, negative=False)
     group = verb_group(sampler, verb, Agreement(inner.person, inner.number), sampler.pick(_FORMS))
     pronoun = _relative_pronoun(sampler, noun, "obj") if sampler.chance(0.7) else None
+    if pronoun and inner.node.first.form == pronoun.form:  # no "that that"
+        pronoun = None
     return _head(group).with_before(pronoun, inner.node.as_relation("nsubj"), *group.before)
 
 

@@ -47,9 +47,9 @@ class Node:
         return [*left, self, *(word for child in self.after for word in child.flat())]
 
     @property
-    def text(self) -> str:
-        """The phrase as one would print it."""
-        return "".join(("" if n.glued else " ") + n.form for n in self.flat()).strip()
+    def first(self) -> Node:
+        """The leftmost word."""
+        return self.before[0].first if self.before else self
 
 
 def node(form: str, upos: str, deprel: str, *, lemma: str | None = None, **feats: str) -> Node:
