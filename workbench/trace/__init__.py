@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-from workbench.trace._seam import AttentionCall, Stack
+from workbench.trace._seam import AttentionCall, Stack, attention_implementation
 from workbench.trace._targets import Target
 from workbench.trace._trace import Record, TextTrace, Trace
 from workbench.trace.encoding import Text
@@ -42,6 +42,7 @@ __all__ = [
     "Trace",
     "ablate_heads",
     "activation_patching",
+    "attention_implementation",
     "intervene",
     "load_trace",
     "mean_head_outputs",

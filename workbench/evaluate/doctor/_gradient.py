@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
@@ -40,11 +40,18 @@ def gradient(loaded: LoadedModel) -> Finding:
     if loaded.device.type == "mps":
         raise NotApplicable("the device has no float64")
     sequence = cut(sample_sequences(loaded)[1], _TOKENS)
-    model = copy.deepcopy(loaded.model).double().requires_grad_(False)
+    model = _float64_copy(loaded.model)
     weight = model.get_input_embeddings().weight.requires_grad_(True)
     with _Float64():
         batch = padded(loaded, [sequence])
         return _compare(weight, lambda: _loss(model, loaded.kind, batch), sorted(set(sequence)))
+
+
+def _float64_copy(model: nn.Module) -> Any:
+    try:
+        return copy.deepcopy(model).double().requires_grad_(False)
+    except torch.OutOfMemoryError as error:
+        raise NotApplicable("the device has no memory left for a float64 copy") from error
 
 
 def _compare(weight: Tensor, loss: Callable[[], Tensor], rows: list[int]) -> Finding:

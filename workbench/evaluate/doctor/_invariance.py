@@ -21,7 +21,7 @@ from workbench.evaluate.doctor._subject import (
     takes_positions,
 )
 from workbench.models import Kind, LoadedModel
-from workbench.trace._seam import attention_implementation
+from workbench.trace import attention_implementation
 
 __all__ = [
     "batch_size",

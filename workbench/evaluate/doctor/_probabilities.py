@@ -35,7 +35,8 @@ def scorer_log_probabilities(loaded: LoadedModel) -> Finding:
     """
     if loaded.kind is not Kind.CAUSAL:
         raise NotApplicable(f"the scoring engine reads causal models; this one is of kind {loaded.kind}")
-    engine = Engine(loaded)
+    has_start = (loaded.tokenizer.bos_token_id, loaded.tokenizer.eos_token_id) != (None, None)
+    engine = Engine(loaded, "auto" if has_start else "unscored")
     requests = [
         Request("", TEXTS[3]),
         Request("The cat sat on the", " mat."),
