@@ -1,0 +1,35 @@
+"""Training objectives: data collators that turn windows of a corpus into model inputs with labels."""
+
+from __future__ import annotations
+
+from workbench.training.objectives._choose import OBJECTIVES, ObjectiveName, make_objective, role_of
+from workbench.training.objectives._draw import IGNORED, Batch, Draw, Ids, Objective, SpecialIds
+from workbench.training.objectives.causal import CausalLM
+from workbench.training.objectives.denoising import Denoising, Noise
+from workbench.training.objectives.gap_sentences import GapSentences
+from workbench.training.objectives.masked import MaskedLM, MaskUnit
+from workbench.training.objectives.sentence_pairs import PairTask, SentencePairs
+from workbench.training.objectives.span_corruption import PrefixLM, SpanCorruption
+
+__all__ = [
+    "IGNORED",
+    "OBJECTIVES",
+    "Batch",
+    "CausalLM",
+    "Denoising",
+    "Draw",
+    "GapSentences",
+    "Ids",
+    "MaskUnit",
+    "MaskedLM",
+    "Noise",
+    "Objective",
+    "ObjectiveName",
+    "PairTask",
+    "PrefixLM",
+    "SentencePairs",
+    "SpanCorruption",
+    "SpecialIds",
+    "make_objective",
+    "role_of",
+]

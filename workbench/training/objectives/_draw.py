@@ -1,0 +1,126 @@
+"""What objectives are given: a window of the corpus and a number of its own, from which all its chances follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from workbench.errors import ConfigError
+from workbench.text import sentinel_ids
+
+__all__ = ["IGNORED", "Batch", "Draw", "Ids", "Objective", "SpecialIds", "pad_rows", "sentence_parts"]
+
+IGNORED = -100  # label of a position that is not scored
+Ids = Int[np.ndarray, "token"]
+Batch = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One window of the corpus.
+
+    ``sentences`` and ``documents`` are indices into ``ids`` where one starts; ``spare()`` gives another window
+    from elsewhere; ``rng`` makes a generator that depends on the run's seed and this draw only, so that batches
+    are the same however they are split over processes, and after a restart.
+    """
+
+    ids: Ids
+    sentences: Ids
+    documents: Ids
+    seed: tuple[int, ...] = (0, 0)
+    spare: Callable[[], Draw] | None = None
+
+    def rng(self) -> np.random.Generator:
+        """A fresh generator; two calls give the same numbers."""
+        return np.random.default_rng(self.seed)
+
+
+class Objective(Protocol):
+    """Turns draws into a batch of model inputs with labels; a data collator for transformers' Trainer."""
+
+    auto: str  # Auto class of the model that it trains
+
+    @property
+    def window(self) -> int:
+        """How many ids of the corpus one example is made of."""
+
+    def __call__(self, draws: Sequence[Draw]) -> Batch:
+        """The batch."""
+
+
+@dataclass(frozen=True)
+class SpecialIds:
+    """Ids with a meaning, and the vocabulary they belong to; those a tokenizer lacks are ``None``."""
+
+    vocab_size: int
+    pad: int = 0
+    bos: int | None = None
+    eos: int | None = None
+    cls: int | None = None
+    sep: int | None = None
+    mask: int | None = None
+    sentinels: tuple[int, ...] = ()
+    reserved: frozenset[int] = frozenset()
+    pieces: tuple[str, ...] = ()  # spelling of each id, for what counts as the start of a word
+
+    @classmethod
+    def of(cls, tokenizer: Any) -> SpecialIds:
+        """Those of a transformers tokenizer."""
+        pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
+        return cls(
+            vocab_size=len(tokenizer),
+            pad=pad or 0,
+            bos=tokenizer.bos_token_id,
+            eos=tokenizer.eos_token_id,
+            cls=tokenizer.cls_token_id,
+            sep=tokenizer.sep_token_id,
+            mask=tokenizer.mask_token_id,
+            sentinels=sentinel_ids(tokenizer),
+            reserved=frozenset(tokenizer.all_special_ids),
+            pieces=tuple(map(str, tokenizer.convert_ids_to_tokens(range(len(tokenizer))))),
+        )
+
+    def need(self, name: str, objective: str) -> int:
+        """The id called ``name``; raises :class:`~workbench.errors.ConfigError` if there is none."""
+        value = getattr(self, name)
+        if value is None:
+            raise ConfigError(
+                f"objective {objective} needs a tokenizer with a {name} token; train one with --tokenizer "
+                "wordpiece, or name a folder that has it"
+            )
+        return int(value)
+
+    @cached_property
+    def ordinary(self) -> Ids:
+        """Ids that may replace others: all but the special ones."""
+        return np.setdiff1d(np.arange(self.vocab_size), np.fromiter(self.reserved, np.int64, len(self.reserved)))
+
+    @cached_property
+    def opens_word(self) -> Bool[np.ndarray, "vocabulary"]:
+        """Whether each piece starts a word, from the marks that sub-word vocabularies use."""
+        if any(piece.startswith("##") for piece in self.pieces):
+            return np.array([not piece.startswith("##") for piece in self.pieces])
+        if any(piece.startswith(("▁", "Ġ")) for piece in self.pieces):
+            return np.array([piece.startswith(("▁", "Ġ")) or not piece[:1].isalnum() for piece in self.pieces])
+        return np.ones(self.vocab_size, dtype=bool)
+
+
+def pad_rows(rows: Sequence[Ids], value: int, length: int | None = None) -> Tensor:
+    """Rows side by side as (B, T), filled with ``value`` on the right up to the longest or to ``length``."""
+    width = length or max(len(row) for row in rows)
+    padded = np.full((len(rows), width), value, dtype=np.int64)
+    for index, row in enumerate(rows):
+        padded[index, : len(row)] = row
+    return torch.from_numpy(padded)
+
+
+def sentence_parts(draw: Draw) -> list[Ids]:
+    """The draw's ids cut at its sentences."""
+    return [part for part in np.split(draw.ids, draw.sentences) if len(part)]

@@ -1,0 +1,221 @@
+"""The recipe of a pre-training run: small records that go to YAML and back."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from enum import StrEnum
+from typing import Any, TypeVar
+
+import yaml
+
+from workbench.errors import ConfigError, did_you_mean
+
+__all__ = [
+    "DataSource",
+    "LoopSettings",
+    "ModelSource",
+    "ObjectiveChoice",
+    "Optimisation",
+    "Schedule",
+    "TrainSettings",
+    "parse_steps",
+]
+
+
+class Schedule(StrEnum):
+    """How the learning rate falls after its warm-up."""
+
+    COSINE = "cosine"  # Loshchilov & Hutter 2017, equation 5, one cycle
+    WSD = "wsd"  # warm-up, stable, decay: Hu et al. 2024, "MiniCPM", section 4.2
+    INVERSE_SQRT = "inverse_sqrt"  # Vaswani et al. 2017, equation 3
+    LINEAR = "linear"
+    CONSTANT = "constant"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSource:
+    """What is trained: a preset, a YAML configuration, or a model to go on with; ``set`` changes single fields."""
+
+    preset: str | None = None
+    config: str | None = None
+    model: str | None = None
+    set: tuple[str, ...] = ()  # such as "positions.kind=rotary"
+
+    def __post_init__(self) -> None:
+        given = [name for name in ("preset", "config", "model") if getattr(self, name)]
+        if len(given) != 1:
+            raise ConfigError(
+                f"name one of --preset, --config and --model; given: {', '.join(given) or 'none of them'}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSource:
+    """What it is trained on. Without ``validation`` the last hundredth of the corpus is held out.
+
+    ``tokenizer`` is a kind to train (``byte-bpe``, ``wordpiece``, …), a folder, or a model's name; ``length`` the
+    tokens of a row, at most what the model allows.
+    """
+
+    corpus: str
+    validation: str | None = None
+    tokenizer: str | None = None
+    vocab_size: int = 8192
+    length: int | None = None
+    text_column: str = "text"
+    isolate_documents: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectiveChoice:
+    """What it learns; fields left ``None`` take the objective's own defaults."""
+
+    name: str = "clm"
+    rate: float | None = None
+    mean_span: float | None = None
+    static: bool = False
+    noise: tuple[str, ...] = ()
+    teacher: str | None = None
+    temperature: float = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optimisation:
+    """AdamW's settings and the budget; ``warmup`` and ``decay`` are shares of ``steps``."""
+
+    steps: int = 1000
+    batch_size: int = 32  # rows of one step, over all processes
+    lr: float = 1e-3
+    schedule: Schedule = Schedule.COSINE
+    warmup: float = 0.05
+    decay: float = 0.2
+    weight_decay: float = 0.1
+    clip: float = 1.0
+    beta2: float = 0.95
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_size"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}; allowed: 1 or more")
+        for name in ("warmup", "decay"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ConfigError(f"{name} is {getattr(self, name)}; allowed: from 0 to 1, a share of the steps")
+        if self.lr <= 0:
+            raise ConfigError(f"lr is {self.lr}; allowed: more than 0, such as 1e-3")
+        if self.schedule not in list(Schedule):
+            raise ConfigError(f"unknown schedule {self.schedule!r}; {did_you_mean(self.schedule, list(Schedule))}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopSettings:
+    """What does not change the result: precision aside, how the work is cut and what is written when.
+
+    ``micro_batch`` is the rows of one forward pass; the rest of a step's rows come by gradient accumulation.
+    """
+
+    precision: str = "auto"
+    micro_batch: int | None = None
+    compile: bool = False
+    log_every: int = 10
+    eval_every: int | None = None
+    save_every: int | None = None
+    keep_steps: tuple[int, ...] = ()
+    minutes: float | None = None
+    report_to: tuple[str, ...] = ("tensorboard",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainSettings:
+    """A whole recipe."""
+
+    model: ModelSource
+    data: DataSource
+    objective: ObjectiveChoice = field(default_factory=ObjectiveChoice)
+    optimisation: Optimisation = field(default_factory=Optimisation)
+    loop: LoopSettings = field(default_factory=LoopSettings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dictionaries and lists."""
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return plain
+
+    def to_yaml(self) -> str:
+        """The recipe as YAML; :meth:`from_yaml` reads it."""
+        return yaml.safe_dump(self.to_dict(), sort_keys=False)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> TrainSettings:
+        """The inverse of :meth:`to_dict`; unknown fields raise :class:`~workbench.errors.ConfigError`."""
+        parts = {
+            "model": ModelSource,
+            "data": DataSource,
+            "objective": ObjectiveChoice,
+            "optimisation": Optimisation,
+            "loop": LoopSettings,
+        }
+        for name in values:
+            if name not in parts:
+                raise ConfigError(f"unknown part {name!r} of a recipe; {did_you_mean(str(name), list(parts))}")
+        return cls(**{name: _record(parts[name], name, content) for name, content in values.items()})
+
+    @classmethod
+    def from_yaml(cls, text: str) -> TrainSettings:
+        """Read a recipe; raises :class:`~workbench.errors.ConfigError` for anything else."""
+        try:
+            values = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise ConfigError(f"the recipe is not valid YAML: {' '.join(str(error).split())[:200]}") from error
+        if not isinstance(values, dict):
+            raise ConfigError(f"a recipe is a YAML mapping with model, data, …; got {str(values)[:40]!r}")
+        return cls.from_dict(values)
+
+    def digest(self, *content: str) -> str:
+        """SHA-256 over what decides the weights, and over ``content`` (hashes of corpus and tokenizer)."""
+        plain = self.to_dict()
+        plain["loop"] = {"precision": self.loop.precision}
+        for path in ("corpus", "validation", "tokenizer"):
+            plain["data"].pop(path)
+        return hashlib.sha256(json.dumps([plain, *content], sort_keys=True).encode()).hexdigest()
+
+
+Record = TypeVar("Record")
+
+
+def _record(kind: type[Record], name: str, content: Any) -> Record:
+    if not isinstance(content, Mapping):
+        raise ConfigError(f"{name} is {content!r:.40}; a recipe needs a mapping there")
+    known = [f.name for f in fields(kind)]  # type: ignore[arg-type]
+    for key in content:
+        if key not in known:
+            raise ConfigError(f"unknown field {name}.{key}; {did_you_mean(str(key), known)}")
+    values = {key: tuple(v) if isinstance(v, list) else v for key, v in content.items()}
+    if kind is Optimisation and values.get("schedule") in list(Schedule):
+        values["schedule"] = Schedule(values["schedule"])
+    try:
+        return kind(**values)
+    except TypeError as error:
+        missing = [f.name for f in fields(kind) if f.default is dataclasses.MISSING]  # type: ignore[arg-type]
+        raise ConfigError(f"{name} lacks {', '.join(missing)} or holds a wrong type: {error}") from error
+
+
+def parse_steps(text: str, total: int) -> tuple[int, ...]:
+    """``0,1,2,4,…,1000`` or ``0,1,2,4,...`` as steps: dots go on doubling, up to ``total``.
+
+    Raises :class:`~workbench.errors.ConfigError` for anything but numbers.
+    """
+    steps: list[int] = []
+    for word in (part.strip() for part in text.split(",")):
+        if word in {"…", "..."}:
+            while 0 < steps[-1] * 2 <= total if steps else False:
+                steps.append(steps[-1] * 2)
+            steps.append(total)
+        elif word.isdigit():
+            steps.append(int(word))
+        elif word:
+            raise ConfigError(f"keep-steps has {word!r}; allowed: numbers separated by commas, and … to go on doubling")
+    return tuple(sorted({step for step in steps if step <= total}))
