@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -9,17 +10,15 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from challenge_sets._slots import TemplateError, parse_reference
 from workbench.errors import ModelError
 from workbench.models import Kind
 
 if TYPE_CHECKING:
-    from challenge_sets.templates import Template
     from workbench.models import LoadedModel
 
-__all__ = ["Suggestion", "suggest"]
+__all__ = ["MARK", "Suggestion", "suggest"]
 
-_MARK = "\x00"  # stands for the slot until the number of mask tokens is known; no template text holds it
+MARK = "\x00"  # stands for the slot until the number of mask tokens is known; no template text holds it
 
 
 @dataclass(frozen=True)
@@ -36,49 +35,22 @@ class _Beam:
     log_probability: float
 
 
-def suggest(
-    template: Template,
-    model: LoadedModel,
-    slot: str,
-    *,
-    count: int,
-    contexts: int,
-    pieces: int,
-    seed: int,
-) -> list[Suggestion]:
-    """The ``count`` best fillers of ``slot``: see :meth:`challenge_sets.templates.Template.suggest`."""
+def suggest(model: LoadedModel, texts: Sequence[str], *, count: int, pieces: int) -> list[Suggestion]:
+    """The ``count`` best fillers of the :data:`MARK` in ``texts``, best first.
+
+    See :meth:`challenge_sets.templates.Template.suggest`, which makes the texts.
+    """
     model.require(Kind.MASKED, verb="suggest")
-    if min(count, contexts, pieces) < 1:
-        raise TemplateError(
-            f"count, contexts and pieces must be 1 or more, got {count}, {contexts} and {pieces}"
-        )
-    texts = _contexts(template, slot, contexts, seed)
     beams = [_Beam((), 0.0)]
     for done in range(pieces):
-        beams = _extended(
-            model, texts, beams, masks=pieces - done, width=count if done == pieces - 1 else 2 * count
-        )
+        width = count if done == pieces - 1 else 2 * count
+        beams = _extended(model, texts, beams, masks=pieces - done, width=width)
     found = [Suggestion(model.tokenizer.decode(beam.tokens).strip(), beam.log_probability) for beam in beams]
     return sorted(found, key=lambda suggestion: -suggestion.log_probability)
 
 
-def _contexts(template: Template, slot: str, contexts: int, seed: int) -> list[str]:
-    """Texts in which the slot is a mark and the other slots are filled."""
-    from challenge_sets.templates import Template
-
-    name = parse_reference(slot.strip("{}"), f"slot {slot!r}").slot
-    slots = template.slots
-    if name not in slots:
-        raise TemplateError(f"{template!r} has no slot {slot!r}; slots: {', '.join(slots)}")
-    # One entry in the slot; the others keep their lexicons, named by slot so that draws stay apart.
-    entries: dict[str, Any] = {key: template.entries[key] for key in slots if key != name}
-    marked = Template(template.texts, **entries, **{name: [_MARK]})
-    cases = marked.expand(min(contexts, marked.size), seed=seed)
-    return [" ".join(case.texts) for case in cases]
-
-
 def _extended(
-    model: LoadedModel, texts: list[str], beams: list[_Beam], *, masks: int, width: int
+    model: LoadedModel, texts: Sequence[str], beams: list[_Beam], *, masks: int, width: int
 ) -> list[_Beam]:
     """The best continuations of ``beams`` by one token at the first of ``masks`` mask tokens."""
     candidates: list[_Beam] = []
@@ -97,7 +69,7 @@ def _extended(
 
 
 def _mean_log_probabilities(
-    model: LoadedModel, texts: list[str], prefix: tuple[int, ...], masks: int
+    model: LoadedModel, texts: Sequence[str], prefix: tuple[int, ...], masks: int
 ) -> Float[np.ndarray, " vocabulary"]:
     """Log-probability of each token at the first mask behind ``prefix``, averaged over texts.
 
@@ -126,7 +98,7 @@ def _token_ids(tokenizer: Any, text: str, prefix: tuple[int, ...], masks: int) -
     The masks go in as text, so that the tokenizer treats what stands around them as usual; the prefix
     replaces the first of them afterwards.
     """
-    marked = text.replace(_MARK, tokenizer.mask_token * (len(prefix) + masks))
+    marked = text.replace(MARK, tokenizer.mask_token * (len(prefix) + masks))
     ids: list[int] = tokenizer(marked)["input_ids"]
     positions = [index for index, token in enumerate(ids) if token == tokenizer.mask_token_id]
     for index, token in zip(positions, prefix, strict=False):

@@ -219,9 +219,23 @@ class Template:
         Raises :class:`~workbench.errors.ModelError` for a model that is not masked and
         :class:`TemplateError` for a slot that the template lacks.
         """
-        from challenge_sets._suggest import suggest
+        from challenge_sets._suggest import MARK, suggest
 
-        return suggest(self, model, slot, count=count, contexts=contexts, pieces=pieces, seed=seed)
+        if min(count, contexts, pieces) < 1:
+            raise TemplateError(
+                f"count, contexts and pieces must be 1 or more, got {count}, {contexts}, {pieces}"
+            )
+        return suggest(model, self._marked(slot, MARK, contexts, seed), count=count, pieces=pieces)
+
+    def _marked(self, slot: str, mark: str, count: int, seed: int) -> list[str]:
+        """Up to ``count`` texts in which ``slot`` holds ``mark`` and the other slots their entries."""
+        name = parse_reference(slot.strip("{}"), f"slot {slot!r}").slot
+        if name not in self.slots:
+            raise TemplateError(f"{self!r} has no slot {slot!r}; slots: {', '.join(self.slots)}")
+        # Lexicons named by slot, so that each draw keeps its own.
+        others = {key: entries for key, entries in self.entries.items() if key != name}
+        marked = Template(self.texts, **others, **{name: [mark]})
+        return [" ".join(case.texts) for case in marked.expand(min(count, marked.size), seed=seed)]
 
 
 def _label_function(label: Label) -> Callable[[Mapping[str, Any]], Any] | object:
@@ -249,6 +263,7 @@ class _CaseMaker:
     metadata: Mapping[str, Any]
 
     def cases(self, flat: Sequence[int], *, distinct_draws: bool) -> Iterator[Case]:
+        """The cases with these numbers, without those in which two draws of one lexicon are equal if asked."""
         entries = self.template.entries
         columns = combinations(flat, [len(values) for values in entries.values()])
         numbers = np.asarray(flat, dtype=object)

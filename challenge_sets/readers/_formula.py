@@ -46,64 +46,64 @@ class _Parser:
     position: int = 0
     regions: set[tuple[str, int]] = field(default_factory=set)
 
-    def peek(self) -> re.Match[str] | None:
+    def _peek(self) -> re.Match[str] | None:
         return _TOKEN.match(self.text, self.position)
 
-    def sign(self) -> str | None:
-        match = self.peek()
+    def _sign(self) -> str | None:
+        match = self._peek()
         return match["sign"] if match else None
 
-    def take(self) -> re.Match[str]:
-        match = self.peek()
+    def _take(self) -> re.Match[str]:
+        match = self._peek()
         if match is None:
             raise FormulaError(f"cannot read {self.text[self.position :]!r} at character {self.position + 1}")
         self.position = match.end()
         return match
 
-    def expect(self, sign: str) -> None:
+    def _expect(self, sign: str) -> None:
         start = self.position
-        if self.take()["sign"] != sign:
+        if self._take()["sign"] != sign:
             raise FormulaError(f"{sign!r} expected at character {start + 1}")
 
     def truth(self) -> Truth:
         """Clauses from left to right; ``&`` and ``|`` bind alike, as in SyntaxGym."""
-        result = self.clause()
-        while self.sign() in ("&", "|"):
-            operator, left, right = self.take()["sign"], result, self.clause()
+        result = self._clause()
+        while self._sign() in ("&", "|"):
+            operator, left, right = self._take()["sign"], result, self._clause()
             result = _both(left, right) if operator == "&" else _either(left, right)
         return result
 
-    def clause(self) -> Truth:
-        opening = self.sign()
+    def _clause(self) -> Truth:
+        opening = self._sign()
         if opening in _CLOSING:
             # A bracket opens a whole clause or a value: try the clause, go back if it is none.
             start = self.position
             try:
-                self.take()
+                self._take()
                 inner = self.truth()
-                self.expect(_CLOSING[opening])
+                self._expect(_CLOSING[opening])
             except FormulaError:
                 self.position = start
             else:
                 return inner
-        return self.comparison()
+        return self._comparison()
 
-    def comparison(self) -> Truth:
-        left, operator, right = self.value(), self.take()["sign"], None
+    def _comparison(self) -> Truth:
+        left, operator, right = self._value(), self._take()["sign"], None
         if operator not in ("<", ">", "="):
             raise FormulaError(f"<, > or = expected at character {self.position}")
-        right = self.value()
+        right = self._value()
         return _compare(left, operator, right)
 
-    def value(self) -> Value:
-        result = self.term()
-        while self.sign() in ("+", "-"):
-            operator, left, right = self.take()["sign"], result, self.term()
+    def _value(self) -> Value:
+        result = self._term()
+        while self._sign() in ("+", "-"):
+            operator, left, right = self._take()["sign"], result, self._term()
             result = _sum(left, right, 1.0 if operator == "+" else -1.0)
         return result
 
-    def term(self) -> Value:
-        match = self.take()
+    def _term(self) -> Value:
+        match = self._take()
         if match["number"]:
             number = float(match["number"])
             return lambda _: number
@@ -112,8 +112,8 @@ class _Parser:
             self.regions.add(key)
             return _region(*key)
         if match["sign"] in _CLOSING:
-            inner = self.value()
-            self.expect(_CLOSING[match["sign"]])
+            inner = self._value()
+            self._expect(_CLOSING[match["sign"]])
             return inner
         raise FormulaError(f"a region such as (3;%condition%) expected at character {self.position}")
 

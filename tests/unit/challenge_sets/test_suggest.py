@@ -104,5 +104,5 @@ def test_bad_input():
         template.suggest(_model(Kind.CAUSAL))
     with pytest.raises(TemplateError, match=r"has no slot '{adj}'; slots: who, mask"):
         template.suggest(_model(), "{adj}")
-    with pytest.raises(TemplateError, match="must be 1 or more, got 0"):
+    with pytest.raises(TemplateError, match="must be 1 or more, got 0, 20"):
         template.suggest(_model(), count=0)
