@@ -127,12 +127,11 @@ def report(results: list[Result], where: str, json_file: Path | None) -> None:
     """Print one line a result and the machine; write JSON where asked."""
     print(f"\nmachine: {where}")
     for r in results:
+        verdict = "met   " if r.met else "MISSED"
         peer = "" if r.peer is None else f"  peer {r.peer:,.4g}"
         ratio = "" if r.ratio is None else f"  ratio {r.ratio:.2f}"
         spread = "" if r.spread is None else f" ({r.spread[0]:.2f} to {r.spread[1]:.2f})"
-        print(
-            f"{'met   ' if r.met else 'MISSED'}  {r.name}: ours {r.ours:,.4g}{peer} {r.unit}{ratio}{spread}  goal {r.goal}"
-        )
+        print(f"{verdict}  {r.name}: ours {r.ours:,.4g}{peer} {r.unit}{ratio}{spread}  goal {r.goal}")
     if json_file:
         rows = [
             {

@@ -14,6 +14,8 @@ __all__ = ["main"]
 
 # verb -> (module that defines ``command``, one line of help)
 COMMANDS: dict[str, tuple[str, str]] = {
+    "attend": ("workbench.cli.attend", "Show a text's attention, or measure all heads over a corpus."),
+    "dashboard": ("workbench.cli.dashboard", "Open the dashboard in the browser, on localhost only."),
     "doctor": (
         "workbench.cli.doctor",
         "Check a model's numerics: padding, batching, BOS, attention, gradients.",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from workbench.estimate import Estimate
 from workbench.text.escape import display_width
 
-__all__ = ["results_table", "table"]
+__all__ = ["doctor_table", "results_table", "table"]
 
 
 def table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
@@ -35,6 +36,17 @@ def results_table(results: Mapping[str, Mapping[str, Estimate]]) -> str:
     return table(("task", "metric", "value", "std. error", "95 % low", "95 % high", "n"), rows)
 
 
+def doctor_table(checks: Iterable[Mapping[str, Any]]) -> str:
+    """One row per numeric check: status, the value seen, the tolerance, what was compared."""
+    columns = ("name", "status", "value", "tolerance", "detail")
+    rows = ([_short(check[column]) for column in columns] for check in checks)
+    return table(("check", *columns[1:]), rows)
+
+
+def _short(value: object) -> object:
+    return f"{value:.3g}" if isinstance(value, float) else value
+
+
 def _cell(value: object) -> str:
     if value is None:
         return "-"
@@ -42,4 +54,7 @@ def _cell(value: object) -> str:
 
 
 def _is_number(text: str) -> bool:
-    return text.replace(",", "").replace(".", "", 1).replace("-", "", 1).isdigit() or text in {"-", "nan"}
+    return (
+        text in {"-", "nan", "inf"}
+        or text.replace(",", "").replace(".", "", 1).lstrip("-").split("e")[0].isdigit()
+    )

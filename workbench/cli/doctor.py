@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
 
 import click
-
-if TYPE_CHECKING:
-    from workbench.evaluate.doctor import Check
 
 __all__ = ["command"]
 
@@ -25,6 +21,7 @@ def command(model: str, dtype: str, device: str, implementation: str, as_json: b
 
     Exit code: 0 if every check passes, warns or does not apply, 1 if one fails, 2 if MODEL cannot be loaded.
     """
+    from workbench.cli._tables import doctor_table
     from workbench.evaluate.doctor import examine
     from workbench.models import load
 
@@ -41,27 +38,6 @@ def command(model: str, dtype: str, device: str, implementation: str, as_json: b
         click.echo(json.dumps({**identity, **report.to_dict()}, allow_nan=False))
     else:
         click.echo(", ".join(f"{name} {value}" for name, value in identity.items()))
-        click.echo(_table(report.checks))
+        click.echo(doctor_table(report.to_dict()["checks"]))
         click.echo(f"verdict: {report.verdict}")
     sys.exit(1 if report.verdict == "fail" else 0)
-
-
-def _table(checks: tuple[Check, ...]) -> str:
-    """Aligned columns: check, status, value, tolerance, detail."""
-    rows = [("check", "status", "value", "tolerance", "detail")]
-    rows += [(c.name, str(c.status), _number(c.value), _number(c.tolerance), c.detail) for c in checks]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    left, right = str.ljust, str.rjust
-    lines = [
-        "  ".join(
-            [left(row[0], widths[0]), left(row[1], widths[1]), *map(right, row[2:4], widths[2:4]), row[4]]
-        )
-        for row in rows
-    ]
-    return "\n".join(lines)
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return str(int(value)) if float(value).is_integer() else f"{value:.3g}"

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from workbench.cli._options import model_options
 from workbench.errors import RunError, WorkbenchError
 
-__all__ = ["command"]
+__all__ = ["command", "print_run", "summary"]
 
 
 @click.command(name="evaluate")
@@ -47,7 +47,7 @@ def command(context: click.Context, /, **_options: Any) -> None:
     if arguments["as_json"]:
         click.echo(json.dumps(summary(run), ensure_ascii=False))
     else:
-        _print(run)
+        print_run(run)
 
 
 class _Arguments:
@@ -141,7 +141,8 @@ def summary(run: Any) -> dict[str, Any]:
     }
 
 
-def _print(run: Any) -> None:
+def print_run(run: Any) -> None:
+    """The model, its results with intervals, and where the run lies."""
     from workbench.cli._tables import results_table
 
     model, doctor = run.record.model, (run.record.doctor or {}).get("verdict", "skipped")
