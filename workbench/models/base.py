@@ -12,7 +12,8 @@ from transformers import initialization as init
 from transformers.utils.generic import can_return_tuple
 
 from workbench.models.configuration import TransformerConfig
-from workbench.nn import Block, Residual
+from workbench.nn import Residual
+from workbench.nn.residual import BranchOutput
 
 __all__ = ["TransformerPreTrainedModel", "tuple_on_request"]
 
@@ -36,11 +37,6 @@ class TransformerPreTrainedModel(PreTrainedModel):
     _supports_attention_backend = True
     _can_compile_fullgraph = True
 
-    def __init__(self, config: TransformerConfig) -> None:
-        super().__init__(config)
-        if config.attention.softcap is not None and config._attn_implementation == "sdpa":
-            config._attn_implementation = "eager"  # PyTorch's kernel cannot cap scores
-
     def _init_weights(self, module: nn.Module) -> None:
         """Normal with ``initializer_range``; what ends a residual branch starts smaller, for Fixup at zero.
 
@@ -50,10 +46,12 @@ class TransformerPreTrainedModel(PreTrainedModel):
         super()._init_weights(module)
         if isinstance(module, Residual) and module.scale is not None:
             init.constant_(module.scale, module.initial_scale)
-        if not isinstance(module, Block) or self.config.norm.placement == "post":
-            return
-        std = self.config.initializer_range / math.sqrt(2 * self.config.num_hidden_layers)
-        if self.config.norm.residual_scale == "fixup":
-            std = 0.0
-        for output in (module.attention.output, module.feed_forward.down):
-            init.normal_(output.weight, mean=0.0, std=std)
+        if isinstance(module, BranchOutput):
+            init.normal_(module.weight, mean=0.0, std=self._branch_output_std())
+
+    def _branch_output_std(self) -> float:
+        chosen = self.config.norm
+        if chosen.residual_scale == "fixup":
+            return 0.0
+        depth = 2 * self.config.num_hidden_layers if chosen.placement != "post" else 1
+        return self.config.initializer_range / math.sqrt(depth)

@@ -36,7 +36,12 @@ _TWO_SIDED: dict[str, Callable[..., Any]] = {
 
 
 def _attention_function(config: TransformerConfig) -> AttentionFunction:
-    """From transformers' registry, so that an observer registered there sees these models too."""
+    """From transformers' registry, so that an observer registered there sees these models too.
+
+    PyTorch's fused kernel cannot cap scores, so capped ones are computed step by step.
+    """
+    if config.attention.softcap is not None and config._attn_implementation == "sdpa":
+        return eager_attention
     return ALL_ATTENTION_FUNCTIONS.get_interface(config._attn_implementation, eager_attention)
 
 
@@ -87,7 +92,8 @@ def causal_contexts(
                 cache=cache,
                 position_ids=given_positions,
                 layer_idx=layer,
-                allow_is_causal_skip=bias is None,  # without a mask, nothing could carry the bias
+                # Without a mask, nothing could carry the bias, and only the fused kernel knows what is causal.
+                allow_is_causal_skip=bias is None and config.attention.softcap is None,
             )
         )
         contexts[kind] = AttentionContext(

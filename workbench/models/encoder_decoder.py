@@ -33,6 +33,9 @@ class TransformerEncoderDecoder(TransformerPreTrainedModel):
     """Vaswani et al. 2017, "Attention Is All You Need", figure 1. Both sides share the token table."""
 
     config_class = EncoderDecoderConfig
+    _tied_weights_keys = {  # noqa: RUF012
+        "decoder.stack.embeddings.tokens.weight": "encoder.stack.embeddings.tokens.weight"
+    }
 
     def __init__(self, config: EncoderDecoderConfig) -> None:
         super().__init__(config)
@@ -44,7 +47,7 @@ class TransformerEncoderDecoder(TransformerPreTrainedModel):
         """The decoder's token table is the encoder's, whether or not the output layer is."""
         if all_submodels:
             return super().get_expanded_tied_weights_keys(all_submodels=True)
-        return {"decoder.stack.embeddings.tokens.weight": "encoder.stack.embeddings.tokens.weight"}
+        return dict(self._tied_weights_keys)
 
     def get_input_embeddings(self) -> nn.Module:
         """The shared token table."""

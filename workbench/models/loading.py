@@ -142,6 +142,8 @@ def _check_folder(folder: Path) -> None:
 def _load_tokenizer(source: _Source, revision: str | None, name: str) -> Any:
     from transformers import AutoTokenizer
 
+    import workbench.models.auto  # noqa: F401  (the Auto classes learn the built-in models)
+
     try:
         return AutoTokenizer.from_pretrained(
             source.location, revision=revision, local_files_only=source.offline
@@ -152,6 +154,8 @@ def _load_tokenizer(source: _Source, revision: str | None, name: str) -> Any:
 
 def _load_weights(source: _Source, revision: str | None, dtype: torch.dtype, name: str) -> tuple[Kind, Any]:
     import transformers
+
+    import workbench.models.auto  # noqa: F401  (the Auto classes learn the built-in models)
 
     try:
         config = transformers.AutoConfig.from_pretrained(

@@ -72,7 +72,8 @@ def eager_attention(
     scores = query @ key.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scaling is None else scaling)
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
-    scores = scores.float()  # half precision could overflow when the mask is added
+    # Half precision could overflow when the mask is added.
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
     if attention_mask is not None:
         if attention_mask.dtype == torch.bool:
             scores = scores.masked_fill(~attention_mask, torch.finfo(scores.dtype).min)

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from workbench.nn.residual import BranchOutput
+
 __all__ = ["ACTIVATIONS", "GATED_NAMES", "FeedForward", "GatedFeedForward"]
 
 Activation = Callable[[Tensor], Tensor]
@@ -45,7 +47,7 @@ class FeedForward(nn.Module):
     ) -> None:
         super().__init__()
         self.up = nn.Linear(width, size, bias=bias)
-        self.down = nn.Linear(size, width, bias=bias)
+        self.down = BranchOutput(size, width, bias=bias)
         self.activation = activation
         self.dropout = nn.Dropout(dropout)
 

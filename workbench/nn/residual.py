@@ -5,9 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-__all__ = ["PLACEMENTS", "SCALES", "PostNorm", "PreNorm", "Residual", "SandwichNorm"]
+__all__ = ["PLACEMENTS", "SCALES", "BranchOutput", "PostNorm", "PreNorm", "Residual", "SandwichNorm"]
 
 SCALES = ("none", "rezero", "fixup")
+
+
+class BranchOutput(nn.Linear):
+    """The last matrix of a residual branch, a type of its own because its initial weights are chosen apart."""
 
 
 class Residual(nn.Module):

@@ -9,6 +9,7 @@ import torch
 from transformers import PreTrainedModel
 
 from workbench.errors import ModelError
+from workbench.models.base import TransformerPreTrainedModel
 from workbench.models.imports._mapping import Family, load_weights
 
 __all__ = ["FAMILIES", "family_of", "to_builtin"]
@@ -46,6 +47,8 @@ def to_builtin(hf_model: Any) -> PreTrainedModel:
 
     Raises :class:`~workbench.errors.ModelError` where the family, the class, or an option has no counterpart.
     """
+    if isinstance(hf_model, TransformerPreTrainedModel):
+        return hf_model
     family = family_of(hf_model.config.model_type)
     name = type(hf_model).__name__
     if name not in family.classes:
