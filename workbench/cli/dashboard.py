@@ -1,0 +1,80 @@
+"""``workbench dashboard``: the pages of :mod:`workbench.dashboard`, served to this machine only."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+from workbench.errors import WorkbenchError
+
+__all__ = ["command"]
+
+_FIRST_PORT = 8501
+
+# Nothing leaves the machine: no usage statistics, no address but localhost.
+_OPTIONS = {
+    "server.address": "localhost",
+    "server.headless": "true",
+    "server.fileWatcherType": "none",
+    "browser.gatherUsageStats": "false",
+    "client.toolbarMode": "minimal",
+    "client.showErrorDetails": "type",
+}
+
+
+@click.command(name="dashboard")
+@click.option(
+    "--runs", type=click.Path(path_type=Path), help="Folder of runs (default: runs/ or WORKBENCH_RUNS)."
+)
+@click.option("--model", "models", multiple=True, help="A model to offer beside the known ones; repeatable.")
+@click.option("--port", type=int, help=f"Port (default: the first free one from {_FIRST_PORT}).")
+def command(runs: Path | None, models: tuple[str, ...], port: int | None) -> None:
+    """Open the dashboard on localhost. Ctrl-C stops it."""
+    if find_spec("streamlit") is None:
+        raise WorkbenchError("the dashboard needs streamlit: pip install 'transformer-workbench[dashboard]'")
+    environment = dict(os.environ)
+    if runs is not None:
+        if runs.exists() and not runs.is_dir():
+            raise WorkbenchError(f"--runs {runs} is no folder; give the folder that holds the run folders")
+        environment["WORKBENCH_RUNS"] = str(runs.absolute())
+    environment["WORKBENCH_DASHBOARD_MODELS"] = "\n".join(models)
+    chosen = _free_port(port)
+    options = [f"--{name}={value}" for name, value in _OPTIONS.items()]
+    click.echo(f"dashboard: http://localhost:{chosen} (Ctrl-C stops it)")
+    sys.stdout.flush()
+    script = str(_script())
+    arguments = [sys.executable, "-m", "streamlit", "run", script, f"--server.port={chosen}", *options]
+    os.execve(sys.executable, arguments, environment)
+
+
+def _script() -> Path:
+    """The navigation script inside the installed package; found without importing Streamlit."""
+    return Path(__file__).resolve().parent.parent / "dashboard" / "app.py"
+
+
+def _free_port(port: int | None) -> int:
+    if port is not None:
+        if not 1 <= port <= 65535:
+            raise WorkbenchError(f"--port {port} is out of range; allowed: 1 to 65535")
+        if not _is_free(port):
+            raise WorkbenchError(f"port {port} is taken; leave --port out to get a free one")
+        return port
+    for candidate in range(_FIRST_PORT, _FIRST_PORT + 100):
+        if _is_free(candidate):
+            return candidate
+    raise WorkbenchError(f"ports {_FIRST_PORT} to {_FIRST_PORT + 99} are all taken; choose one with --port")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("localhost", port))
+        except OSError:
+            return False
+        return True
