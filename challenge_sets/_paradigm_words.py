@@ -26,6 +26,7 @@ __all__ = [
     "clear_name",
     "inanimate_object_verbs",
     "other",
+    "people",
     "phrase",
     "predicate",
     "sentence",
@@ -101,6 +102,14 @@ def clear_name(sampler: Sampler, gender: str | None = None) -> Phrase:
 def someone(sampler: Sampler, beside: Noun | None = None) -> Phrase:
     """A person: a name or a definite noun phrase."""
     return clear_name(sampler) if sampler.chance(0.4) else phrase(sampler, "person", beside=beside)
+
+
+def people(sampler: Sampler, count: int) -> list[str]:
+    """The texts of ``count`` people, all different."""
+    found: dict[str, None] = {}
+    while len(found) < count:
+        found[someone(sampler).text] = None
+    return list(found)
 
 
 def predicate(sampler: Sampler, noun: Noun) -> Predicate:

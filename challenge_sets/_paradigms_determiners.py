@@ -37,7 +37,7 @@ def _frame(sampler: Sampler) -> tuple[str, Noun, Number]:
     """*Alice carried*, a noun that can follow, and a number for it."""
     verb = sampler.pick(_verbs())
     found = sampler.pick(nouns(sampler.pick(verb.objects)))
-    return f"{someone(sampler).text} {verb.past}", found, sampler.pick(("Sing", "Plur"))
+    return f"{someone(sampler, beside=found).text} {verb.past}", found, sampler.pick(("Sing", "Plur"))
 
 
 def noun(sampler: Sampler) -> Contrast:

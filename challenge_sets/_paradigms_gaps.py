@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from challenge_sets._paradigm_words import Contrast, inanimate_object_verbs, sentence, someone, thing
+from challenge_sets._paradigm_words import Contrast, inanimate_object_verbs, people, sentence, someone, thing
 from workbench.data.grammar import Sampler, verbs
 
 __all__ = ["adjunct_island", "gap_needs_filler", "gap_needs_filler_far", "no_gap_no_filler"]
 
 
-def _knower(sampler: Sampler) -> str:
+def _knows(sampler: Sampler, who: str) -> str:
     """*Alice remembered*: a start that may go on with *that* or *what*."""
-    verb = sampler.pick([v for v in verbs("clausal") if v.question])
-    return f"{someone(sampler).text} {verb.past}"
+    return f"{who} {sampler.pick([v for v in verbs('clausal') if v.question]).past}"
 
 
-def _doer(sampler: Sampler) -> tuple[str, str]:
+def _does(sampler: Sampler, who: str) -> tuple[str, str]:
     """*the boys carried*, with a verb that cannot lose its object, and an object for it."""
     verb = sampler.pick(inanimate_object_verbs(obligatory=True))
-    return f"{someone(sampler).text} {verb.past}", thing(sampler, verb).text
+    return f"{who} {verb.past}", thing(sampler, verb).text
 
 
 def gap_needs_filler(sampler: Sampler) -> Contrast:
     """*Alice remembered what / that the boys carried.*"""
-    start, (clause, _) = _knower(sampler), _doer(sampler)
+    first, second = people(sampler, 2)
+    start, (clause, _) = _knows(sampler, first), _does(sampler, second)
     when = sampler.pick(("", "yesterday", "last week", "on Friday"))
     return Contrast(
         sentence(start, "what", clause, when), sentence(start, "that", clause, when), {"gap": "yes"}
@@ -31,7 +31,8 @@ def gap_needs_filler(sampler: Sampler) -> Contrast:
 
 def no_gap_no_filler(sampler: Sampler) -> Contrast:
     """*Alice remembered that / what the boys carried the lamp.*"""
-    start, (clause, target) = _knower(sampler), _doer(sampler)
+    first, second = people(sampler, 2)
+    start, (clause, target) = _knows(sampler, first), _does(sampler, second)
     return Contrast(
         sentence(start, "that", clause, target), sentence(start, "what", clause, target), {"gap": "no"}
     )
@@ -39,10 +40,9 @@ def no_gap_no_filler(sampler: Sampler) -> Contrast:
 
 def gap_needs_filler_far(sampler: Sampler) -> Contrast:
     """*Alice remembered what / that the king said that the boys carried*: the gap is two clauses down."""
-    start, (clause, _) = _knower(sampler), _doer(sampler)
-    bridge = (
-        f"{someone(sampler).text} {sampler.pick(('said', 'thought', 'believed', 'claimed'))} that {clause}"
-    )
+    first, second, third = people(sampler, 3)
+    start, (clause, _) = _knows(sampler, first), _does(sampler, third)
+    bridge = f"{second} {sampler.pick(('said', 'thought', 'believed', 'claimed'))} that {clause}"
     return Contrast(sentence(start, "what", bridge), sentence(start, "that", bridge), {"gap": "yes"})
 
 
