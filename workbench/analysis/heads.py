@@ -21,9 +21,9 @@ from workbench.trace.structure import call_model
 
 __all__ = ["HeadStatistics", "head_statistics"]
 
-# Texts encoded at a time, and attention weights of one layer held at a time (8 MiB in float32).
+# Texts encoded at a time, and attention weights of one layer held at a time (4 MiB in float32).
 _CHUNK = 64
-_WEIGHTS = 2**21
+_WEIGHTS = 2**20
 
 
 @dataclass(frozen=True)
