@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("workbench.cli.report", "Write a self-contained HTML report of a run."),
     "runs": ("workbench.cli.runs", "List the stored runs."),
     "tasks": ("workbench.cli.tasks", "List the tasks."),
+    "train": ("workbench.cli.train", "Pre-train a model of any preset or configuration."),
     "tokenize": ("workbench.cli.tokenize", "Show a text's pieces, with their ids, characters and words."),
 }
 

@@ -1,0 +1,173 @@
+"""``workbench train``: pre-train a model of any preset or configuration."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from workbench.errors import ConfigError, RunError
+
+if TYPE_CHECKING:
+    from workbench.runs import Run
+    from workbench.training.settings import TrainSettings
+
+__all__ = ["command", "recipe_options", "settings_from"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def recipe_options(function: Command) -> Command:
+    """The options that make a recipe; ``train`` and ``sweep`` share them."""
+    options = (
+        click.option(
+            "--recipe", type=click.Path(path_type=Path), help="YAML recipe; options given change it."
+        ),
+        click.option("--preset", help="Configuration by name; see: workbench models --presets."),
+        click.option("--config", help="Configuration as a YAML file."),
+        click.option("--model", help="Go on training this model."),
+        click.option(
+            "--set", "changes", multiple=True, help="Change a field: norm.placement=pre. Repeatable."
+        ),
+        click.option("--objective", help="clm, mlm, span-corruption, …  [default: clm]"),
+        click.option("--rate", type=float, help="Share of tokens that the objective hides."),
+        click.option("--corpus", help="File (.txt .xz .gz .zst .jsonl .parquet), folder, or hub:owner/name."),
+        click.option("--validation", help="Corpus to validate on (default: the last hundredth)."),
+        click.option("--text-column", help="Column of JSONL and Parquet files.  [default: text]"),
+        click.option("--tokenizer", help="byte-bpe, bpe, wordpiece, unigram, bytes, a folder, or a model."),
+        click.option("--vocab-size", type=int, help="Of a tokenizer to train.  [default: 8192]"),
+        click.option("--length", type=int, help="Tokens of a row.  [default: 256]"),
+        click.option(
+            "--isolate-documents", is_flag=True, default=None, help="Attention stays in a document."
+        ),
+        click.option("--steps", type=int, help="Optimizer steps.  [default: 1000]"),
+        click.option("--batch-size", type=int, help="Rows of one step, over all processes.  [default: 32]"),
+        click.option("--batch-tokens", type=int, help="The same in tokens."),
+        click.option("--micro-batch", type=int, help="Rows of one forward pass (default: what fits)."),
+        click.option("--lr", type=float, help="Highest learning rate.  [default: 0.001]"),
+        click.option("--schedule", help="cosine, wsd, inverse_sqrt, linear, constant.  [default: cosine]"),
+        click.option("--warmup", type=float, help="Share of the steps.  [default: 0.05]"),
+        click.option("--seed", type=int, help="Of weights, order and masks.  [default: 0]"),
+        click.option("--precision", help="auto, float32 or bfloat16.  [default: auto]"),
+        click.option("--compile", is_flag=True, default=None, help="Compile the model with torch.compile."),
+        click.option("--log-every", type=int, help="Steps.  [default: 10]"),
+        click.option("--eval-every", type=int, help="Steps between validations."),
+        click.option("--save-every", type=int, help="Steps between checkpoints to resume from."),
+        click.option("--keep-steps", help="Models to keep: 0,1,2,4,… (… goes on doubling)."),
+        click.option(
+            "--report-to", help="tensorboard, wandb, mlflow or none, by commas.  [default: tensorboard]"
+        ),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+@click.command("train")
+@recipe_options
+@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, mps.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of model and run.")
+@click.option("--resume", is_flag=True, help="Go on from the last whole checkpoint in --out.")
+@click.option("--checkpoint", type=click.Path(path_type=Path), help="With --resume: go on from this one.")
+def command(device: str, out: Path, resume: bool, checkpoint: Path | None, **options: Any) -> None:
+    """Pre-train a model and store it, with its tokenizer and loss curve, in one folder.
+
+    \b
+    workbench train --preset llama-tiny --corpus input.txt --steps 200 --out runs/shakespeare
+    workbench train --out runs/shakespeare --resume
+    torchrun --nproc-per-node 2 -m workbench train …
+    """
+    settings = settings_from(options, stored=_stored(out) if resume else None)
+    from workbench.training.pretrain import train
+
+    run = train(settings, out, resume=checkpoint or resume, device=device, progress=sys.stderr.isatty())
+    if _is_main_process():
+        _print(run)
+
+
+def _stored(out: Path) -> Path:
+    recipe = out / "recipe.yaml"
+    if not recipe.is_file():
+        raise RunError(f"nothing to resume in {out}: it holds no recipe.yaml; start without --resume")
+    return recipe
+
+
+# option -> (part, field)
+_FIELDS = {
+    **{name: ("model", name) for name in ("preset", "config", "model")},
+    "changes": ("model", "set"),
+    **{
+        name: ("data", name)
+        for name in (
+            "corpus",
+            "validation",
+            "text_column",
+            "tokenizer",
+            "vocab_size",
+            "length",
+            "isolate_documents",
+        )
+    },
+    "objective": ("objective", "name"),
+    "rate": ("objective", "rate"),
+    **{name: ("optimisation", name) for name in ("steps", "batch_size", "lr", "schedule", "warmup", "seed")},
+    **{
+        name: ("loop", name)
+        for name in ("micro_batch", "precision", "compile", "log_every", "eval_every", "save_every")
+    },
+}
+
+
+def settings_from(options: dict[str, Any], stored: Path | None = None) -> TrainSettings:
+    """The recipe that the options make, on top of a stored one or of ``--recipe``."""
+    from workbench.training.settings import TrainSettings, parse_steps
+
+    file = stored or options.get("recipe")
+    values = _read(file) if file is not None else {"model": {}, "data": {}}
+    for name, (part, field) in _FIELDS.items():
+        given = options.get(name)
+        if given is not None and given != ():
+            values.setdefault(part, {})[field] = list(given) if isinstance(given, tuple) else given
+            if part == "model" and field != "set":
+                others = {"preset", "config", "model"} - {field}
+                values["model"] = {k: v for k, v in values["model"].items() if k not in others}
+    loop, optimisation = values.setdefault("loop", {}), values.setdefault("optimisation", {})
+    if options.get("batch_tokens"):
+        length = values["data"].get("length") or 256
+        optimisation["batch_size"] = max(1, options["batch_tokens"] // length)
+    if options.get("report_to"):
+        loop["report_to"] = [name for name in options["report_to"].split(",") if name != "none"]
+    if options.get("keep_steps"):
+        loop["keep_steps"] = list(parse_steps(options["keep_steps"], optimisation.get("steps", 1000)))
+    if not values["data"].get("corpus"):
+        raise ConfigError("no corpus; name a text file or a folder of them with --corpus")
+    return TrainSettings.from_dict(values)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    from workbench.training.settings import TrainSettings
+
+    try:
+        return TrainSettings.from_yaml(file.read_text(encoding="utf-8")).to_dict()
+    except OSError as error:
+        raise ConfigError(f"cannot read recipe {file}: {error.strerror or error}") from error
+
+
+def _is_main_process() -> bool:
+    from accelerate import PartialState
+
+    return bool(PartialState().is_main_process)
+
+
+def _print(run: Run) -> None:
+    from workbench.cli._tables import results_table
+
+    speed, model = run.throughput, run.record.model
+    click.echo(f"{model['class']}, {model['parameters']:,} parameters\n")
+    click.echo(results_table(run.results))
+    rate = f"{speed['tokens_per_second']:,.0f} tokens/s, {speed['utilisation']:.1%} of the peak"
+    click.echo(f"\n{speed['tokens']:,.0f} tokens in {speed['seconds']:,.0f} s: {rate}; stored in {run.path}")
+    click.echo(f"next: workbench evaluate {run.path} --task lambada_sample")

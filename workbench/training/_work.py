@@ -1,0 +1,101 @@
+"""All that the loop needs, made from a recipe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from workbench.errors import ConfigError
+from workbench.models import load
+from workbench.training._arguments import find_precision, rows_at_once
+from workbench.training.blocks import Blocks, held_out
+from workbench.training.building import build_model, make_config
+from workbench.training.corpora import Corpora, prepare_corpora
+from workbench.training.objectives import Objective, SpecialIds, make_objective, role_of
+from workbench.training.settings import TrainSettings
+
+__all__ = ["Work", "prepare"]
+
+DEFAULT_LENGTH = 256
+EVALUATION_ROWS = 64
+
+
+@dataclass(frozen=True)
+class Work:
+    """``rows`` are those of one forward pass, ``length`` the tokens of a row, ``recipe`` the hash of it all."""
+
+    settings: TrainSettings
+    corpora: Corpora
+    objective: Objective
+    training: Blocks
+    validation: Blocks
+    device: torch.device
+    precision: torch.dtype
+    recipe: str
+    rows: int
+    length: int
+
+    def new_model(self) -> Any:
+        """The model before its first step, the same each time."""
+        settings = self.settings
+        return build_model(
+            settings.model, self.objective.auto, self.corpora.tokenizer, settings.optimisation.seed
+        )
+
+
+def prepare(settings: TrainSettings, device: torch.device, *, show: bool) -> Work:
+    """Tokenizer, token files, objective, and the order of reading; raises the package's errors for bad input."""
+    role = role_of(settings.objective.name)
+    corpora = prepare_corpora(settings.data, role, settings.model.model, show=show)
+    length = _length(settings, corpora)
+    objective = make_objective(
+        settings.objective,
+        SpecialIds.of(corpora.tokenizer),
+        length,
+        isolate_documents=settings.data.isolate_documents,
+    )
+    training, validation = _blocks(settings, corpora, objective)
+    vocabulary = len(corpora.tokenizer)
+    return Work(
+        settings=settings,
+        corpora=corpora,
+        objective=objective,
+        training=training,
+        validation=validation,
+        device=device,
+        precision=find_precision(settings.loop.precision, device),
+        recipe=settings.digest(*corpora.hashes),
+        rows=rows_at_once(
+            settings.loop.micro_batch, settings.optimisation.batch_size, length, vocabulary, device
+        ),
+        length=length,
+    )
+
+
+def _length(settings: TrainSettings, corpora: Corpora) -> int:
+    if settings.model.model is not None:
+        longest = load(settings.model.model, device="cpu").max_length
+    else:
+        longest = make_config(settings.model, corpora.tokenizer).max_position_embeddings
+    length = settings.data.length or min(DEFAULT_LENGTH, longest)
+    if not 8 <= length <= longest:
+        raise ConfigError(f"length is {length}; allowed: 8 to {longest}, the model's longest input")
+    return length
+
+
+def _blocks(settings: TrainSettings, corpora: Corpora, objective: Objective) -> tuple[Blocks, Blocks]:
+    window, optimisation = objective.window, settings.optimisation
+    part, last = held_out(corpora.train, window) if corpora.validation is None else (None, None)
+    training = Blocks(
+        corpora.train,
+        window,
+        optimisation.steps * optimisation.batch_size,
+        seed=optimisation.seed,
+        part=part,
+        static=settings.objective.static,
+    )
+    validation = Blocks(corpora.validation or corpora.train, window, part=last, shuffle=False, static=True)
+    validation.count = min(validation.blocks, EVALUATION_ROWS)
+    return training, validation

@@ -1,0 +1,110 @@
+"""From a recipe to a model: preset or configuration, sized for its tokenizer, with single fields changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+
+from workbench.errors import ConfigError, did_you_mean
+from workbench.models import load
+from workbench.models.auto import AUTO_CLASSES
+from workbench.models.configuration import TransformerConfig
+from workbench.models.presets import preset
+from workbench.training.settings import ModelSource
+
+__all__ = ["build_model", "change_fields", "make_config"]
+
+# Short ways to say what is varied most.
+_SHORT = {"positions": "positions.kind", "layers": "depth.layers", "width": "hidden_size"}
+_SHORT |= {"heads": "attention.heads", "activation": "feed_forward.activation", "norm": "norm.kind"}
+_VALUES = {"positions.kind": {"rope": "rotary", "t5": "relative"}}
+
+
+def make_config(source: ModelSource, tokenizer: Any) -> TransformerConfig:
+    """The configuration with the tokenizer's vocabulary and special ids.
+
+    Raises :class:`~workbench.errors.ConfigError` for an unreadable file or an impossible combination.
+    """
+    if source.preset is not None:
+        config = preset(source.preset)
+    else:
+        try:
+            config = TransformerConfig.from_yaml(Path(str(source.config)).read_text())
+        except OSError as error:
+            raise ConfigError(f"cannot read configuration {source.config}: {error.strerror or error}") from error
+        except yaml.YAMLError as error:
+            raise ConfigError(f"{source.config} is not valid YAML: {' '.join(str(error).split())[:200]}") from error
+    settings = yaml.safe_load(config.to_yaml())
+    settings["vocab_size"] = len(tokenizer)
+    for name in ("pad_token_id", "bos_token_id", "eos_token_id"):
+        settings[name] = getattr(tokenizer, name)
+    if config.is_encoder_decoder:
+        settings["decoder_start_token_id"] = first_of(tokenizer.bos_token_id, tokenizer.pad_token_id)
+    changed = change_fields(settings, source.set)
+    return TransformerConfig.from_yaml(yaml.safe_dump(changed))
+
+
+def first_of(*values: int | None) -> int | None:
+    """The first that is not ``None``."""
+    return next((value for value in values if value is not None), None)
+
+
+def change_fields(settings: dict[str, Any], changes: tuple[str, ...]) -> dict[str, Any]:
+    """``settings`` with changes such as ``norm.placement=pre``; values are read as YAML.
+
+    A change of ``hidden_size`` keeps the ratio of the feed-forward width. Raises
+    :class:`~workbench.errors.ConfigError` for an unknown field, naming near ones.
+    """
+    changed: dict[str, Any] = {k: dict(v) if isinstance(v, dict) else v for k, v in settings.items()}
+    for change in changes:
+        path, separator, text = change.partition("=")
+        if not separator:
+            raise ConfigError(f"cannot read {change!r}; write field=value, such as norm.placement=pre")
+        path = _SHORT.get(path.strip(), path.strip())
+        value = yaml.safe_load(text)
+        value = _VALUES.get(path, {}).get(value, value) if isinstance(value, str) else value
+        if path == "hidden_size":
+            _scale_feed_forward(changed, int(value))
+        _set(changed, path, value)
+    return changed
+
+
+def _scale_feed_forward(settings: dict[str, Any], width: int) -> None:
+    part = settings["feed_forward"]
+    part["size"] = max(1, round(part["size"] * width / settings["hidden_size"] / 8) * 8)
+
+
+def _set(settings: dict[str, Any], path: str, value: Any) -> None:
+    part: Any = settings
+    *parents, last = path.split(".")
+    for name in parents:
+        part = part.get(name) if isinstance(part, dict) else None
+    if not isinstance(part, dict) or last not in part:
+        known = [*(k for k, v in settings.items() if not isinstance(v, dict))]
+        known += [f"{k}.{name}" for k, v in settings.items() if isinstance(v, dict) for name in v]
+        raise ConfigError(f"unknown field {path!r}; {did_you_mean(path, known)}")
+    part[last] = value
+
+
+def build_model(source: ModelSource, auto: str, tokenizer: Any, seed: int) -> Any:
+    """The model to train, in float32: fresh weights drawn from ``seed``, or those of ``source.model``.
+
+    Raises :class:`~workbench.errors.ConfigError` if the shape of the model does not fit the objective.
+    """
+    if source.model is not None:
+        loaded = load(source.model, dtype="float32", device="cpu")
+        return loaded.model
+    config = make_config(source, tokenizer)
+    models = AUTO_CLASSES[type(config)]
+    if auto not in models:
+        fitting = sorted({kind.model_type for kind, autos in AUTO_CLASSES.items() if auto in autos})
+        raise ConfigError(
+            f"this objective trains {', '.join(fitting)} models, and the configuration is a {config.model_type}; "
+            "choose another preset (workbench models --presets) or objective"
+        )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return models[auto](config)

@@ -1,0 +1,107 @@
+"""Checkpoints that say whether they are whole and whose they are; and the model folders kept along the way."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import RunError
+from workbench.runs import write_atomically
+
+__all__ = ["Checkpoint", "find_checkpoints", "mark_complete", "resume_point", "save_model_folder"]
+
+MARKER = "complete.json"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A folder ``checkpoint-N``; ``problem`` says why it cannot be used, and is empty if it can."""
+
+    path: Path
+    step: int
+    recipe: str
+    problem: str = ""
+
+
+def mark_complete(folder: Path, recipe: str, step: int) -> None:
+    """Write, last, what the checkpoint holds; a checkpoint without this file was cut short."""
+    files = {p.name: p.stat().st_size for p in sorted(folder.iterdir()) if p.is_file() and p.name != MARKER}
+    content = {"recipe_sha256": recipe, "step": step, "files": files}
+    write_atomically(folder / MARKER, json.dumps(content, indent=1).encode())
+
+
+def find_checkpoints(run: Path) -> list[Checkpoint]:
+    """All checkpoints of a run, the oldest first."""
+    found = [
+        (int(match[1]), path)
+        for path in run.glob("checkpoint-*")
+        if path.is_dir() and (match := re.fullmatch(r"checkpoint-(\d+)", path.name))
+    ]
+    return [_read(path, step) for step, path in sorted(found)]
+
+
+def _read(path: Path, step: int) -> Checkpoint:
+    try:
+        content = json.loads((path / MARKER).read_text())
+        recipe, files = str(content["recipe_sha256"]), dict(content["files"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return Checkpoint(path, step, "", "it was cut short while it was written")
+    for name, size in files.items():
+        if not (path / name).is_file() or (path / name).stat().st_size != size:
+            return Checkpoint(path, step, recipe, f"its {name} is missing or has another size")
+    return Checkpoint(path, step, recipe)
+
+
+def resume_point(run: Path, recipe: str, chosen: Path | None = None) -> Checkpoint:
+    """The checkpoint to go on from: ``chosen``, or the last whole one.
+
+    Raises :class:`~workbench.errors.RunError` if there is none, if the chosen one is half-written (naming the last
+    good one), or if it belongs to another recipe, corpus or tokenizer.
+    """
+    checkpoints = find_checkpoints(run)
+    good = [c for c in checkpoints if not c.problem]
+    if chosen is not None:
+        asked = next((c for c in checkpoints if c.path.resolve() == chosen.resolve()), None)
+        if asked is None:
+            raise RunError(f"no checkpoint {chosen} in {run}; it has {_names(checkpoints)}")
+        if asked.problem:
+            offer = f"; the last good one is {good[-1].path}" if good else "; there is no other: start again"
+            raise RunError(f"cannot resume from {chosen}: {asked.problem}{offer}")
+    else:
+        if not good:
+            why = f" ({checkpoints[-1].path.name}: {checkpoints[-1].problem})" if checkpoints else ""
+            raise RunError(f"no whole checkpoint in {run}{why}; start again without --resume")
+        asked = good[-1]
+    if asked.recipe != recipe:
+        raise RunError(
+            f"{asked.path} is from another configuration, corpus or tokenizer (recipe {asked.recipe[:12]}, "
+            f"now {recipe[:12]}); use the same settings (see {run / 'recipe.yaml'}), or another --out"
+        )
+    return asked
+
+
+def _names(checkpoints: list[Checkpoint]) -> str:
+    return ", ".join(c.path.name for c in checkpoints) or "none"
+
+
+def save_model_folder(model: Any, tokenizer: Any, folder: Path) -> None:
+    """Write model and tokenizer so that ``workbench.load`` and transformers open ``folder``; whole or not at all."""
+    staging = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(staging, ignore_errors=True)
+    try:
+        staging.mkdir(parents=True)
+        model.save_pretrained(staging)
+        tokenizer.save_pretrained(staging)
+        if folder.is_dir():
+            for file in staging.iterdir():
+                file.replace(folder / file.name)
+        else:
+            staging.rename(folder)
+    except OSError as error:
+        raise RunError(f"cannot save the model in {folder}: {error.strerror or error}; free some space there") from error
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)

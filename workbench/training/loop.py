@@ -1,0 +1,115 @@
+"""transformers' Trainer with the few things it lacks: whole checkpoints, kept steps, a stop at NaN."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from workbench.errors import NumericsError
+from workbench.training.checkpoints import find_checkpoints, mark_complete
+from workbench.training.progress import Meter
+
+__all__ = ["KeepSteps", "StopWatch", "WorkbenchTrainer"]
+
+
+class WorkbenchTrainer(Trainer):
+    """Trainer that counts tokens, stops at the first loss that is no number, and marks checkpoints as whole."""
+
+    def __init__(self, *, recipe: str, meter: Meter, **options: Any) -> None:
+        super().__init__(**options)
+        self.recipe = recipe
+        self.meter = meter
+        # the built-in models name ``num_items_in_batch`` where transformers looks for ``**kwargs``
+        forward = self.accelerator.unwrap_model(self.model).forward
+        self.model_accepts_loss_kwargs |= "num_items_in_batch" in getattr(
+            forward, "__wrapped__", forward
+        ).__code__.co_varnames
+        self._bad_step = torch.zeros((), dtype=torch.long, device=self.args.device)
+
+    def training_step(
+        self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Tensor | int | None = None
+    ) -> Tensor:
+        """One forward and backward pass; remembers, on the device, the first step whose loss is not finite."""
+        self.meter.tokens += sum(inputs[name].numel() for name in _READ if name in inputs)
+        loss = super().training_step(model, inputs, num_items_in_batch)
+        step = torch.full_like(self._bad_step, self.state.global_step + 1)
+        is_first = ~torch.isfinite(loss) & (self._bad_step == 0)
+        self._bad_step = torch.where(is_first, step, self._bad_step)
+        return loss
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """As Trainer; first raises :class:`~workbench.errors.NumericsError` if a loss was not finite."""
+        self.refuse_bad_loss()
+        super().log(logs, start_time)
+
+    def refuse_bad_loss(self) -> None:
+        """Raise :class:`~workbench.errors.NumericsError` naming the first bad step and the last good checkpoint."""
+        bad = int(self._bad_step)
+        if bad:
+            good = [c for c in find_checkpoints(Path(str(self.args.output_dir))) if not c.problem and c.step < bad]
+            kept = f"the last good checkpoint is {good[-1].path}" if good else "there is no checkpoint before it"
+            raise NumericsError(
+                f"the loss is not a number at step {bad}; {kept}; lower --lr, or train in --precision float32"
+            )
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        self.refuse_bad_loss()
+        super()._save_checkpoint(model, trial)
+        self.accelerator.wait_for_everyone()
+        if self.args.should_save:
+            step = self.state.global_step
+            mark_complete(Path(str(self.args.output_dir)) / f"checkpoint-{step}", self.recipe, step)
+
+    def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
+        super()._save(output_dir, state_dict)
+        Path(output_dir or str(self.args.output_dir), "training_args.bin").unlink(missing_ok=True)  # a pickle
+
+
+_READ = ("input_ids", "decoder_input_ids")
+
+
+class KeepSteps(TrainerCallback):
+    """Saves the model, without the optimizer, after chosen steps; step 0 is the model as it was drawn."""
+
+    def __init__(self, steps: tuple[int, ...], save: Callable[[Any, int], None]) -> None:
+        self.steps = frozenset(steps)
+        self.save = save
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **_: Any
+    ) -> None:
+        """Step 0."""
+        self._keep(state, model)
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **_: Any
+    ) -> None:
+        """Every other one."""
+        self._keep(state, model)
+
+    def _keep(self, state: TrainerState, model: Any) -> None:
+        if state.global_step in self.steps and state.is_world_process_zero:
+            self.save(model, state.global_step)
+
+
+class StopWatch(TrainerCallback):
+    """Logs wherever it saves, so that a resumed run averages its losses over the same steps; ends on time."""
+
+    def __init__(self, minutes: float | None) -> None:
+        self.minutes = minutes
+        self._started = time.monotonic()
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        """After each step, once Trainer has decided what to do."""
+        if self.minutes is not None and time.monotonic() - self._started > 60 * self.minutes:
+            control.should_training_stop = True
+        if control.should_save or control.should_training_stop:
+            control.should_log = True

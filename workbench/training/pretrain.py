@@ -1,0 +1,174 @@
+"""Pre-training: a recipe and a folder; transformers' Trainer and Accelerate run the loop."""
+
+from __future__ import annotations
+
+import errno
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from accelerate import PartialState
+from accelerate.utils.memory import should_reduce_batch_size
+from safetensors import SafetensorError
+from transformers.trainer_callback import PrinterCallback
+from transformers.utils import logging
+
+from workbench.errors import ConfigError, RunError, WorkbenchError
+from workbench.models._device import resolve_device
+from workbench.models.configuration import TransformerConfig
+from workbench.models.size import flops_per_token
+from workbench.runs import Run
+from workbench.training._arguments import training_arguments
+from workbench.training._measure import measure
+from workbench.training._record import finish_run, open_run
+from workbench.training._work import Work, prepare
+from workbench.training.checkpoints import find_checkpoints, resume_point, save_model_folder
+from workbench.training.loop import KeepSteps, StopWatch, WorkbenchTrainer
+from workbench.training.progress import Meter, ProgressLog, peak_flops
+from workbench.training.settings import TrainSettings
+
+__all__ = ["train"]
+
+
+def train(
+    settings: TrainSettings,
+    out: Path,
+    *,
+    resume: bool | Path = False,
+    device: str = "auto",
+    progress: bool = False,
+) -> Run:
+    """Train a model by ``settings``; ``out`` becomes a run folder and a model folder in one.
+
+    ``workbench.load(out)`` opens the result, and after ``import workbench.models`` plain transformers do.
+    ``resume`` goes on from the last whole checkpoint, or a chosen one. Under ``torchrun`` all processes share the
+    batch. Out of memory, the rows of a forward pass are halved and the batch kept.
+
+    Raises the package's errors: a bad recipe, corpus or checkpoint, a loss that is no number, a full disk.
+    """
+    where = resolve_device(device)
+    state = PartialState(cpu=where.type == "cpu")
+    show = progress and state.is_main_process
+    with state.main_process_first():
+        work = prepare(settings, where, show=show)
+    folder = None
+    if state.is_main_process:
+        folder = open_run(out, settings, work.corpora, work.new_model(), str(where), resume=bool(resume))
+    state.wait_for_everyone()
+    start = None
+    if resume:
+        start = resume_point(out, work.recipe, resume if isinstance(resume, Path) else None).path
+    with _quiet():
+        trainer = _run(work, out, start, show=show)
+        state.wait_for_everyone()
+        if folder is not None:
+            model = trainer.accelerator.unwrap_model(trainer.model, keep_torch_compile=False)
+            save_model_folder(model, work.corpora.tokenizer, out)
+            per_token = work.validation.file.info.characters / work.validation.file.info.tokens
+            every_token = work.objective.auto == "AutoModelForCausalLM"
+            results = measure(
+                model,
+                work.objective,
+                work.validation,
+                work.rows,
+                characters_per_token=per_token if every_token else None,
+            )
+            finish_run(folder, results, trainer.meter.to_dict())
+    state.wait_for_everyone()
+    return Run.open(out)
+
+
+def _run(work: Work, out: Path, start: Path | None, *, show: bool) -> WorkbenchTrainer:
+    """Train; out of memory, halve the rows of a pass and begin again from the last whole checkpoint."""
+    rows = work.rows
+    while True:
+        trainer, log = _trainer(replace(work, rows=rows), out, show=show)
+        try:
+            trainer.train(resume_from_checkpoint=None if start is None else str(start))
+            return trainer
+        except (RuntimeError, MemoryError, OSError, SafetensorError) as error:
+            if not (isinstance(error, MemoryError) or should_reduce_batch_size(error)):
+                raise _explained(error, out) from error
+            if rows == 1:
+                raise ConfigError(
+                    "out of memory with one row at a time; shorten --length, or choose a smaller model"
+                ) from error
+        finally:
+            log.close()
+        rows = max(r for r in range(1, rows // 2 + 1) if rows % r == 0)
+        print(f"out of memory: going on with {rows} rows at a time, the batch stays", file=sys.stderr)
+        whole = [c.path for c in find_checkpoints(out) if not c.problem and c.recipe == work.recipe]
+        start = whole[-1] if whole else start
+
+
+def _trainer(work: Work, out: Path, *, show: bool) -> tuple[WorkbenchTrainer, ProgressLog]:
+    settings, model = work.settings, work.new_model()
+    arguments = training_arguments(
+        out,
+        settings.optimisation,
+        settings.loop,
+        rows=work.rows,
+        precision=work.precision,
+        device=work.device,
+        has_validation=len(work.validation) > 0,
+    )
+    meter = Meter(
+        flops_per_token=3.0 * _forward_flops(model, work.length),
+        peak=peak_flops(work.device, work.precision),
+        processes=arguments.world_size,
+    )
+    log = ProgressLog(out / "log.jsonl", meter, show=show)
+    tokenizer = work.corpora.tokenizer
+    keep = KeepSteps(
+        settings.loop.keep_steps,
+        lambda kept, step: save_model_folder(kept, tokenizer, out / f"step-{step}"),
+    )
+    trainer = WorkbenchTrainer(
+        recipe=work.recipe,
+        meter=meter,
+        model=model,
+        args=arguments,
+        train_dataset=work.training,
+        eval_dataset=work.validation,
+        data_collator=work.objective,
+        processing_class=tokenizer,
+        callbacks=[StopWatch(settings.loop.minutes), log, keep],
+    )
+    trainer.remove_callback(PrinterCallback)
+    return trainer, log
+
+
+def _forward_flops(model: torch.nn.Module, length: int) -> float:
+    """Operations of a forward pass per token; for foreign models two a weight (Kaplan et al. 2020, section 2.1)."""
+    config = getattr(model, "config", None)
+    if isinstance(config, TransformerConfig):
+        return float(flops_per_token(config, length, type(model)))
+    return 2.0 * sum(p.numel() for p in model.parameters())
+
+
+def _explained(error: Exception, out: Path) -> WorkbenchError | Exception:
+    """A full disk as what it is; anything else as it came."""
+    text = str(error)
+    full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left" in text
+    if full or "PytorchStreamWriter" in text or isinstance(error, SafetensorError):
+        whole = [c.path for c in find_checkpoints(out) if not c.problem]
+        kept = f"the last good checkpoint is {whole[-1]}" if whole else "no checkpoint was finished"
+        return RunError(f"cannot write to {out}: the disk is full or failing; {kept}; free space, then --resume")
+    return error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Only errors from transformers' own log; restored afterwards."""
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
