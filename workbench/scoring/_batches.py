@@ -8,7 +8,6 @@ import torch
 
 from workbench.errors import ConfigError
 from workbench.models import LoadedModel
-from workbench.scoring._records import Sequence
 
 __all__ = ["is_out_of_memory", "next_batch", "token_budget"]
 
@@ -50,12 +49,12 @@ def _free_memory(device: torch.device) -> int:
         return 4 << 30
 
 
-def next_batch(sequences: list[Sequence], order: list[int], position: int, budget: int) -> list[int]:
-    """From ``order[position:]`` (indices into ``sequences``, longest first) what fits ``budget`` padded tokens.
+def next_batch(lengths: list[int], order: list[int], position: int, budget: int) -> list[int]:
+    """From ``order[position:]`` (indices into ``lengths``, longest first) what fits ``budget`` padded tokens.
 
-    At least one sequence, however long.
+    At least one, however long.
     """
-    longest = sequences[order[position]].length
+    longest = max(lengths[order[position]], 1)
     return order[position : position + max(budget // longest, 1)]
 
 

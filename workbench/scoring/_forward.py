@@ -14,7 +14,7 @@ from workbench.errors import NumericsError
 from workbench.models import LoadedModel
 from workbench.scoring._records import Score, Sequence
 
-__all__ = ["forward_batch"]
+__all__ = ["forward_batch", "project_only", "target_statistics"]
 
 # Rows of logits turned into log-probabilities at a time; bounds the float32 copy of the logits.
 _ROWS = 512
@@ -26,9 +26,9 @@ def forward_batch(model: LoadedModel, batch: list[Sequence]) -> list[Score]:
     Raises :class:`NumericsError` if a scored position has NaN or no finite logit.
     """
     ids, positions, targets = _tensors(model, batch)
-    with model.lock, torch.inference_mode(), _project_only(model.model, positions):
+    with model.lock, torch.inference_mode(), project_only(model.model, positions):
         logits = model.model(input_ids=ids, use_cache=False).logits[0]  # (N scored, V)
-    log_probabilities, greedy, ranks = _target_statistics(logits, targets)
+    log_probabilities, greedy, ranks = target_statistics(logits, targets)
     counts = [sequence.targets for sequence in batch]
     columns = [part.split(counts) for part in (targets.cpu(), log_probabilities, greedy, ranks)]
     return [
@@ -57,7 +57,7 @@ def _tensors(
 
 
 @contextmanager
-def _project_only(model: Any, positions: Int[Tensor, " N"]) -> Iterator[None]:
+def project_only(model: Any, positions: Int[Tensor, " N"]) -> Iterator[None]:
     """While open, the model's output projection sees only the hidden states at flat ``positions``.
 
     The head gets (1, N, D) instead of (B, T, D), so its logits are (1, N, V), and whatever the
@@ -75,17 +75,22 @@ def _project_only(model: Any, positions: Int[Tensor, " N"]) -> Iterator[None]:
         handle.remove()
 
 
-def _target_statistics(
-    logits: Float[Tensor, "N V"], targets: Int[Tensor, " N"]
+def target_statistics(
+    logits: Float[Tensor, "R V"], targets: Int[Tensor, " N"], rows: Int[Tensor, " N"] | None = None
 ) -> tuple[Float[Tensor, " N"], Int[Tensor, " N"], Int[Tensor, " N"]]:
-    """Log-probability, most likely token and rank (from 1) of each target, on the CPU."""
-    parts = []
-    for rows, wanted in zip(logits.split(_ROWS), targets.split(_ROWS), strict=True):
-        scores = rows.float()
-        chosen = scores.gather(1, wanted[:, None])  # (n, 1)
-        log_probability = chosen[:, 0] - scores.logsumexp(1)
-        parts.append((log_probability, scores.argmax(1), (scores > chosen).sum(1) + 1))
-    log_probabilities, greedy, ranks = (torch.cat(column).cpu() for column in zip(*parts, strict=True))
+    """Log-probability, most likely token and rank (from 1) of each target, on the CPU.
+
+    ``rows`` says which row of logits predicts which target; without it the rows go target by target.
+    """
+    if rows is None:
+        rows = torch.arange(len(targets), device=targets.device)
+    order = rows.argsort(stable=True)
+    parts = [
+        _of_rows(logits[start : start + _ROWS].float(), start, targets[order], rows[order])
+        for start in range(0, len(logits), _ROWS)
+    ]
+    columns = [torch.cat(column) for column in zip(*parts, strict=True)]
+    log_probabilities, greedy, ranks = (torch.empty_like(c).index_copy_(0, order, c).cpu() for c in columns)
     if not bool(torch.isfinite(log_probabilities).all()):
         broken = int((~torch.isfinite(log_probabilities)).sum())
         raise NumericsError(
@@ -93,3 +98,18 @@ def _target_statistics(
             "its weights are broken or the precision is too low: try --dtype float32"
         )
     return log_probabilities, greedy, ranks
+
+
+def _of_rows(
+    scores: Float[Tensor, "r V"], start: int, targets: Int[Tensor, " N"], rows: Int[Tensor, " N"]
+) -> tuple[Float[Tensor, " n"], Int[Tensor, " n"], Int[Tensor, " n"]]:
+    """The three columns for the targets predicted by rows ``start`` on; ``rows`` ascend."""
+    first, last = (int(torch.searchsorted(rows, bound)) for bound in (start, start + len(scores)))
+    wanted, here = targets[first:last], rows[first:last] - start
+    chosen = scores[here, wanted]  # (n,)
+    total, best = scores.logsumexp(1), scores.argmax(1)
+    if len(here) == len(scores):  # one target a row: no copy
+        above = (scores > chosen[:, None]).sum(1)
+    else:
+        above = (scores[here] > chosen[:, None]).sum(1)
+    return chosen - total[here], best[here], above + 1

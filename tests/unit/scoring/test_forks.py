@@ -1,0 +1,78 @@
+"""Shared prefixes: the engine itself, one sequence at a time, is the reference."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from transformers import BloomConfig, BloomForCausalLM
+
+from tests.unit.tiny import WORDS, loaded, tiny_causal, tiny_gpt2, word_tokenizer
+from workbench.models import Kind
+from workbench.scoring import Engine, Fork, Request, from_difference
+from workbench.scoring._forks import reads_trees
+from workbench.scoring._records import Sequence
+
+GROUPS = [
+    ("the keys to the cabinet are on the table", "the keys to the cabinet is on the table"),
+    ("the cat sat", "the cats sat on the mat and the dogs ran"),
+    ("a cat", "dogs ran to the mat"),
+    ("the cat sat on the mat", "the cat sat on"),
+    ("the cat sat", "the cat ran", "the cat sat on the mat", "a cat"),
+]
+
+
+def forks(engine: Engine) -> list[Fork]:
+    return [Fork(tuple(engine.encode([Request("", text) for text in group]))) for group in GROUPS]
+
+
+@pytest.mark.parametrize("make", [tiny_causal, tiny_gpt2])
+@pytest.mark.parametrize("policy", ["bos", "unscored"])
+@pytest.mark.parametrize("budget", [1, 30, 1000])
+def test_a_fork_scores_as_its_members_do_alone(make, policy, budget):
+    engine = Engine(make(), policy, budget)
+    assert reads_trees(engine.model)
+    for fork, got in zip(forks(engine), engine.score_forks(forks(engine)), strict=True):
+        for alone, score in zip(engine.score_sequences(list(fork.members)), got, strict=True):
+            assert score.token_log_probabilities == pytest.approx(alone.token_log_probabilities, abs=1e-5)
+            assert (score.token_ids, score.greedy_ids, score.ranks) == (
+                alone.token_ids,
+                alone.greedy_ids,
+                alone.ranks,
+            )
+
+
+def test_what_is_read_is_the_shared_part_once_and_each_branch():
+    fork = Fork((Sequence((1, 2, 3, 4, 5), 1), Sequence((1, 2, 3, 9, 5, 6), 1)))
+    # shared 1 2 3; branches read 4 and 9 5; the last ids are only predicted
+    assert (fork.shared, fork.length, fork.offsets()) == (3, 6, [3, 4])
+    inside = Fork((Sequence((1, 2, 3), 1), Sequence((1, 2, 3, 4), 1)))
+    assert (inside.shared, inside.length) == (2, 3)
+
+
+def test_scoring_from_the_first_difference_keeps_differences():
+    engine = Engine(tiny_causal(), "bos")
+    # nine words, the sixth is the first that differs
+    assert [m.targets for m in from_difference(forks(engine)[0].members).members] == [4, 4]
+    for fork in forks(engine):
+        short = from_difference(fork.members)
+        (whole,), (part,) = engine.score_forks([fork]), engine.score_forks([short])
+        gaps = [[s.log_probability - scores[0].log_probability for s in scores] for scores in (whole, part)]
+        assert gaps[1] == pytest.approx(gaps[0], abs=1e-5)
+
+
+def test_equal_members_keep_one_token_to_score():
+    fork = from_difference((Sequence((1, 2, 3), 1), Sequence((1, 2, 3), 1)))
+    assert [m.start for m in fork.members] == [2, 2]
+
+
+def test_a_model_that_cannot_read_trees_reads_one_by_one():
+    torch.manual_seed(0)
+    config = BloomConfig(
+        vocab_size=4 + len(WORDS), hidden_size=32, n_layer=2, n_head=4, initializer_range=0.3
+    )
+    engine = Engine(loaded(BloomForCausalLM(config), Kind.CAUSAL, word_tokenizer()), "bos")
+    assert not reads_trees(engine.model)  # its distance biases come from the place in the row
+    fork = forks(engine)[1]
+    got = engine.score_forks([fork])[0]
+    alone = engine.score_sequences(list(fork.members))
+    assert [s.log_probability for s in got] == pytest.approx([s.log_probability for s in alone], abs=1e-5)
