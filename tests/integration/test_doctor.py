@@ -73,7 +73,7 @@ def test_table_and_exit_code_of_a_broken_model(tmp_path: Path) -> None:
     assert row.split(maxsplit=4) == [
         "right_padding",
         "fail",
-        "nan",
+        "-",
         "-",
         "the model gives NaN or infinite outputs",
     ]
