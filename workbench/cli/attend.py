@@ -20,18 +20,14 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-class _Numbers(click.ParamType):
+def _numbers(context: click.Context, option: click.Parameter, value: str | None) -> tuple[int, ...] | None:
     """Numbers separated by commas: ``0,3``."""
-
-    name = "numbers"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if isinstance(value, tuple):
-            return value
-        try:
-            return tuple(int(part) for part in str(value).split(","))
-        except ValueError:
-            self.fail(f"{value!r} is not a list of numbers; write them with commas: 0,3", param, ctx)
+    if value is None:
+        return None
+    try:
+        return tuple(int(part) for part in value.split(","))
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is not a list of numbers; write 0,3") from None
 
 
 @click.command(name="attend")
@@ -47,8 +43,10 @@ class _Numbers(click.ParamType):
     help="alignment: attention of target to source, for encoder-decoders.",
 )
 @click.option("--layer", type=int, help="Layer shown first, from 0.")
-@click.option("--heads", type=_Numbers(), help="Heads shown first, from 0: 0,3.")
-@click.option("--include-layers", type=_Numbers(), help="Only these layers, for long texts: 0,5.")
+@click.option("--heads", callback=_numbers, metavar="N,N", help="Heads shown first, from 0: 0,3.")
+@click.option(
+    "--include-layers", callback=_numbers, metavar="N,N", help="Only these layers, for long texts: 0,5."
+)
 @click.option("--words", is_flag=True, help="Start with sub-words merged to words.")
 @click.option("--hide-sinks", is_flag=True, help="Start without the first token and separators.")
 @click.option("--corpus", type=click.Path(path_type=Path), help="A text a line, or a .conllu treebank.")
@@ -145,7 +143,9 @@ def _measure(name: str, corpus: Path, options: dict[str, Any], as_json: bool) ->
     if as_json:
         click.echo(json.dumps(_summary(run), ensure_ascii=False))
     else:
-        _print(run)
+        from workbench.cli._survey_text import survey_text
+
+        click.echo(survey_text(run))
 
 
 def _save_figures(run: Run) -> None:
@@ -168,60 +168,3 @@ def _summary(run: Run) -> dict[str, Any]:
         "doctor": (run.record.doctor or {}).get("verdict", "skipped"),
         "notes": run.notes,
     }
-
-
-def _print(run: Run) -> None:
-    notes, model = run.notes, run.record.model
-    verdict = (run.record.doctor or {}).get("verdict", "skipped")
-    click.echo(f"{model['name']} ({model['parameters']:,} parameters, {model['dtype']}), doctor: {verdict}")
-    click.echo(f"{notes['texts']:,} texts, {notes['tokens']:,} tokens, {notes['tokens cut']:,} cut\n")
-    click.echo(_heads_table(run))
-    if notes.get("best heads"):
-        click.echo(f"\n{_dependency_table(run)}")
-    rate = run.throughput.get("tokens_per_second", 0.0)
-    click.echo(f"\n{rate:,.0f} tokens/s; run stored in {run.path}")
-    click.echo(f"next: workbench report {run.path}")
-
-
-def _heads_table(run: Run) -> str:
-    """Each statistic: mean over heads, what uniform attention gives, and the heads at the ends."""
-    import numpy as np
-
-    from workbench.cli._tables import table
-    from workbench.figures.stored import head_statistics_of
-
-    rows = []
-    for name, s in head_statistics_of(run).items():
-        assert s.standard_error is not None
-        ends = [np.unravel_index(at(s.values), s.values.shape) for at in (np.argmax, np.argmin)]
-        uniform = run.notes["statistics"][name]["uniform"]
-        heads = [f"{e[0]}-{e[1]}: {s.values[e]:.4f} ± {s.standard_error[e]:.4f}" for e in ends]
-        mean = f"{np.mean(s.values):.4f} ± {np.mean(s.standard_error):.4f}"
-        rows.append((name, s.unit, mean, "-" if uniform is None else f"{uniform:.4f}", *heads))
-    header = ("statistic", "unit", "mean of heads", "uniform", "highest head", "lowest head")
-    return f"{table(header, rows)}\n± standard error, clustered by text; of the mean of heads an upper bound"
-
-
-def _dependency_table(run: Run) -> str:
-    from workbench.cli._tables import table
-    from workbench.figures.stored import dependency_frame
-
-    rows = [
-        (
-            row["relation"],
-            str(row["count"]),
-            f"{row['layer']}-{row['head']}",
-            row["direction"],
-            f"{row['accuracy']:.3f} [{row['low']:.3f}, {row['high']:.3f}]",
-            f"{row['offset']:+d}",
-            f"{row['baseline']:.3f}",
-            f"{row['gain']:+.3f} [{row['gain low']:+.3f}, {row['gain high']:+.3f}]",
-        )
-        for row in dependency_frame(run).to_dict("records")
-    ]
-    header = ("relation", "words", "head", "direction", "accuracy", "offset", "baseline", "gain")
-    said = (
-        "head and offset (the baseline: the word that far to the right is the head) were chosen on one half of\n"
-        "the sentences, accuracies are from the other half; 95 % intervals clustered by sentence"
-    )
-    return f"{table(header, rows)}\n{said}"

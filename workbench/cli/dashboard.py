@@ -24,6 +24,7 @@ _OPTIONS = {
     "browser.gatherUsageStats": "false",
     "client.toolbarMode": "minimal",
     "client.showErrorDetails": "type",
+    "theme.primaryColor": "#0072B2",
 }
 
 

@@ -11,6 +11,9 @@ from workbench.dashboard.runs_page import runs_page
 
 __all__ = ["main"]
 
+# The first figure should be seen without scrolling.
+_STYLE = "[data-testid='stMainBlockContainer'] { padding-top: 3rem; }"
+
 
 def main() -> None:
     """Lay out the sidebar and run the page that the address names."""
@@ -22,6 +25,7 @@ def main() -> None:
             st.Page(runs_page, title="Runs", url_path="runs", icon=":material/folder_open:"),
         ]
     )
+    st.html(f"<style>{_STYLE}</style>")
     choose_model()
     page.run()
 

@@ -15,7 +15,7 @@ __all__ = ["models_page"]
 
 def models_page() -> None:
     """Card, parameters and doctor of the chosen model; known models; a field to open another."""
-    st.title("Models")
+    st.header("Models")
     model = chosen_model()
     if model is not None:
         _card(model)
@@ -40,10 +40,10 @@ def _card(model: LoadedModel) -> None:
         "Vocabulary": f"{config.vocab_size:,}",
         "Longest input": f"{model.max_length:,} tokens",
     }
-    with st.container(horizontal=True, gap="medium"):
+    with st.container(horizontal=True, gap="large"):
         for name, value in facts.items():
             if value is not None:
-                st.metric(name, plain(str(value)), width="content")
+                st.markdown(f"{name}  \n**{plain(str(value))}**", width="content")
     st.caption(
         f"{plain(str(model.dtype).removeprefix('torch.'))} on {plain(str(model.device))} · {model.implementation} "
         f"implementation · revision {plain(model.revision or 'none')} · SHA-256 {model.content_hash[:16]}…"

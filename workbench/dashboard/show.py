@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import streamlit as st
@@ -54,7 +55,7 @@ def download_buttons(view: View, key: str) -> None:
         for suffix, mime in _FORMATS.items():
             st.download_button(
                 suffix.upper(),
-                data=lambda suffix=suffix: _saved(view, suffix),
+                data=partial(_saved, view, suffix),
                 file_name=f"{key}.{suffix}",
                 mime=mime,
                 key=f"{key} {suffix}",

@@ -1,0 +1,66 @@
+"""A survey of attention as text for the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from workbench.cli._tables import table
+from workbench.figures.stored import dependency_frame, head_statistics_of
+
+if TYPE_CHECKING:
+    from workbench.runs import Run
+
+__all__ = ["survey_text"]
+
+
+def survey_text(run: Run) -> str:
+    """What ``workbench attend --corpus`` prints: the heads' statistics, the dependency table, where it is."""
+    notes, model = run.notes, run.record.model
+    verdict = (run.record.doctor or {}).get("verdict", "skipped")
+    rate = run.throughput.get("tokens_per_second", 0.0)
+    parts = [
+        f"{model['name']} ({model['parameters']:,} parameters, {model['dtype']}), doctor: {verdict}\n"
+        f"{notes['texts']:,} texts, {notes['tokens']:,} tokens, {notes['tokens cut']:,} cut",
+        _heads_table(run),
+        _dependency_table(run) if notes.get("best heads") else "",
+        f"{rate:,.0f} tokens/s; run stored in {run.path}\nnext: workbench report {run.path}",
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+def _heads_table(run: Run) -> str:
+    """Each statistic: mean over heads, what uniform attention gives, and the heads at the ends."""
+    rows = []
+    for name, s in head_statistics_of(run).items():
+        assert s.standard_error is not None
+        ends = [np.unravel_index(at(s.values), s.values.shape) for at in (np.argmax, np.argmin)]
+        uniform = run.notes["statistics"][name]["uniform"]
+        heads = [f"{e[0]}-{e[1]}: {s.values[e]:.4f} ± {s.standard_error[e]:.4f}" for e in ends]
+        mean = f"{np.mean(s.values):.4f} ± {np.mean(s.standard_error):.4f}"
+        rows.append((name, s.unit, mean, "-" if uniform is None else f"{uniform:.4f}", *heads))
+    header = ("statistic", "unit", "mean of heads", "uniform", "highest head", "lowest head")
+    return f"{table(header, rows)}\n± standard error, clustered by text; of the mean of heads an upper bound"
+
+
+def _dependency_table(run: Run) -> str:
+    rows = [
+        (
+            row["relation"],
+            str(row["count"]),
+            f"{row['layer']}-{row['head']}",
+            row["direction"],
+            f"{row['accuracy']:.3f} [{row['low']:.3f}, {row['high']:.3f}]",
+            f"{row['offset']:+d}",
+            f"{row['baseline']:.3f}",
+            f"{row['gain']:+.3f} [{row['gain low']:+.3f}, {row['gain high']:+.3f}]",
+        )
+        for row in dependency_frame(run).to_dict("records")
+    ]
+    header = ("relation", "words", "head", "direction", "accuracy", "offset", "baseline", "gain")
+    said = (
+        "head and offset (the baseline: the word that far to the right is the head) were chosen on one half of\n"
+        "the sentences, accuracies are from the other half; 95 % intervals clustered by sentence"
+    )
+    return f"{table(header, rows)}\n{said}"
