@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import isclose
 from typing import TypeAlias
 
 __all__ = ["Formula", "FormulaError", "Surprisals", "parse_formula"]
@@ -13,6 +14,7 @@ Surprisals: TypeAlias = Mapping[tuple[str, int], float]
 _TOKEN = re.compile(
     r"\s*(?:\(\s*(?P<region>\d+|\*)\s*;\s*%(?P<condition>[^%]+)%\s*\)|(?P<number>\d+(?:\.\d+)?)|(?P<sign>[-+<>=&|()\[\]]))"
 )
+_EQUAL = 1e-6  # surprisals are sums of floats
 _CLOSING = {"(": ")", "[": "]"}
 Value: TypeAlias = Callable[[Surprisals], float]
 Truth: TypeAlias = Callable[[Surprisals], bool]
@@ -132,7 +134,7 @@ def _sum(left: Value, right: Value, factor: float) -> Value:
 
 def _compare(left: Value, operator: str, right: Value) -> Truth:
     if operator == "=":
-        return lambda surprisals: left(surprisals) == right(surprisals)
+        return lambda surprisals: isclose(left(surprisals), right(surprisals), abs_tol=_EQUAL)
     if operator == "<":
         return lambda surprisals: left(surprisals) < right(surprisals)
     return lambda surprisals: left(surprisals) > right(surprisals)

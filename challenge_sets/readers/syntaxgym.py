@@ -87,8 +87,9 @@ def _items(content: Any, file: Path) -> Iterator[Item]:
 
 
 def _prediction(record: Any, where: str, known: set[tuple[str, int]]) -> Formula:
+    text = record if isinstance(record, str) else _get(record, "formula", str, where)
     try:
-        formula = parse_formula(_get(record, "formula", str, where))
+        formula = parse_formula(text)
     except FormulaError as error:
         raise DataError(f"{where}: {error}") from error
     for condition, region in sorted(formula.regions - known):
@@ -114,7 +115,10 @@ def read(path: Path | str) -> SyntaxGymSuite:
         raise DataError(f"{file}: 'items' is empty")
     known = {(c.name, region.number) for item in items for c in item.conditions for region in c.regions}
     names = _get(content, "region_meta", dict, str(file))
-    predictions = _get(content, "predictions", list, str(file))
+    # Some published files keep their formulas as strings in "meta" and leave "predictions" empty.
+    predictions = _get(content, "predictions", list, str(file)) or meta.get("string_predictions") or []
+    if not isinstance(predictions, list):
+        raise DataError(f"{file}: 'string_predictions' must be a list, is {predictions!r:.40}")
     return SyntaxGymSuite(
         name=str(meta.get("name", file.stem)),
         metric=str(meta.get("metric", "sum")),

@@ -54,6 +54,8 @@ def test_blimp_table_keeps_quotes_and_either_line_end(tmp_path):
         first, second = blimp.read(_write(tmp_path / "all.tsv", *rows, end=end))
         assert (first.good, first.bad) == ('He said "no', 'He "no said')
         assert (second.paradigm, second.phenomenon) == ("x_1", "other")
+    (tmp_path / "all.tsv").write_bytes(f"{rows[0]}\r\n{rows[1]}\n{rows[2]}\r\n".encode())
+    assert [pair.bad for pair in blimp.read(tmp_path / "all.tsv")] == ['He "no said', "b"]
 
 
 def test_blimp_folder_prefers_the_table(tmp_path):

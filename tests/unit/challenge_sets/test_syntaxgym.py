@@ -52,6 +52,12 @@ def test_prediction_holds_by_surprisal(tmp_path):
     assert not prediction.holds({("match", 2): 5.0, ("mismatch", 2): 5.0})
 
 
+def test_formulas_kept_as_strings_in_meta(tmp_path):
+    meta = SUITE["meta"] | {"string_predictions": ["(2;%mismatch%) > (2;%match%)"]}
+    (prediction,) = _read(tmp_path, meta=meta, predictions=[]).predictions
+    assert prediction.regions == {("match", 2), ("mismatch", 2)}
+
+
 @pytest.mark.parametrize(
     ("formula", "expected"),
     [
@@ -63,6 +69,7 @@ def test_prediction_holds_by_surprisal(tmp_path):
         ("(*;%a%) < (*;%b%)", True),  # 3 < 8
         ("(*;%a%) = 3", True),
         ("(1;%a%) + (2;%a%) < (2;%b%)", True),
+        ("[ (1;%a%) < (1;%b%) ]& [[(2;%b%) - (1;%b%) ] > [(2;%a%) - (1;%a%) ]]", True),  # 5 - 3 > 2 - 1
     ],
 )
 def test_formulas_by_hand(formula, expected):

@@ -88,6 +88,13 @@ def _people() -> dict[str, tuple[Entry, ...]]:
     return found
 
 
+def _dates() -> tuple[str, ...]:
+    """*March 15, 1987*: four days of each month, the years spread over 1950 to 2024."""
+    months = read_lexicon("words")["month"]
+    days = [(month, day) for month in months for day in (2, 9, 15, 28)]
+    return tuple(f"{month} {day}, {1950 + index * 37 % 75}" for index, (month, day) in enumerate(days))
+
+
 def _things() -> dict[str, tuple[Entry, ...]]:
     countries: list[dict[str, str]] = read_lexicon("places")["country"]
     return {
@@ -102,6 +109,7 @@ def _things() -> dict[str, tuple[Entry, ...]]:
         "transitive_verb": tuple(_verb(verb) for verb in verbs("transitive")),
         "intransitive_verb": tuple(_verb(verb) for verb in verbs("intransitive")),
         "year": tuple(str(year) for year in range(1950, 2025)),
+        "date": _dates(),
         "number": tuple(str(number) for number in range(2, 100)),
     }
 
