@@ -131,9 +131,11 @@ class HeadSums:
         self.uniform.add(reduce_heads(uniform, batch).cpu().numpy(), batch.counts(self._causal))
 
     def wants(self, stack: Stack, layer: int) -> bool:
+        """Every layer of the stack."""
         return stack is self._stack
 
     def observe(self, call: AttentionCall) -> None:
+        """Add one layer of the batch."""
         batch = self._batch
         assert batch is not None, "begin() comes before the pass"
         with torch.no_grad():

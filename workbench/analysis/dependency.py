@@ -20,6 +20,7 @@ from workbench.analysis._dependency_hits import (
     offset_hits,
 )
 from workbench.analysis._ratio import RatioSums
+from workbench.analysis._reading import reading_stack
 from workbench.data.conllu import ConlluSentence
 from workbench.errors import DataError
 from workbench.estimate import Estimate
@@ -27,7 +28,7 @@ from workbench.models import LoadedModel
 from workbench.shapes import Array
 from workbench.statistics import Statistic
 from workbench.text import align_words
-from workbench.trace import AttentionCall, Stack, observe_attention, structure_of
+from workbench.trace import AttentionCall, Stack, observe_attention
 from workbench.trace.encoding import Encoded, inputs_of
 from workbench.trace.structure import call_model
 
@@ -157,9 +158,11 @@ class _Hits:
         self.batch: BatchOfTrees | None = None
 
     def wants(self, stack: Stack, layer: int) -> bool:
+        """Every layer of the stack."""
         return stack is self._stack
 
     def observe(self, call: AttentionCall) -> None:
+        """Add one layer of the batch."""
         assert self.batch is not None, "a batch comes before its pass"
         self._take(call.layer, head_hits(call.weights.float(), self.batch))
 
@@ -168,11 +171,10 @@ def _passes(
     model: LoadedModel, sentences: Sequence[Sentence], relations: Sequence[str]
 ) -> Iterator[tuple[BatchOfTrees, Tensor]]:
     """Each batch and the hits of all layers in it, (L, B, H, direction, W)."""
-    structure = structure_of(model.model)
+    _, where, root = reading_stack(model)
     layers: list[Tensor] = []
-    observer = _Hits(structure.main, lambda layer, hits: layers.append(hits))
+    observer = _Hits(where, lambda layer, hits: layers.append(hits))
     order = sorted(range(len(sentences)), key=lambda i: len(sentences[i].alignment))
-    root = model.model if model.config.is_encoder_decoder else model.model.base_model
     with observe_attention(model, observer):
         for start in range(0, len(order), _BATCH):
             rows = [sentences[i] for i in order[start : start + _BATCH]]

@@ -10,12 +10,13 @@ from functools import reduce
 import pandas as pd
 
 from workbench.analysis._head_sums import NAMES, BatchOfTexts, HeadSums
+from workbench.analysis._reading import reading_stack
 from workbench.analysis._token_classes import count_words, token_classes
 from workbench.errors import DataError
 from workbench.models import LoadedModel
 from workbench.statistics import Statistic
 from workbench.text import Alignment
-from workbench.trace import Stack, Text, observe_attention, structure_of
+from workbench.trace import Stack, Text, observe_attention
 from workbench.trace.encoding import Encoded, batches_of, encode_all, inputs_of
 from workbench.trace.structure import call_model
 
@@ -69,14 +70,12 @@ def head_statistics(
     """
     if not texts:
         raise DataError("no texts: give at least one")
-    structure = structure_of(model.model)
-    where = structure.stack(stack)
+    structure, where, root = reading_stack(model, stack)
     causal = where is Stack.DECODER
     counts = count_words(map(_text_of, texts))
     sums = HeadSums(where, structure.layers[where], causal)
     tokens = cut = 0
     with observe_attention(model, sums):
-        root = structure.roots[where] if model.config.is_encoder_decoder else model.model.base_model
         for batch in _batches(model, texts, max_length, structure.heads[where]):
             sums.begin(_prepare(model, batch, counts, rare_count, causal))
             call_model(root, **inputs_of(model, batch))

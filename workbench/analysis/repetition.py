@@ -85,9 +85,11 @@ class _Repetition:
         self.sums = [RatioSums() for _ in range(self.layers)]
 
     def wants(self, stack: Stack, layer: int) -> bool:
+        """Every layer of the stack."""
         return stack is self.stack
 
     def observe(self, call: AttentionCall) -> None:
+        """Add one layer of the batch."""
         second = call.weights[:, :, -self.length :].double()  # (B, H, length, T); T ends with the two copies
         first_query = call.weights.shape[-1] - self.length
         offsets: Mapping[str, int] = {

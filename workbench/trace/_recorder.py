@@ -38,12 +38,14 @@ class Recorder:
         self._mlp: dict[int, Tensor] = {}
 
     def wants(self, stack: Stack, layer: int) -> bool:
+        """Whether this layer is looked at."""
         needed = Record.ATTENTION in self.record or (
             Record.QUERIES_KEYS in self.record and stack is self._main
         )
         return needed and layer in self._layers[stack]
 
     def on_weights(self, call: AttentionCall) -> Tensor:
+        """Look at the weights."""
         if Record.ATTENTION in self.record:
             kept = call.weights.detach()[:, list(self._heads[call.stack])].cpu()
             self._weights.setdefault(call.stack, {})[call.layer] = kept
@@ -52,6 +54,7 @@ class Recorder:
         return call.weights
 
     def on_heads(self, call: AttentionCall, heads: Tensor) -> Tensor:
+        """Go on with what came."""
         return heads
 
     def _keep_projected(self, call: AttentionCall) -> None:
@@ -84,8 +87,8 @@ class Recorder:
                     self._mlp[layer] = output.detach().cpu()
 
         with ExitStack() as stack:
-            for module in {id(module): module for module in modules}.values():
-                stack.enter_context(on_output(module, keep))
+            for name in dict.fromkeys(modules):
+                stack.enter_context(on_output(model.get_submodule(name), keep))
             yield
 
     def attention(self, stack: Stack, row: int, queries: int, keys: int) -> Array | None:

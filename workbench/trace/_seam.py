@@ -157,14 +157,15 @@ def observed_attention(
     scores = _scores(query, key, query.shape[-1] ** -0.5 if scaling is None else scaling)
     if softcap is not None:
         scores = torch.tanh(scores / softcap) * softcap
-    weights = _softmax(scores, position_bias, attention_mask, sink).to(value.dtype)
+    weights = _softmax(scores, position_bias, attention_mask, sink)
     for watcher, stack, layer in pairs:
         weights = watcher.on_weights(AttentionCall(module, stack, layer, weights, query, key, value))
-    dropped = nn.functional.dropout(weights, p=dropout, training=module.training)
+    weights_used = weights.to(value.dtype)  # watchers see float32, whatever the model computes in
+    dropped = nn.functional.dropout(weights_used, p=dropout, training=module.training)
     heads = _mix(dropped, value)
     for watcher, stack, layer in pairs:
         heads = watcher.on_heads(AttentionCall(module, stack, layer, weights, query, key, value), heads)
-    return heads, weights
+    return heads, weights_used
 
 
 def _causal_mask(query: Tensor, key: Tensor) -> Tensor:

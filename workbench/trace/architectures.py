@@ -153,15 +153,18 @@ class _Look:
         self.ahead: dict[Stack, bool] = {}
 
     def wants(self, stack: Stack, layer: int) -> bool:
+        """Whether this layer is looked at."""
         return True
 
     def on_weights(self, call: AttentionCall) -> Tensor:
+        """Look at the weights."""
         self.error = max(self.error, float((call.weights.sum(-1) - 1).abs().max()))
         ahead = bool(call.weights.triu(1).abs().max() > 0)
         self.ahead[call.stack] = self.ahead.get(call.stack, False) or ahead
         return call.weights
 
     def on_heads(self, call: AttentionCall, heads: Tensor) -> Tensor:
+        """Go on with what came."""
         return heads
 
 

@@ -99,6 +99,8 @@ def _pair_frame(tokenizer: Any) -> tuple[list[int], list[int], list[int], tuple[
     probe = tokenizer("a", add_special_tokens=False)["input_ids"]
     ids, size = list(tokenizer("a", "a")["input_ids"]), len(probe)
     starts = [i for i in range(len(ids)) if ids[i : i + size] == probe]
+    if len(starts) < 2:
+        raise DataError("this tokenizer does not join pairs of texts; give one text")
     first, second = starts[0], starts[-1]
     return ids[:first], ids[first + size : second], ids[second + size :], (0, 0, 0, 1, 1)
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from workbench.errors import TraceError
 from workbench.models import LoadedModel
@@ -155,12 +155,15 @@ class _Editor:
         self._edits = [edit for edit in edits if edit.site in (Site.ATTENTION, Site.HEAD_OUTPUT)]
 
     def wants(self, stack: Stack, layer: int) -> bool:
+        """Whether this layer is looked at."""
         return any(edit.stack is stack and edit.layer == layer for edit in self._edits)
 
     def on_weights(self, call: AttentionCall) -> Tensor:
+        """Apply the edits of weights."""
         return self._apply(Site.ATTENTION, call, call.weights, head_axis=1, position_axis=2)
 
     def on_heads(self, call: AttentionCall, heads: Tensor) -> Tensor:
+        """Apply the edits of head outputs."""
         return self._apply(Site.HEAD_OUTPUT, call, heads, head_axis=2, position_axis=1)
 
     def _apply(
@@ -200,8 +203,8 @@ def _hook_modules(model: Any, edits: Sequence[Edit], session: Session, stack: Ex
         if not modules:
             raise TraceError(f"no {mine[0].site} was found in the {where} stack of {type(model).__name__}")
         change = _changer(mine, session, where)
-        for module in _distinct(modules):
-            stack.enter_context(on_output(module, change, first=True))
+        for name in dict.fromkeys(modules):
+            stack.enter_context(on_output(model.get_submodule(name), change, first=True))
 
 
 def _changer(edits: Sequence[Edit], session: Session, where: Stack) -> Callable[[Tensor], Tensor | None]:
@@ -215,7 +218,3 @@ def _changer(edits: Sequence[Edit], session: Session, where: Stack) -> Callable[
         return output
 
     return change
-
-
-def _distinct(modules: Sequence[nn.Module]) -> list[nn.Module]:
-    return list({id(module): module for module in modules}.values())

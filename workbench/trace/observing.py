@@ -43,13 +43,16 @@ class _Observing:
         self._observer = observer
 
     def wants(self, stack: Stack, layer: int) -> bool:
+        """Whether this layer is looked at."""
         return self._observer.wants(stack, layer)
 
     def on_weights(self, call: AttentionCall) -> Tensor:
+        """Look at the weights."""
         self._observer.observe(call)
         return call.weights
 
     def on_heads(self, call: AttentionCall, heads: Tensor) -> Tensor:
+        """Go on with what came."""
         return heads
 
 
@@ -78,7 +81,7 @@ def session_on(model: Any, session: Session) -> Iterator[None]:
     """Open ``session`` on a transformers model."""
     structure = structure_of(model)
     with ExitStack() as stack:
-        stack.enter_context(_counting_passes(session, structure))
+        stack.enter_context(_counting_passes(session, model, structure))
         if structure.route is Route.INTERFACE:
             stack.enter_context(attention_implementation(model, IMPLEMENTATION))
         else:
@@ -89,7 +92,7 @@ def session_on(model: Any, session: Session) -> Iterator[None]:
 
 
 @contextmanager
-def _counting_passes(session: Session, structure: Structure) -> Iterator[None]:
+def _counting_passes(session: Session, model: Any, structure: Structure) -> Iterator[None]:
     """Start counting layers at 0 whenever a stack begins to run."""
 
     def start(stacks: tuple[Stack, ...]) -> Callable[..., None]:
@@ -100,7 +103,9 @@ def _counting_passes(session: Session, structure: Structure) -> Iterator[None]:
         return reset
 
     owned = {Stack.ENCODER: (Stack.ENCODER,), Stack.DECODER: (Stack.DECODER, Stack.CROSS)}
-    handles = [root.register_forward_pre_hook(start(owned[name])) for name, root in structure.roots.items()]
+    handles = [
+        structure.root(model, name).register_forward_pre_hook(start(owned[name])) for name in structure.roots
+    ]
     try:
         yield
     finally:

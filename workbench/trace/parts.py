@@ -25,11 +25,11 @@ __all__ = ["Parts", "head_projections", "on_output", "parts_of"]
 
 @dataclass(frozen=True)
 class Parts:
-    """Modules by stack, in the order in which they run first; a shared module stands once."""
+    """Names of modules by stack, in the order in which they run first; a shared module stands once."""
 
-    blocks: Mapping[Stack, tuple[nn.Module, ...]]
-    mlp_outputs: Mapping[Stack, tuple[nn.Module, ...]]  # each writes what a feed-forward part adds
-    projections: Mapping[int, nn.Module]  # id of an attention module -> its output projection
+    blocks: Mapping[Stack, tuple[str, ...]]
+    mlp_outputs: Mapping[Stack, tuple[str, ...]]  # each writes what a feed-forward part adds
+    projections: Mapping[int, str]  # id of an attention module -> its output projection
 
 
 _known: WeakKeyDictionary[nn.Module, Parts] = WeakKeyDictionary()
@@ -49,23 +49,28 @@ class _Order:
     events: list[tuple[str, nn.Module]] = field(default_factory=list)
 
     def wants(self, stack: Stack, layer: int) -> bool:
+        """Whether this layer is looked at."""
         return True
 
     def on_weights(self, call: AttentionCall) -> Tensor:
+        """Look at the weights."""
         if call.module is not None:
             self.events.append(("attention", call.module))
         return call.weights
 
     def on_heads(self, call: AttentionCall, heads: Tensor) -> Tensor:
+        """Go on with what came."""
         return heads
 
     def hook(self, kind: str) -> Callable[..., None]:
+        """A forward hook that notes its module."""
         return lambda module, arguments, output: self.events.append((kind, module))
 
 
 def _examine(model: Any, structure: Structure) -> Parts:
     order = _Order()
-    blocks = {stack: _blocks(root, structure) for stack, root in structure.roots.items()}
+    names = {id(module): name for name, module in model.named_modules()}
+    blocks = {stack: _blocks(structure.root(model, stack), structure) for stack in structure.roots}
     with ExitStack() as stack:
         for module in {id(m): m for found in blocks.values() for m in found}.values():
             stack.callback(module.register_forward_hook(order.hook("block")).remove)
@@ -73,15 +78,19 @@ def _examine(model: Any, structure: Structure) -> Parts:
             if isinstance(module, nn.Linear | Conv1D):
                 stack.callback(module.register_forward_hook(order.hook("linear")).remove)
         stack.enter_context(session_on(model, Session(structure.sites, (order,))))
-        call_model(model, **sample_inputs(model))
+        call_model(model.base_model, **sample_inputs(model))
     after_attention, before_end = _projections(order.events)
     mlp_outputs = {
         stack: ()
         if any(map(_has_experts, found))
-        else tuple(before_end[id(b)] for b in found if id(b) in before_end)
+        else tuple(names[id(before_end[id(b)])] for b in found if id(b) in before_end)
         for stack, found in blocks.items()
     }
-    return Parts(blocks, mlp_outputs, after_attention)
+    return Parts(
+        {stack: tuple(names[id(block)] for block in found) for stack, found in blocks.items()},
+        mlp_outputs,
+        {site: names[id(module)] for site, module in after_attention.items()},
+    )
 
 
 def _projections(events: list[tuple[str, nn.Module]]) -> tuple[dict[int, nn.Module], dict[int, nn.Module]]:
@@ -127,7 +136,7 @@ def head_projections(model: Any, stack: Stack) -> list[Tensor]:
         raise TraceError(
             f"no output projection of the {stack} attention can be found in {type(model).__name__}"
         )
-    matrices = [_matrix(module) for module in found if module is not None]
+    matrices = [_matrix(model.get_submodule(name)) for name in found if name is not None]
     return matrices * (structure.layers[stack] // len(matrices))  # one shared module runs as every layer
 
 

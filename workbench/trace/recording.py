@@ -137,6 +137,8 @@ def _read(
 ) -> list[Encoded]:
     """What the main stack reads: the texts themselves, or the targets of an encoder-decoder."""
     if not model.model.config.is_encoder_decoder:
+        if targets is not None:
+            raise TraceError(f"{model.name} has no decoder beside an encoder, so it takes no targets")
         return encoded
     found = generated_targets(model, encoded) if targets is None else encode_all(model, targets, max_length)
     if len(found) != len(encoded):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import torch
@@ -42,7 +42,7 @@ class Structure:
 
     route: Route
     main: Stack  # the stack whose output the head reads
-    roots: Mapping[Stack, nn.Module]
+    roots: Mapping[Stack, str]  # name of each stack's module in the model; names keep no model alive
     sites: Mapping[int, Stack]  # id of an attention module -> its stack; empty on the outputs route
     layers: Mapping[Stack, int]
     heads: Mapping[Stack, int]
@@ -54,6 +54,10 @@ class Structure:
         if name not in self.layers:
             raise TraceError(f"the model has no {name!r} attention; it has {', '.join(self.layers)}")
         return Stack(name)
+
+    def root(self, model: Any, stack: Stack) -> nn.Module:
+        """The module that runs a stack of the model which this structure is of."""
+        return cast(nn.Module, model.get_submodule(self.roots[stack]))
 
     def check(
         self, stack: Stack, layers: Iterator[int] | tuple[int, ...], heads: tuple[int, ...] = ()
@@ -87,13 +91,16 @@ class _Examiner:
     seen: list[tuple[int, tuple[int, ...], bool]] = field(default_factory=list)
 
     def wants(self, stack: Stack, layer: int) -> bool:
+        """Whether this layer is looked at."""
         return True
 
     def on_weights(self, call: AttentionCall) -> Tensor:
+        """Look at the weights."""
         self.seen.append((id(call.module), tuple(call.weights.shape), looks_ahead(call.weights)))
         return call.weights
 
     def on_heads(self, call: AttentionCall, heads: Tensor) -> Tensor:
+        """Go on with what came."""
         return heads
 
 
@@ -108,7 +115,7 @@ def _examine(model: Any) -> Structure:
     with ExitStack() as stack:
         stack.enter_context(attention_implementation(model, IMPLEMENTATION))
         stack.enter_context(opened(Session(everywhere, (examiner,))))
-        call_model(model, **sample_inputs(model))
+        call_model(model.base_model, **sample_inputs(model))
     if not examiner.seen:
         return _from_outputs(model)
     roots, encoder_modules = _roots(model, any(ahead for _, _, ahead in examiner.seen))
@@ -124,17 +131,19 @@ def _examine(model: Any) -> Structure:
     return Structure(Route.INTERFACE, main, roots, sites, layers, heads)
 
 
-def _roots(model: Any, ahead: bool) -> tuple[dict[Stack, nn.Module], frozenset[int]]:
-    """Root module of each stack, the main one last; and the ids of the modules of a separate encoder."""
+def _roots(model: Any, ahead: bool) -> tuple[dict[Stack, str], frozenset[int]]:
+    """Name of each stack's module, the main one last; and the ids of the modules of a separate encoder."""
+    names = {id(module): name for name, module in model.named_modules()}
     if not model.config.is_encoder_decoder:
-        return {Stack.ENCODER if ahead else Stack.DECODER: model.base_model}, frozenset()
-    encoder = model.get_encoder()
-    return {Stack.ENCODER: encoder, Stack.DECODER: model.get_decoder()}, frozenset(map(id, encoder.modules()))
+        return {Stack.ENCODER if ahead else Stack.DECODER: names[id(model.base_model)]}, frozenset()
+    encoder, decoder = model.get_encoder(), model.get_decoder()
+    inside = frozenset(map(id, encoder.modules()))
+    return {Stack.ENCODER: names[id(encoder)], Stack.DECODER: names[id(decoder)]}, inside
 
 
 def _from_outputs(model: Any) -> Structure:
     with attention_implementation(model, "eager", output_attentions=True):
-        output = call_model(model, output_attentions=True, **sample_inputs(model))
+        output = call_model(model.base_model, output_attentions=True, **sample_inputs(model))
     found = {stack: value for stack, value in output_attentions(model, output).items() if value}
     if not found:
         raise TraceError(
