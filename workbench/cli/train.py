@@ -56,6 +56,7 @@ def recipe_options(function: Command) -> Command:
         click.option("--log-every", type=int, help="Steps.  [default: 10]"),
         click.option("--eval-every", type=int, help="Steps between validations."),
         click.option("--save-every", type=int, help="Steps between checkpoints to resume from."),
+        click.option("--minutes", type=float, help="Stop by the clock; the schedule ends with it."),
         click.option("--keep-steps", help="Models to keep: 0,1,2,4,… (… goes on doubling)."),
         click.option(
             "--report-to", help="tensorboard, wandb, mlflow or none, by commas.  [default: tensorboard]"
@@ -116,7 +117,7 @@ _FIELDS = {
     **{name: ("optimisation", name) for name in ("steps", "batch_size", "lr", "schedule", "warmup", "seed")},
     **{
         name: ("loop", name)
-        for name in ("micro_batch", "precision", "compile", "log_every", "eval_every", "save_every")
+        for name in ("micro_batch", "precision", "compile", "log_every", "eval_every", "save_every", "minutes")
     },
 }
 

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import torch
 
 from workbench.errors import ModelError
+from workbench.models._checkpoints import expand_checkpoints, is_checkpoint_name
 from workbench.models._device import resolve_device, resolve_dtype
 from workbench.models._files import content_hash
 from workbench.models._gguf import gguf_to_folder
@@ -92,6 +93,8 @@ def _find(name: str) -> _Source:
         raise ModelError(
             f"empty model name; known: {', '.join(sorted(KNOWN_MODELS))}, or a folder, file or hub id"
         )
+    if is_checkpoint_name(name):
+        name = _one_checkpoint(name)
     path = KNOWN_MODELS[name].locate() if name in KNOWN_MODELS else Path(name).expanduser()
     if path.suffix == ".gguf" and path.is_file():
         folder, digest = gguf_to_folder(path)
@@ -114,6 +117,14 @@ def _find(name: str) -> _Source:
     if near and "/" not in name:
         raise ModelError(f"no model {name!r}; did you mean {near[0]!r}?")
     return _Source(name, None, offline=not _hub_answers())
+
+
+def _one_checkpoint(name: str) -> str:
+    """The folder of ``MODEL@step-N``; several cannot be one model."""
+    found = expand_checkpoints(name)
+    if name.endswith("*"):
+        raise ModelError(f"{name!r} is {len(found)} models; name one, such as {name[:-1]}{found[-1].name[5:]}")
+    return str(found[0])
 
 
 _CONVERT = (

@@ -32,7 +32,7 @@ def make_config(source: ModelSource, tokenizer: Any) -> TransformerConfig:
         config = preset(source.preset)
     else:
         try:
-            config = TransformerConfig.from_yaml(Path(str(source.config)).read_text())
+            config = TransformerConfig.from_yaml(_configuration(str(source.config)).read_text())
         except OSError as error:
             raise ConfigError(f"cannot read configuration {source.config}: {error.strerror or error}") from error
         except yaml.YAMLError as error:
@@ -45,6 +45,12 @@ def make_config(source: ModelSource, tokenizer: Any) -> TransformerConfig:
         settings["decoder_start_token_id"] = first_of(tokenizer.bos_token_id, tokenizer.pad_token_id)
     changed = change_fields(settings, source.set)
     return TransformerConfig.from_yaml(yaml.safe_dump(changed))
+
+
+def _configuration(name: str) -> Path:
+    """A file, or a configuration that comes with the package's recipes, by its name."""
+    shipped = Path(__file__).parent / "recipes" / "configurations" / f"{name}.yaml"
+    return shipped if shipped.is_file() else Path(name).expanduser()
 
 
 def first_of(*values: int | None) -> int | None:

@@ -9,20 +9,22 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim.lr_scheduler import LambdaLR
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from workbench.errors import NumericsError
 from workbench.training.checkpoints import find_checkpoints, mark_complete
 from workbench.training.progress import Meter
 
-__all__ = ["KeepSteps", "StopWatch", "WorkbenchTrainer"]
+__all__ = ["Clock", "KeepSteps", "StopWatch", "WorkbenchTrainer"]
 
 
 class WorkbenchTrainer(Trainer):
     """Trainer that counts tokens, stops at the first loss that is no number, and marks checkpoints as whole."""
 
-    def __init__(self, *, recipe: str, meter: Meter, **options: Any) -> None:
+    def __init__(self, *, recipe: str, meter: Meter, clock: Clock | None = None, **options: Any) -> None:
         super().__init__(**options)
+        self.clock = clock
         self.recipe = recipe
         self.meter = meter
         # the built-in models name ``num_items_in_batch`` where transformers looks for ``**kwargs``
@@ -31,6 +33,13 @@ class WorkbenchTrainer(Trainer):
             forward, "__wrapped__", forward
         ).__code__.co_varnames
         self._bad_step = torch.zeros((), dtype=torch.long, device=self.args.device)
+
+    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
+        """The recipe's schedule; with a time limit, one that also moves with the clock."""
+        scheduler = super().create_scheduler(num_training_steps, optimizer)
+        if self.clock is not None and isinstance(scheduler, LambdaLR):
+            scheduler.lr_lambdas = [_timed(f, self.clock, num_training_steps) for f in scheduler.lr_lambdas]
+        return scheduler
 
     def training_step(
         self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Tensor | int | None = None
@@ -98,18 +107,35 @@ class KeepSteps(TrainerCallback):
             self.save(model, state.global_step)
 
 
+class Clock:
+    """How much of a time limit is gone; starts when it is made."""
+
+    def __init__(self, minutes: float) -> None:
+        self.minutes = minutes
+        self._started = time.monotonic()
+
+    @property
+    def share(self) -> float:
+        """0 at the start, 1 when the time is up."""
+        return (time.monotonic() - self._started) / (60 * self.minutes)
+
+
+def _timed(schedule: Callable[[int], float], clock: Clock, steps: int) -> Callable[[int], float]:
+    """``schedule`` at the step or at the same share of the time, whichever is further; so it ends with the time."""
+    return lambda step: schedule(max(step, int(min(1.0, clock.share) * steps)))
+
+
 class StopWatch(TrainerCallback):
     """Logs wherever it saves, so that a resumed run averages its losses over the same steps; ends on time."""
 
-    def __init__(self, minutes: float | None) -> None:
-        self.minutes = minutes
-        self._started = time.monotonic()
+    def __init__(self, clock: Clock | None) -> None:
+        self.clock = clock
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
         """After each step, once Trainer has decided what to do."""
-        if self.minutes is not None and time.monotonic() - self._started > 60 * self.minutes:
+        if self.clock is not None and self.clock.share >= 1.0:
             control.should_training_stop = True
         if control.should_save or control.should_training_stop:
             control.should_log = True

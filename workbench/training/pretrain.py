@@ -26,7 +26,7 @@ from workbench.training._measure import measure
 from workbench.training._record import finish_run, open_run
 from workbench.training._work import Work, prepare
 from workbench.training.checkpoints import find_checkpoints, resume_point, save_model_folder
-from workbench.training.loop import KeepSteps, StopWatch, WorkbenchTrainer
+from workbench.training.loop import Clock, KeepSteps, StopWatch, WorkbenchTrainer
 from workbench.training.progress import Meter, ProgressLog, peak_flops
 from workbench.training.settings import TrainSettings
 
@@ -120,6 +120,7 @@ def _trainer(work: Work, out: Path, *, show: bool) -> tuple[WorkbenchTrainer, Pr
         peak=peak_flops(work.device, work.precision),
         processes=arguments.world_size,
     )
+    clock = Clock(settings.loop.minutes) if settings.loop.minutes else None
     log = ProgressLog(out / "log.jsonl", meter, show=show)
     tokenizer = work.corpora.tokenizer
     keep = KeepSteps(
@@ -129,13 +130,14 @@ def _trainer(work: Work, out: Path, *, show: bool) -> tuple[WorkbenchTrainer, Pr
     trainer = WorkbenchTrainer(
         recipe=work.recipe,
         meter=meter,
+        clock=clock,
         model=model,
         args=arguments,
         train_dataset=work.training,
         eval_dataset=work.validation,
         data_collator=work.objective,
         processing_class=tokenizer,
-        callbacks=[StopWatch(settings.loop.minutes), log, keep],
+        callbacks=[StopWatch(clock), log, keep],
     )
     trainer.remove_callback(PrinterCallback)
     return trainer, log

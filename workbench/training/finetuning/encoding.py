@@ -1,0 +1,139 @@
+"""From rows to model inputs, and batches of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from workbench.errors import DataError
+from workbench.training.finetuning._tables import Row
+from workbench.training.finetuning.tasks import AnswerKind, FineTask
+from workbench.training.objectives import IGNORED
+
+__all__ = ["Features", "collate", "encode"]
+
+Features = dict[str, Any]
+
+
+def encode(rows: Sequence[Row], task: FineTask, tokenizer: Any, length: int) -> list[Features]:
+    """One dictionary of ids and labels a row; texts longer than ``length`` tokens are cut at their end.
+
+    Of a pair the longer text is cut, of a question and its context the context, of a prompt and its response the
+    beginning of the prompt. Raises :class:`~workbench.errors.DataError` for rows that do not fit the task.
+    """
+    maker = _MAKERS[task.kind]
+    return [maker(row, task, tokenizer, length, number) for number, row in enumerate(rows, 1)]
+
+
+def _text(row: Row, task: FineTask, tokenizer: Any, length: int, _number: int) -> Features:
+    pair = None if task.pair is None else str(row[task.pair])
+    features = dict(tokenizer(str(row[task.text]), pair, truncation=True, max_length=length))
+    value = str(row[task.label])
+    features["labels"] = float(value) if task.kind is AnswerKind.NUMBER else task.labels.index(value)
+    return features
+
+
+def _tokens(row: Row, task: FineTask, tokenizer: Any, length: int, number: int) -> Features:
+    """The first piece of each word carries its label; Devlin et al. 2019, section 5.3."""
+    words, labels = row[task.text], row[task.label]
+    if len(words) != len(labels):
+        raise DataError(f"{task.name}, row {number}: {len(words)} words and {len(labels)} labels")
+    encoded = tokenizer(list(words), is_split_into_words=True, truncation=True, max_length=length)
+    previous, marked = None, []
+    for word in encoded.word_ids():
+        is_first = word is not None and word != previous
+        marked.append(task.labels.index(str(labels[word])) if is_first else IGNORED)
+        previous = word
+    return {**encoded, "labels": marked}
+
+
+def _span(row: Row, task: FineTask, tokenizer: Any, length: int, number: int) -> Features:
+    """Positions of the answer's first and last token; both 0 where it was cut away."""
+    context, answer = str(row[task.pair or ""]), str(row[task.label])
+    start = row.get("answer_start")
+    start = context.find(answer) if start is None else int(start)
+    if context[start : start + len(answer)] != answer or start < 0:
+        raise DataError(f"{task.name}, row {number}: the answer {answer!r:.40} does not stand in the context")
+    encoded = tokenizer(
+        str(row[task.text]),
+        context,
+        truncation="only_second",
+        max_length=length,
+        return_offsets_mapping=True,
+    )
+    offsets, parts = encoded.pop("offset_mapping"), encoded.sequence_ids()
+    end = start + len(answer)
+    inside = [
+        i for i, (o, part) in enumerate(zip(offsets, parts, strict=True)) if part == 1 and o[0] < end and o[1] > start
+    ]
+    spans = [list(o) if part == 1 else [-1, -1] for o, part in zip(offsets, parts, strict=True)]
+    first, last = (inside[0], inside[-1]) if inside else (0, 0)
+    return {**encoded, "start_positions": first, "end_positions": last, "offsets": spans}
+
+
+def _choice(row: Row, task: FineTask, tokenizer: Any, length: int, number: int) -> Features:
+    choices, gold = row[task.pair or ""], int(row[task.label])
+    if not isinstance(choices, list) or not 0 <= gold < len(choices):
+        raise DataError(f"{task.name}, row {number}: {task.label} is {gold}, of {len(choices)} choices")
+    texts = [str(row[task.text])] * len(choices)
+    encoded = tokenizer(texts, [str(c) for c in choices], truncation="longest_first", max_length=length)
+    return {**encoded, "labels": gold}
+
+
+def _response(row: Row, task: FineTask, tokenizer: Any, length: int, _number: int) -> Features:
+    """Prompt and response in one; only the response and the end are scored."""
+    prompt = tokenizer(_prompt(str(row[task.text]), tokenizer), add_special_tokens=False)["input_ids"]
+    response = tokenizer(str(row[task.label]), add_special_tokens=False)["input_ids"]
+    end = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
+    response = [*response, *end][:length]
+    room = length - len(response)
+    prompt = prompt[len(prompt) - room :] if len(prompt) > room else prompt
+    ids = [*prompt, *response]
+    labels = [IGNORED] * len(prompt) + response
+    return {"input_ids": ids, "attention_mask": [1] * len(ids), "labels": labels}
+
+
+def _prompt(text: str, tokenizer: Any) -> str:
+    """In the model's chat format, if it has one."""
+    if getattr(tokenizer, "chat_template", None):
+        messages = [{"role": "user", "content": text}]
+        rendered: str = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        return rendered
+    return f"{tokenizer.bos_token or ''}{text}\n"
+
+
+_MAKERS: dict[AnswerKind, Callable[[Row, FineTask, Any, int, int], Features]] = {
+    AnswerKind.CLASS: _text,
+    AnswerKind.NUMBER: _text,
+    AnswerKind.TOKENS: _tokens,
+    AnswerKind.SPAN: _span,
+    AnswerKind.CHOICE: _choice,
+    AnswerKind.RESPONSE: _response,
+}
+
+
+def collate(features: Sequence[Features], pad: int) -> dict[str, Tensor]:
+    """One batch, padded on the right; choices become (B, choices, T)."""
+    values = {"input_ids": pad, "labels": IGNORED}
+    batch = {}
+    for name in features[0]:
+        if name == "offsets":
+            continue
+        column = [feature[name] for feature in features]
+        if isinstance(column[0], list):
+            batch[name] = _padded(column, values.get(name, 0))
+        else:
+            batch[name] = torch.tensor(column)
+    return batch
+
+
+def _padded(column: list[Any], value: int) -> Tensor:
+    if isinstance(column[0][0], list):  # (B, choices, T)
+        choices = max(len(row) for row in column)
+        flat = [ids for row in column for ids in [*row, *[[value]] * (choices - len(row))]]
+        return _padded(flat, value).view(len(column), choices, -1)
+    width = max(len(row) for row in column)
+    return torch.tensor([[*row, *[value] * (width - len(row))] for row in column])

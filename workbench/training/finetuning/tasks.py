@@ -1,0 +1,219 @@
+"""What a model is fine-tuned on: the kind of answer, the columns, the files of the GLUE tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+
+import numpy as np
+
+from workbench.data._files import find_file
+from workbench.errors import ConfigError, DataError, did_you_mean
+from workbench.training.finetuning._tables import Row, read_rows
+
+__all__ = ["GLUE", "AnswerKind", "FineTask", "TaskRows", "load_task"]
+
+
+class AnswerKind(StrEnum):
+    """What the head gives."""
+
+    CLASS = "class"  # one label of a text or a pair of texts
+    NUMBER = "number"  # a score of a text or a pair
+    TOKENS = "tokens"  # a label of each word
+    SPAN = "span"  # where in the context the answer stands
+    CHOICE = "choice"  # one of several endings
+    RESPONSE = "response"  # a text: instruction tuning
+
+
+# columns that a kind reads if the user names none: text, pair, label
+_COLUMNS = {
+    AnswerKind.CLASS: ("text", None, "label"),
+    AnswerKind.NUMBER: ("text", None, "label"),
+    AnswerKind.TOKENS: ("tokens", None, "labels"),
+    AnswerKind.SPAN: ("question", "context", "answer"),
+    AnswerKind.CHOICE: ("query", "choices", "gold"),
+    AnswerKind.RESPONSE: ("prompt", None, "response"),
+}
+
+
+@dataclass(frozen=True)
+class FineTask:
+    """A task; ``labels`` in their order, empty where they are not a fixed set. ``metric`` is the one that counts."""
+
+    name: str
+    kind: AnswerKind
+    text: str
+    label: str
+    pair: str | None = None
+    labels: tuple[str, ...] = ()
+    metric: str = "accuracy"
+    folder: str = ""
+    train: tuple[str, ...] = ("train.tsv",)
+    validation: tuple[str, ...] = ("dev.tsv",)
+    header: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class TaskRows:
+    """The rows to train and to validate on, checked; the task with its labels filled in."""
+
+    task: FineTask
+    train: list[Row]
+    validation: list[Row]
+
+
+def _pair(name: str, folder: str, text: str, pair: str, labels: tuple[str, ...], **more: object) -> FineTask:
+    task = FineTask(name, AnswerKind.CLASS, text, "label", pair, labels, folder=folder)
+    return replace(task, **more)  # type: ignore[arg-type]
+
+
+_ENTAILMENT = ("entailment", "not_entailment")
+GLUE = {
+    task.name: task
+    for task in (
+        _pair("mrpc", "MRPC", "#1 String", "#2 String", ("0", "1"), label="Quality", metric="f1"),
+        _pair("rte", "RTE", "sentence1", "sentence2", _ENTAILMENT),
+        _pair("wnli", "WNLI", "sentence1", "sentence2", ("0", "1")),
+        _pair("qnli", "QNLI", "question", "sentence", _ENTAILMENT),
+        _pair(
+            "mnli",
+            "MNLI",
+            "premise",
+            "hypothesis",
+            ("entailment", "neutral", "contradiction"),
+            train=("train.jsonl",),
+            validation=("dev_matched.jsonl",),
+        ),
+        FineTask(
+            "sst2",
+            AnswerKind.CLASS,
+            "sentence",
+            "label",
+            labels=("0", "1"),
+            folder="SST-2",
+            train=("train.tsv", "train_first20000.tsv"),
+        ),
+        FineTask(
+            "cola",
+            AnswerKind.CLASS,
+            "sentence",
+            "label",
+            labels=("0", "1"),
+            metric="matthews",
+            folder="CoLA",
+            header=("source", "label", "star", "sentence"),
+        ),
+        FineTask(
+            "stsb", AnswerKind.NUMBER, "sentence1", "score", "sentence2", metric="spearman", folder="STS-B"
+        ),
+    )
+}
+
+_METRICS = {
+    AnswerKind.NUMBER: "spearman",
+    AnswerKind.TOKENS: "span_f1",
+    AnswerKind.SPAN: "f1",
+    AnswerKind.RESPONSE: "loss",
+}
+
+
+def load_task(
+    name: str,
+    data_dir: Path | None = None,
+    *,
+    kind: str | None = None,
+    text: str | None = None,
+    pair: str | None = None,
+    label: str | None = None,
+    validation: Path | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+) -> TaskRows:
+    """A GLUE task by name out of ``data_dir``, or the table in a file; a tenth is held out if nothing else is given.
+
+    Raises :class:`~workbench.errors.DataError` for missing files, columns or labels, labels of the wrong type, and
+    labels that are all the same.
+    """
+    short = name.removeprefix("glue/")
+    if short in GLUE:
+        task = GLUE[short]
+        folder = Path(data_dir or ".") / task.folder
+        train = read_rows(find_file(folder, *task.train), task.header)
+        held = read_rows(find_file(folder, *task.validation), task.header)
+    else:
+        path = Path(name).expanduser()
+        if not path.is_file():
+            raise DataError(f"no task {name!r}: no such file, and {did_you_mean(short, list(GLUE))}")
+        task = _table_task(path, kind, text, pair, label)
+        train = read_rows(path)
+        held = read_rows(validation) if validation is not None else []
+        if not held:
+            train, held = _split(train, seed)
+    task = _with_labels(task, train)
+    for rows, where in ((train, "training"), (held, "validation")):
+        _check(task, rows, where)
+    return TaskRows(task, train[:limit], held)
+
+
+def _table_task(
+    path: Path, kind: str | None, text: str | None, pair: str | None, label: str | None
+) -> FineTask:
+    try:
+        answer = AnswerKind(kind or "class")
+    except ValueError:
+        raise ConfigError(f"unknown kind {kind!r}; allowed: {', '.join(AnswerKind)}") from None
+    usual = _COLUMNS[answer]
+    return FineTask(
+        path.stem,
+        answer,
+        text or usual[0] or "",
+        label or usual[2] or "",
+        pair or usual[1],
+        metric=_METRICS.get(answer, "accuracy"),
+    )
+
+
+def _split(rows: list[Row], seed: int) -> tuple[list[Row], list[Row]]:
+    if len(rows) < 4:
+        raise DataError(f"{len(rows)} rows are too few to hold some out; give --validation FILE, or more rows")
+    order = np.random.default_rng(seed).permutation(len(rows))
+    held = max(2, len(rows) // 10)
+    return [rows[i] for i in order[held:]], [rows[i] for i in order[:held]]
+
+
+def _with_labels(task: FineTask, rows: list[Row]) -> FineTask:
+    if task.labels or task.kind not in (AnswerKind.CLASS, AnswerKind.TOKENS):
+        return task
+    values: set[str] = set()
+    for row in rows:
+        value = row.get(task.label)
+        if value is not None:
+            values.update(map(str, value) if isinstance(value, list) else [str(value)])
+    return replace(task, labels=tuple(sorted(values, key=lambda v: (not v.isdigit(), v.zfill(8)))))
+
+
+def _check(task: FineTask, rows: list[Row], where: str) -> None:
+    seen = set()
+    for number, row in enumerate(rows, 1):
+        place = f"{task.name}, {where} row {number}"
+        for column in filter(None, (task.text, task.pair, task.label)):
+            if row.get(column) in (None, ""):
+                has = ", ".join(map(str, row))
+                raise DataError(f"{place}: no {column!r}; name columns with --text-column …; it has {has}")
+        seen.add(_checked_label(task, row[task.label], place))
+    if task.kind is AnswerKind.CLASS and len(seen) < 2 and where == "training":
+        raise DataError(f"{task.name}: every label is {next(iter(seen))!r}; classification needs two at least")
+
+
+def _checked_label(task: FineTask, value: object, place: str) -> object:
+    if task.kind is AnswerKind.NUMBER:
+        try:
+            return float(str(value))
+        except ValueError:
+            raise DataError(f"{place}: {task.label} is {value!r:.40}, not a number") from None
+    if task.kind is AnswerKind.CLASS and str(value) not in task.labels:
+        raise DataError(f"{place}: {task.label} is {value!r:.40}; known: {', '.join(task.labels[:8])}")
+    if task.kind is AnswerKind.TOKENS and not isinstance(value, list):
+        raise DataError(f"{place}: {task.label} is {value!r:.40}; a list with one label a word is needed")
+    return str(value)
