@@ -98,7 +98,7 @@ def _stored(folder: Path) -> dict[str, Any]:
 
 
 def _evaluate(arguments: _Arguments) -> Any:
-    from workbench.evaluate import TASKS, Settings, evaluate
+    from workbench.evaluate import Settings, evaluate, read_data
     from workbench.models import load
 
     settings = Settings(
@@ -108,8 +108,7 @@ def _evaluate(arguments: _Arguments) -> Any:
         seed=arguments["seed"],
         first_token=arguments["first_token"],
     )
-    for name in settings.tasks:  # a misspelt task is told before a model is loaded
-        TASKS.get(name)
+    data = read_data(settings)  # unknown tasks and broken files are told before a model is loaded
     model = load(
         arguments["model"],
         revision=arguments["revision"],
@@ -120,6 +119,7 @@ def _evaluate(arguments: _Arguments) -> Any:
     return evaluate(
         model,
         settings,
+        data=data,
         out=arguments["out"],
         resume=arguments.folder,
         batch_tokens=arguments["batch_tokens"],

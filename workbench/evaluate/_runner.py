@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,13 @@ import pandas as pd
 
 from workbench.evaluate._settings import Settings
 from workbench.evaluate._task import Item, Task, TaskData
+from workbench.evaluate.doctor import examine
 from workbench.evaluate.tasks import TASKS
 from workbench.models import LoadedModel
 from workbench.runs import Run, RunFolder, RunRecord, default_root
 from workbench.scoring import Engine, Score
 
-__all__ = ["evaluate"]
+__all__ = ["evaluate", "read_data"]
 
 # Finished examples are stored at least this often.
 _SECONDS_PER_CHUNK = 2.0
@@ -36,6 +37,7 @@ def evaluate(
     model: LoadedModel,
     settings: Settings,
     *,
+    data: Mapping[str, TaskData] | None = None,
     out: Path | None = None,
     resume: Path | None = None,
     batch_tokens: str | int = "auto",
@@ -45,21 +47,20 @@ def evaluate(
     """Evaluate ``model`` on the tasks of ``settings`` and store the run under ``out`` (default: ``runs/``).
 
     Finished examples are stored as they come; ``resume`` names the folder of a run that was cut short, which
-    then ends with the numbers it would have had. Raises :class:`~workbench.errors.TaskError` if a task
+    then ends with the numbers it would have had. ``data`` is what :func:`read_data` gave, if it was called
+    already. Raises :class:`~workbench.errors.TaskError` if a task
     cannot be asked of this kind of model, :class:`~workbench.errors.DataError` for unreadable data and
     :class:`~workbench.errors.NumericsError` if the model gives NaN.
     """
     tasks = [TASKS.get(name) for name in settings.tasks]
     for task in tasks:
         model.require(*task.kinds, verb=f"task {task.name}")
-    data = {task.name: task.load(settings.folder) for task in tasks}
+    data = data or read_data(settings)
     engine = Engine(model, settings.first_token, batch_tokens, progress)
     folder = _open_folder(model, settings, data, engine, out or default_root(), resume)
     if folder.complete:
         return Run.open(folder.path)
     if doctor and folder.record.doctor is None:
-        from workbench.evaluate.doctor import examine
-
         folder.set_doctor(examine(model).to_dict())
     elif not doctor:
         folder.set_doctor({"verdict": "skipped", "checks": []})
@@ -72,10 +73,18 @@ def evaluate(
     return Run.open(folder.path)
 
 
+def read_data(settings: Settings) -> dict[str, TaskData]:
+    """The items of every task of ``settings``; raises for unknown tasks and unreadable files.
+
+    It needs no model, so a caller that loads one can find out first.
+    """
+    return {name: TASKS.get(name).load(settings.folder) for name in settings.tasks}
+
+
 def _open_folder(
     model: LoadedModel,
     settings: Settings,
-    data: dict[str, TaskData],
+    data: Mapping[str, TaskData],
     engine: Engine,
     root: Path,
     resume: Path | None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -64,15 +65,40 @@ def project_only(model: Any, positions: Int[Tensor, " N"]) -> Iterator[None]:
     architecture does to logits afterwards (scaling, soft-capping) still happens.
     """
 
-    def select(module: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        hidden = arguments[0]
-        return (hidden.reshape(-1, hidden.shape[-1])[positions].unsqueeze(0), *arguments[1:])
-
-    handle = model.get_output_embeddings().register_forward_pre_hook(select)
+    head = model.get_output_embeddings()
+    with _SHARED:
+        hook = _HOOKS.get(head) or _HOOKS.setdefault(head, _Hook(head))
+        hook.users += 1
+    hook.positions.here = positions
     try:
         yield
     finally:
-        handle.remove()
+        hook.positions.here = None
+        with _SHARED:
+            hook.users -= 1
+            if not hook.users:
+                _HOOKS.pop(head).handle.remove()
+
+
+class _Hook:
+    """One hook on a head, shared by the threads that pass through it; each has positions of its own."""
+
+    def __init__(self, head: torch.nn.Module) -> None:
+        self.users = 0
+        self.positions = threading.local()
+        self.handle = head.register_forward_pre_hook(self.select)
+
+    def select(self, module: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """The arguments with the hidden states gathered; untouched in a thread that asked for nothing."""
+        positions = getattr(self.positions, "here", None)
+        if positions is None:
+            return None
+        hidden = arguments[0]
+        return (hidden.reshape(-1, hidden.shape[-1])[positions].unsqueeze(0), *arguments[1:])
+
+
+_SHARED = threading.Lock()
+_HOOKS: dict[torch.nn.Module, _Hook] = {}
 
 
 def target_statistics(
