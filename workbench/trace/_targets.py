@@ -93,12 +93,13 @@ def started(model: LoadedModel, target: Encoded) -> Encoded:
 def generated_targets(model: LoadedModel, sources: Sequence[Encoded]) -> list[Encoded]:
     """What the model generates greedily for each source, at most 64 tokens."""
     targets = []
+    count = min(_MAX_GENERATED, model.max_length - 3)  # special tokens are added when it is read again
     for source in sources:
         inputs = inputs_of(model, [source])
         with torch.no_grad():
             # without a cache, which transformers sizes wrongly where encoder and decoder differ in depth
             ids = model.model.generate(
-                **inputs, max_new_tokens=_MAX_GENERATED, do_sample=False, num_beams=1, use_cache=False
+                **inputs, max_new_tokens=count, do_sample=False, num_beams=1, use_cache=False
             )
         alignment = align(model.tokenizer.decode(ids[0], skip_special_tokens=True), model.tokenizer)
         targets.append(Encoded(alignment, (0,) * len(alignment)))
