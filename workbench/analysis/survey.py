@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -59,18 +60,29 @@ def survey(
     Raises :class:`~workbench.errors.DataError` for a corpus that cannot be read.
     """
     corpus = read_corpus(settings.corpus, settings.limit)
-    structure = structure_of(model.model)  # a model without attention is told before a folder is made
+    structure_of(model.model)  # a model without attention is told before a folder is made
     folder = RunFolder.create(out or default_root(), _record(model, settings, corpus))
     folder.set_doctor(doctor or {"verdict": "skipped", "checks": []})
+    try:
+        _measure(model, settings, corpus, folder, progress)
+    except BaseException:  # a survey is whole or not there
+        shutil.rmtree(folder.path, ignore_errors=True)
+        raise
+    return Run.open(folder.path)
+
+
+def _measure(
+    model: LoadedModel, settings: SurveySettings, corpus: Corpus, folder: RunFolder, progress: bool
+) -> None:
     texts = [align_words(t.forms, model.tokenizer, space_after=t.space_after) for t in corpus.trees]
+    passes = len(corpus) * (2 if corpus.trees else 1)
     started = time.perf_counter()
-    with model.lock, _ticking(model, structure.main, len(corpus) * (2 if corpus.trees else 1), progress):
+    with model.lock, _ticking(model, structure_of(model.model).main, passes, progress):
         found = head_statistics(model, _with_tokens(texts) or corpus.lines, rare_count=settings.rare_count)
         seconds = time.perf_counter() - started
         trees = _dependencies(model, corpus, settings)
         scores = repetition_scores(model, seed=settings.seed) if model.kind is Kind.CAUSAL else {}
     _store(folder, corpus.identity.name, found, scores, trees, seconds)
-    return Run.open(folder.path)
 
 
 def _with_tokens(texts: Sequence[Text]) -> list[Text]:
