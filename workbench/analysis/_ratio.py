@@ -14,7 +14,7 @@ class RatioSums:
 
     Each text adds a total ``x`` (an array of any fixed shape) over ``n`` tokens (broadcast to it). The
     estimate is sum(x) / sum(n); its variance that of a ratio estimator over clusters (Cochran 1977,
-    equation 2.39, one cluster a text): T / (T - 1) * sum((x - ratio * n)^2) / sum(n)^2 for T texts.
+    chapter 6, one cluster a text): T / (T - 1) * sum((x - ratio * n)^2) / sum(n)^2 for T texts.
     """
 
     def __init__(self) -> None:

@@ -5,6 +5,8 @@ Functions take attention (layer, head, query, key) as a trace holds it, without 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from jaxtyping import Float
 from scipy.special import entr
@@ -89,47 +91,67 @@ def without_sink(attention: AttentionArray, sinks: tuple[int, ...] = (0,)) -> At
     return np.divide(kept, sums, out=np.zeros_like(kept), where=sums > 1e-12)
 
 
-def attention_rollout(attention: AttentionArray, residual: float = 0.5) -> Float[Array, "layer query key"]:
+def attention_rollout(
+    attention: AttentionArray, tokens: Sequence[str] | None = None, residual: float = 0.5
+) -> Statistic:
     """How much of each input token reaches each position after each layer, if attention alone mixed them.
 
     Heads are averaged, the residual connection counts as identity with weight ``residual``, and layers are
-    multiplied (Abnar & Zuidema 2020, equation 1). Needs all layers, from the first on.
+    multiplied (Abnar & Zuidema 2020, equation 1): (layer, query, key). Needs all layers, from the first on.
     """
     check_rows(attention)
     mixed = _with_residual(attention, residual)
     rolled = [mixed[0]]
     for layer in mixed[1:]:
         rolled.append(layer @ rolled[-1])
-    return np.stack(rolled)
+    return _between_tokens("attention rollout", "share", np.stack(rolled), ("layer", "query", "key"), tokens)
 
 
-def attention_flow(attention: AttentionArray, residual: float = 0.5) -> Float[Array, "query key"]:
+def attention_flow(
+    attention: AttentionArray, tokens: Sequence[str] | None = None, residual: float = 0.5
+) -> Statistic:
     """Maximum flow from each position of the last layer to each input token (Abnar & Zuidema 2020, section 3).
 
     Edges are head-averaged attention with the residual as in :func:`attention_rollout`, and carry at most
-    their weight. Costs one maximum-flow problem for each pair: for some dozens of tokens.
+    their weight: (query, key). Costs one maximum-flow problem for each pair: for some dozens of tokens.
     """
     check_rows(attention)
-    return maximum_flows(_with_residual(attention, residual))
+    flows = maximum_flows(_with_residual(attention, residual))
+    return _between_tokens("attention flow", "flow", flows, ("query", "key"), tokens)
 
 
 def effective_attention(
-    attention: Float[Array, "head query key"], values: Float[Array, "head key head_width"]
-) -> Float[Array, "head query key"]:
-    """The part of each row that can change the head's output: without its component in the null space of the values.
+    attention: AttentionArray,
+    values: Float[Array, "layer key_head key head_width"],
+    tokens: Sequence[str] | None = None,
+) -> Statistic:
+    """The part of each row that can change a head's output: (layer, head, query, key).
 
-    With more tokens than value dimensions different weights give the same output; the component of a row
-    in the left null space of the values T (T^T x = 0) is taken out (Brunner et al. 2020, section 3.1,
-    equation 4). Rows need not sum to one nor be positive. ``values`` as recorded by "queries_keys"; shared
-    key heads are repeated.
+    With more tokens than value dimensions different weights give the same output. The component of a row
+    in the left null space of the values T (x with T^T x = 0) is taken out (Brunner et al. 2020, section 3).
+    Rows need not sum to one nor be positive. ``values`` as recorded by "queries_keys", of the same layers
+    and heads; values that query heads share are repeated.
     """
-    repeats = attention.shape[0] // values.shape[0]
-    spread = np.repeat(values, repeats, axis=0).astype(np.float64)  # (H, K, d)
-    basis, sizes, _ = np.linalg.svd(spread, full_matrices=False)  # (H, K, r), (H, r)
-    relevant = sizes > sizes[:, :1] * max(spread.shape[1:]) * np.finfo(np.float32).eps
-    basis = basis * relevant[:, None, :]
-    effective: Array = attention @ basis @ basis.transpose(0, 2, 1)
-    return effective.astype(attention.dtype)
+    if values.shape[0] != attention.shape[0] or attention.shape[1] % values.shape[1]:
+        raise TraceError(
+            f"attention of {attention.shape[:2]} layers and heads, values of {values.shape[:2]}: record both "
+            "for the same layers and all heads"
+        )
+    spread = np.repeat(values, attention.shape[1] // values.shape[1], axis=1).astype(np.float64)
+    basis, sizes, _ = np.linalg.svd(spread, full_matrices=False)  # (L, H, K, r), (L, H, r)
+    relevant = sizes > sizes[..., :1] * max(spread.shape[2:]) * np.finfo(np.float32).eps
+    basis = basis * relevant[..., None, :]
+    effective = attention @ basis @ basis.swapaxes(-1, -2)
+    axes = ("layer", "head", "query", "key")
+    return _between_tokens("effective attention", "weight", effective, axes, tokens)
+
+
+def _between_tokens(
+    name: str, unit: str, values: Array, axes: tuple[str, ...], tokens: Sequence[str] | None
+) -> Statistic:
+    """A value for each query and key of one text, which therefore has no standard error."""
+    labels = {} if tokens is None else {"query": tuple(tokens), "key": tuple(tokens)}
+    return Statistic(name=name, unit=unit, values=values, axes=axes, labels=labels, note="one text")
 
 
 def _with_residual(attention: AttentionArray, residual: float) -> Float[Array, "layer query key"]:

@@ -7,21 +7,35 @@ from jaxtyping import Float
 
 from workbench.errors import TraceError
 from workbench.models import LoadedModel
-from workbench.shapes import Array, AttentionArray
+from workbench.shapes import Array
+from workbench.statistics import Statistic
 from workbench.trace import Stack, TextTrace, Trace
 from workbench.trace.parts import head_projections
 
 __all__ = ["transformed_value_norms", "value_weighted_norms"]
 
 
-def value_weighted_norms(model: LoadedModel, trace: Trace, text: TextTrace) -> AttentionArray:
+def value_weighted_norms(model: LoadedModel, trace: Trace, text: TextTrace) -> Statistic:
     """||a f(x)|| for each query and key: attention a times the norm of the key's transformed value f(x).
 
-    f(x) = (x W_V + b_V) W_O of one head (Kobayashi et al. 2020, equation 4 and section 3.1); the bias of the
-    output projection belongs to no token and is left out. Needs ``record={"attention", "queries_keys"}``.
+    f(x) = (x W_V + b_V) W_O of one head (Kobayashi et al. 2020, norm-based analysis); the bias of the output
+    projection belongs to no token and is left out. Needs ``record={"attention", "queries_keys"}``.
     """
     norms = transformed_value_norms(model, trace, text)
-    return text.attention * norms[:, :, None, :].astype(text.attention.dtype)
+    stack = Stack.ENCODER if text.decoder_attention is None else Stack.DECODER
+    return Statistic(
+        name="value-weighted attention",
+        unit="norm",
+        values=text.attention * norms[:, :, None, :],
+        axes=("layer", "head", "query", "key"),
+        labels={
+            "layer": trace.layers[stack],
+            "head": trace.heads[stack],
+            "query": text.tokens,
+            "key": text.tokens,
+        },
+        note="one text",
+    )
 
 
 def transformed_value_norms(

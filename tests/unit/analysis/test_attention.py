@@ -76,7 +76,7 @@ def test_sinks():
 def test_rollout():
     """Two layers that each copy token 0: half of the residual stays, so (1/2, 1/2), then (3/4, 1/4)."""
     copy = np.array([[[1, 0], [1, 0]]], dtype=np.float32)
-    rolled = attention_rollout(np.stack([copy, copy]))
+    rolled = attention_rollout(np.stack([copy, copy])).values
     np.testing.assert_allclose(rolled[0], [[1, 0], [0.5, 0.5]])
     np.testing.assert_allclose(rolled[1], [[1, 0], [0.75, 0.25]])
 
@@ -85,7 +85,7 @@ def test_flow():
     """The same two layers: from token 1 to input 0 flow 1/2 over itself and 1/2 over token 0; to input 1 only
     the residual path of capacity 1/2."""
     copy = np.array([[[1, 0], [1, 0]]], dtype=np.float32)
-    np.testing.assert_allclose(attention_flow(np.stack([copy, copy])), [[1, 0], [1, 0.5]], atol=1e-6)
+    np.testing.assert_allclose(attention_flow(np.stack([copy, copy])).values, [[1, 0], [1, 0.5]], atol=1e-6)
     with pytest.raises(TraceError, match="at most 1500"):
         attention_flow(np.full((12, 1, 200, 200), 1 / 200, dtype=np.float32))
 
@@ -95,17 +95,17 @@ def test_effective_attention():
 
     For the row (1, 0, 0) it is (1, 2, 2) / 9.
     """
-    values = np.array([[[1.0], [2.0], [2.0]]])
-    effective = effective_attention(np.array([[[1.0, 0.0, 0.0]]]), values)
-    np.testing.assert_allclose(effective[0, 0], np.array([1, 2, 2]) / 9, atol=1e-12)
+    values = np.array([[[[1.0], [2.0], [2.0]]]])
+    effective = effective_attention(np.array([[[[1.0, 0.0, 0.0]]]]), values).values
+    np.testing.assert_allclose(effective[0, 0, 0], np.array([1, 2, 2]) / 9, atol=1e-12)
 
 
 def test_effective_attention_gives_the_same_output():
     record = trace(tiny.llama(), ["the old house and the small red cat"], {"attention", "queries_keys"})[0]
-    effective = effective_attention(record.attention[1], record.values[1])
-    spread = record.values[1].repeat(2, axis=0)
-    np.testing.assert_allclose(effective @ spread, record.attention[1] @ spread, atol=1e-5)
-    assert np.abs(effective - record.attention[1]).max() > 1e-3  # 8 tokens, 4 value dimensions
+    effective = effective_attention(record.attention, record.values, record.tokens).values
+    spread = record.values.repeat(2, axis=1)
+    np.testing.assert_allclose(effective @ spread, record.attention @ spread, atol=1e-5)
+    assert np.abs(effective - record.attention).max() > 1e-3  # 8 tokens, 4 value dimensions
 
 
 def test_value_weighted_norms():
@@ -115,4 +115,4 @@ def test_value_weighted_norms():
     norms = value_weighted_norms(model, found, found[0])
     matrix = model.model.model.layers[2].self_attn.o_proj.weight.detach().numpy()  # (D, H * d)
     expected = np.linalg.norm(matrix[:, 4:8] @ found[0].values[2, 0].T, axis=0)  # query head 1, key head 0
-    np.testing.assert_allclose(norms[2, 1], found[0].attention[2, 1] * expected, atol=1e-5)
+    np.testing.assert_allclose(norms.values[2, 1], found[0].attention[2, 1] * expected, atol=1e-5)
