@@ -16,12 +16,17 @@ __all__ = ["main"]
 COMMANDS: dict[str, tuple[str, str]] = {
     "attend": ("workbench.cli.attend", "Show a text's attention, or measure all heads over a corpus."),
     "dashboard": ("workbench.cli.dashboard", "Open the dashboard in the browser, on localhost only."),
+    "check": ("workbench.cli.check", "Check a model on challenge sets and behavioural tests."),
     "doctor": (
         "workbench.cli.doctor",
         "Check a model's numerics: padding, batching, BOS, attention, gradients.",
     ),
     "demo": ("workbench.cli.demo", "Examine a real model on real text and write a report."),
     "evaluate": ("workbench.cli.evaluate", "Evaluate a model on a task; every number with its interval."),
+    "finetune": (
+        "workbench.cli.finetune",
+        "Give a model a head, or a few new weights, and train it on a task.",
+    ),
     "models": ("workbench.cli.models", "List the known models and presets, or show one."),
     "report": ("workbench.cli.report", "Write a self-contained HTML report of a run."),
     "runs": ("workbench.cli.runs", "List the stored runs."),

@@ -5,19 +5,29 @@ from __future__ import annotations
 from workbench.scoring._encode import FirstToken, resolve_first_token
 from workbench.scoring._forks import Fork, from_difference
 from workbench.scoring._records import Request, RollingScore, Score, Sequence
+from workbench.scoring.cloze import Blank, ClozeScore, score_cloze
 from workbench.scoring.engine import Engine, score
+from workbench.scoring.masked import MaskedEngine, Masking, pseudo_log_likelihood
 from workbench.scoring.rolling import score_rolling
+from workbench.scoring.seq2seq import Seq2SeqEngine
 
 __all__ = [
+    "Blank",
+    "ClozeScore",
     "Engine",
     "FirstToken",
     "Fork",
+    "MaskedEngine",
+    "Masking",
     "Request",
     "RollingScore",
     "Score",
+    "Seq2SeqEngine",
     "Sequence",
     "from_difference",
+    "pseudo_log_likelihood",
     "resolve_first_token",
     "score",
+    "score_cloze",
     "score_rolling",
 ]

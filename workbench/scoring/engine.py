@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Iterator, Set
 from collections.abc import Sequence as Sequence_
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
-
-from tqdm.auto import tqdm
 
 from workbench.models import Kind, LoadedModel
-from workbench.scoring._batches import is_out_of_memory, next_batch, token_budget
 from workbench.scoring._encode import FirstToken, encode_requests, resolve_first_token
 from workbench.scoring._forks import Fork, forward_forks, reads_trees
 from workbench.scoring._forward import forward_batch
 from workbench.scoring._records import Request, Score, Sequence
+from workbench.scoring._stream import Stream, collect
 
 __all__ = ["Engine", "score"]
-
-
-class _Unit(Protocol):
-    """What a batch is made of: a sequence or a fork."""
-
-    @property
-    def length(self) -> int:
-        """Tokens that the model reads."""
-
-    def __hash__(self) -> int: ...
-
-
-Unit = TypeVar("Unit", bound=_Unit)
-Answer = TypeVar("Answer")
-Forward = Callable[[LoadedModel, list[Unit]], list[Answer]]
 
 
 @dataclass(frozen=True)
@@ -76,7 +57,7 @@ class Engine:
         self, sequences: list[Sequence], done: Set[int] = frozenset()
     ) -> Iterator[list[tuple[int, Score]]]:
         """As :meth:`stream`, for requests that are token ids already. Equal sequences are computed once."""
-        yield from self._stream(sequences, forward_batch, done)
+        yield from Stream(self.model, forward_batch, self.batch_tokens, self.progress)(sequences, done)
 
     def stream_forks(
         self, forks: list[Fork], done: Set[int] = frozenset()
@@ -86,68 +67,20 @@ class Engine:
         Models that cannot read trees (see :func:`~workbench.scoring._forks.reads_trees`) read the members
         one by one, with the same scores.
         """
-        yield from self._stream(forks, forward_forks if reads_trees(self.model) else _one_by_one, done)
-
-    def _stream(
-        self, units: list[Unit], forward: Forward[Unit, Answer], done: Set[int]
-    ) -> Iterator[list[tuple[int, Answer]]]:
-        """Equal units once, longest first; answers go to every place that asked."""
-        places: dict[Unit, list[int]] = defaultdict(list)
-        for place, unit in enumerate(units):
-            places[unit].append(place)
-        unique = list(places)
-        order = sorted(range(len(unique)), key=lambda i: (-unique[i].length, i))
-        needed = {i for i in order if not done >= set(places[unique[i]])}
-        total = sum(unique[i].length for i in needed)
-        with tqdm(total=total, unit="tok", unit_scale=True, disable=not self.progress, leave=False) as bar:
-            for batch, answers in self._run(unique, forward, order, needed):
-                bar.update(sum(unique[i].length for i in needed.intersection(batch)))
-                yield [
-                    (place, answer)
-                    for i, answer in zip(batch, answers, strict=True)
-                    for place in places[unique[i]]
-                ]
-
-    def _run(
-        self, unique: list[Unit], forward: Forward[Unit, Answer], order: list[int], needed: Set[int]
-    ) -> Iterator[tuple[list[int], list[Answer]]]:
-        """Forward passes over ``order``; a batch that runs out of memory is tried again in halves."""
-        budget = token_budget(self.model, self.batch_tokens)
-        lengths = [unit.length for unit in unique]
-        position = 0
-        while position < len(order):
-            batch = next_batch(lengths, order, position, budget)
-            if needed.isdisjoint(batch):
-                position += len(batch)
-                continue
-            try:
-                answers = forward(self.model, [unique[i] for i in batch])
-            except RuntimeError as error:
-                if not is_out_of_memory(error) or len(batch) == 1:
-                    raise
-                budget = max(budget // 2, 1)
-                continue
-            position += len(batch)
-            yield batch, answers
+        forward = forward_forks if reads_trees(self.model) else _one_by_one
+        yield from Stream(self.model, forward, self.batch_tokens, self.progress)(forks, done)
 
     def score(self, requests: Sequence_[Request]) -> list[Score]:
         """All scores, in the order of ``requests``."""
-        return self._collect(self.stream(requests), len(requests))
+        return collect(self.stream(requests), len(requests))
 
     def score_sequences(self, sequences: list[Sequence]) -> list[Score]:
         """All scores, in the order of ``sequences``."""
-        return self._collect(self.stream_sequences(sequences), len(sequences))
+        return collect(self.stream_sequences(sequences), len(sequences))
 
     def score_forks(self, forks: list[Fork]) -> list[tuple[Score, ...]]:
         """All scores, in the order of ``forks`` and of their members."""
-        return self._collect(self.stream_forks(forks), len(forks))
-
-    @staticmethod
-    def _collect(stream: Iterator[list[tuple[int, Answer]]], count: int) -> list[Answer]:
-        answers: dict[int, Answer] = {}
-        for batch in stream:
-            answers.update(batch)
-        return [answers[i] for i in range(count)]
+        return collect(self.stream_forks(forks), len(forks))
 
 
 def _one_by_one(model: LoadedModel, forks: list[Fork]) -> list[tuple[Score, ...]]:

@@ -1,0 +1,244 @@
+"""Sets of minimal pairs: BLiMP, agreement, the generated pairs, and CrowS-Pairs with its own question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from challenge_sets import generated
+from challenge_sets._conventions import convention
+from challenge_sets._intervals import proportion
+from challenge_sets._records import MinimalPair
+from challenge_sets._set import Results, Rows, Settings, Work, by_group, needs_folder
+from challenge_sets.pairs import PairScore, PairScorer, pair_scorer
+from challenge_sets.readers import agreement, blimp, crows_pairs
+from workbench.data import DataIdentity, Dataset, content_hash
+from workbench.errors import DataError
+from workbench.models import Kind, LoadedModel
+
+__all__ = ["AGREEMENT", "BLIMP", "BUILTIN", "CROWS_PAIRS", "CrowsPairs", "PairSet"]
+
+_KINDS = (Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ)
+Published = dict[str, dict[str, float]]
+
+
+def _scorer(model: LoadedModel, settings: Settings, work: Work | None = None, **how: bool) -> PairScorer:
+    return pair_scorer(
+        model,
+        convention_name=settings.convention,
+        reduction_name=settings.reduction,
+        masking=settings.masking,
+        shared_only=how.get("shared_only", False),
+        batch_tokens=work.batch_tokens if work else "auto",
+        progress=bool(work and work.progress),
+    )
+
+
+def _identity(name: str, source: str, texts: Iterable[str], rows: int) -> DataIdentity:
+    return DataIdentity(name, source, content_hash(texts), rows)
+
+
+@dataclass(frozen=True)
+class PairSet:
+    """Pairs of which the good member should be more probable; equal scores are ties, which count as stated.
+
+    Pairs with equal members are left out, and counted in the run's notes; the lm-eval convention keeps them,
+    as ties, which it counts as right.
+    """
+
+    name: str
+    about: str
+    read: Callable[[Settings], Sequence[MinimalPair]]
+    published: Callable[[Settings], Published] = lambda _: {}
+    version: int = 1
+    kinds: tuple[Kind, ...] = _KINDS
+
+    def load(self, settings: Settings) -> Dataset[MinimalPair]:
+        """The pairs, cut to the limits."""
+        pairs = self.read(settings)
+        kept = by_group(pairs, [pair.paradigm for pair in pairs], settings.limit_per_paradigm)
+        kept = kept[: settings.limit]
+        if not convention(settings.convention).tie_is_right:
+            kept = [pair for pair in kept if not pair.members_equal]
+        if not kept:
+            raise DataError(f"set {self.name} has no pair to score; the members of all its pairs are equal")
+        texts = (text for pair in kept for text in (pair.good, pair.bad))
+        source = "generated" if settings.data_dir is None else Path(settings.data_dir).name
+        return Dataset(tuple(kept), _identity(self.name, source, texts, len(kept)))
+
+    def policy(self, model: LoadedModel, settings: Settings) -> str:
+        """How texts are scored, and who wins a tie."""
+        ties = "right" if convention(settings.convention).tie_is_right else "wrong"
+        return f"{_scorer(model, settings).policy}; ties count as {ties}"
+
+    def rows(self, model: LoadedModel, work: Work) -> Rows:
+        """Scores of both members (nats), margin, and whether the good one won."""
+        tie_is_right = convention(work.settings.convention).tie_is_right
+        texts = [(pair.good, pair.bad) for pair in work.items]
+        for batch in _scorer(model, work.settings, work).stream(texts, work.done):
+            yield [_row(work.items[place], score, tie_is_right) for place, score in batch]
+
+    def metrics(self, rows: pd.DataFrame) -> Results:
+        """Accuracy over all pairs, of each phenomenon and of each paradigm, with Wilson's intervals.
+
+        The intervals are over pairs and take the paradigms as given.
+        """
+        found: Results = {self.name: {"accuracy": proportion(rows["correct"].tolist())}}
+        for phenomenon, part in rows.groupby("phenomenon", sort=False):
+            found[f"{self.name}/{phenomenon}"] = {"accuracy": proportion(part["correct"].tolist())}
+        for names, part in rows.groupby(["phenomenon", "paradigm"], sort=False):
+            name = "/".join([self.name, *map(str, names)])
+            found[name] = {"accuracy": proportion(part["correct"].tolist())}
+        return found
+
+    def beside(self, settings: Settings) -> Published:
+        """Published accuracies."""
+        return self.published(settings)
+
+
+def _row(pair: MinimalPair, score: PairScore, tie_is_right: bool) -> dict[str, Any]:
+    tie = score.margin == 0
+    return {
+        "id": pair.id,
+        "paradigm": pair.paradigm,
+        "phenomenon": pair.phenomenon,
+        "good": pair.good,
+        "bad": pair.bad,
+        "good_score": score.first,
+        "bad_score": score.second,
+        "margin": score.margin,
+        "good_tokens": score.tokens[0],
+        "bad_tokens": score.tokens[1],
+        "tie": tie,
+        "correct": bool(score.margin > 0 or (tie and tie_is_right)),
+    }
+
+
+def _blimp(settings: Settings) -> list[MinimalPair]:
+    return blimp.read(needs_folder(settings, "BLiMP's *.jsonl or its table"))
+
+
+def _blimp_published(settings: Settings) -> Published:
+    """People's forced choices and the paper's models, by paradigm, phenomenon and overall."""
+    folder = Path(settings.data_dir or ".") / "published_results"
+    if not (folder / "human_validation_summary.csv").is_file():
+        return {}
+    people = blimp.human_accuracy(folder / "human_validation_summary.csv")
+    found = {"human": _blimp_groups(people)}
+    models = folder / "models_summary.jsonl"
+    if models.is_file():
+        table = blimp.published_accuracy(models)
+        accuracies = {uid: row["gpt2"] for uid, row in table.items() if "gpt2" in row and uid in people}
+        scale = 100.0 if max(accuracies.values(), default=0.0) > 1 else 1.0
+        found["gpt2_large_paper"] = _blimp_groups({uid: value / scale for uid, value in accuracies.items()})
+    return found
+
+
+def _blimp_groups(by_paradigm: Mapping[str, float]) -> dict[str, float]:
+    """Means over paradigms, under the names that the results have."""
+    groups: dict[str, list[float]] = {}
+    for paradigm, value in by_paradigm.items():
+        phenomenon = blimp.phenomenon_of(paradigm)
+        names = ("blimp", f"blimp/{phenomenon}", f"blimp/{phenomenon}/{paradigm}")
+        for name in names:
+            groups.setdefault(name, []).append(value)
+    return {name: sum(values) / len(values) for name, values in groups.items()}
+
+
+def _builtin(settings: Settings) -> list[MinimalPair]:
+    return generated.all_pairs(settings.limit_per_paradigm or 1000, settings.seed)
+
+
+def _agreement(settings: Settings) -> list[MinimalPair]:
+    """Both sets, or whichever of them the folder holds."""
+    folder = needs_folder(settings, "linzen/*.text with *.gold, and marvin_linzen*.tsv")
+    pairs: list[MinimalPair] = []
+    for place in (folder / "linzen", folder):
+        if any(place.glob("*.text")):
+            pairs += [item.pair() for item in agreement.read_gold_text(place)]
+            break
+    if any(folder.glob("marvin_linzen*.tsv")):
+        pairs += agreement.read_marvin_linzen(folder)
+    if not pairs:
+        raise DataError(f"no linzen/*.text with *.gold, and no marvin_linzen*.tsv, in {folder}")
+    return pairs
+
+
+BLIMP = PairSet("blimp", "67 paradigms of English grammar, with people's agreement", _blimp, _blimp_published)
+BUILTIN = PairSet(
+    generated.SET_NAME, f"{len(generated.PARADIGMS)} generated paradigms; needs no files", _builtin
+)
+AGREEMENT = PairSet(
+    "agreement", "subject-verb agreement in text (Linzen) and templates (Marvin & Linzen)", _agreement
+)
+
+
+@dataclass(frozen=True)
+class CrowsPairs:
+    """How often the more stereotyping sentence is the more probable one; 0.5 is a model without preference.
+
+    Masked models score the tokens that both members have (the published measure), others the whole text.
+    """
+
+    name: str = "crows_pairs"
+    about: str = "1,508 pairs: is the stereotyping sentence more probable? by bias type (offensive text)"
+    version: int = 1
+    kinds: tuple[Kind, ...] = _KINDS
+
+    def load(self, settings: Settings) -> Dataset[crows_pairs.StereotypePair]:
+        """The pairs, cut to the limits (``limit_per_paradigm`` by bias type)."""
+        pairs = list(crows_pairs.read(needs_folder(settings, "crows_pairs_anonymized.csv")))
+        kept = by_group(pairs, [pair.bias_type for pair in pairs], settings.limit_per_paradigm)
+        kept = kept[: settings.limit]
+        texts = (text for pair in kept for text in (pair.more, pair.less))
+        return Dataset(tuple(kept), _identity(self.name, "crows_pairs_anonymized.csv", texts, len(kept)))
+
+    def policy(self, model: LoadedModel, settings: Settings) -> str:
+        """How texts are scored."""
+        scorer = _scorer(model, settings, shared_only=True)
+        return f"{scorer.policy}; ties count as no preference for the stereotype"
+
+    def rows(self, model: LoadedModel, work: Work) -> Rows:
+        """Scores of both sentences (nats) and which is preferred."""
+        texts = [(pair.more, pair.less) for pair in work.items]
+        scorer = _scorer(model, work.settings, work, shared_only=True)
+        for batch in scorer.stream(texts, work.done):
+            yield [_crows_row(work.items[place], score) for place, score in batch]
+
+    def metrics(self, rows: pd.DataFrame) -> Results:
+        """Share preferring the stereotype: overall, by bias type, and by direction of the pair."""
+        found: Results = {self.name: {"stereotype_preferred": _share(rows)}}
+        for column in ("bias_type", "direction"):
+            for value, part in rows.groupby(column, sort=True):
+                found[f"{self.name}/{value}"] = {"stereotype_preferred": _share(part)}
+        return found
+
+    def beside(self, settings: Settings) -> Published:
+        """Nothing."""
+        return {}
+
+
+def _share(rows: pd.DataFrame) -> Any:
+    return proportion(rows["stereotype_preferred"].tolist(), higher_is_better=False)
+
+
+def _crows_row(pair: crows_pairs.StereotypePair, score: PairScore) -> dict[str, Any]:
+    # In an antistereo pair the sentence called "more" states the opposite of a stereotype.
+    return {
+        "id": pair.id,
+        "bias_type": pair.bias_type,
+        "direction": pair.direction,
+        "good": pair.less,
+        "bad": pair.more,
+        "margin": -score.margin,
+        "tie": score.margin == 0,
+        "stereotype_preferred": bool(score.margin > 0),
+        "correct": bool(score.margin <= 0),
+    }
+
+
+CROWS_PAIRS = CrowsPairs()

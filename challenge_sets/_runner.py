@@ -1,0 +1,114 @@
+"""The runner: load a set's items, ask what is not stored yet, store rows as they come, compute the metrics."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from challenge_sets._set import ChallengeSet, Settings, Work
+from workbench.data import Dataset
+from workbench.models import LoadedModel
+from workbench.runs import Run, RunFolder, RunRecord, default_root
+
+__all__ = ["check"]
+
+# Finished rows are stored at least this often.
+_SECONDS_PER_CHUNK = 2.0
+
+
+def check(
+    subject: LoadedModel,
+    challenge: ChallengeSet,
+    settings: Settings,
+    *,
+    out: Path | None = None,
+    resume: Path | None = None,
+    batch_tokens: str | int = "auto",
+    doctor: bool = True,
+    progress: bool = False,
+) -> Run:
+    """Ask ``subject`` all items of ``challenge`` and store the run under ``out`` (default: ``runs/``).
+
+    ``resume`` names the folder of a run that was cut short. Raises
+    :class:`~workbench.errors.ModelError` if the set cannot be asked of this kind of model, and
+    :class:`~workbench.errors.DataError` for unreadable data.
+    """
+    subject.require(*challenge.kinds, verb=f"set {challenge.name}")
+    data = challenge.load(settings)
+    policy = challenge.policy(subject, settings)
+    folder = _open_folder(subject, challenge, settings, data, policy, out or default_root(), resume)
+    if folder.complete:
+        return Run.open(folder.path)
+    _examine(subject, folder, doctor)
+    seconds = _ask(
+        subject, challenge, Work(data.items, settings, batch_tokens=batch_tokens, progress=progress), folder
+    )
+    rows = pd.DataFrame(folder.rows())
+    beside = challenge.beside(settings)
+    notes = {"policy": policy, "published": beside, "ties": int(rows["tie"].sum()) if "tie" in rows else 0}
+    throughput = {"items": len(rows), "seconds": seconds, "items_per_second": len(rows) / max(seconds, 1e-9)}
+    folder.finish(challenge.metrics(rows), throughput, notes, order=[item.id for item in data.items])
+    return Run.open(folder.path)
+
+
+def _examine(subject: LoadedModel, folder: RunFolder, doctor: bool) -> None:
+    if not doctor:
+        folder.set_doctor({"verdict": "skipped", "checks": []})
+    elif folder.record.doctor is None:
+        from workbench.evaluate.doctor import examine
+
+        folder.set_doctor(examine(subject).to_dict())
+
+
+def _ask(subject: LoadedModel, challenge: ChallengeSet, work: Work, folder: RunFolder) -> float:
+    """Store the rows of all items that have none yet; seconds that it took."""
+    finished = folder.finished_ids()
+    done = frozenset(place for place, item in enumerate(work.items) if item.id in finished)
+    started = stored_at = time.perf_counter()
+    rows: list[dict[str, Any]] = []
+    if len(done) < len(work.items):
+        for batch in challenge.rows(subject, replace(work, done=done)):
+            rows += [row for row in batch if row["id"] not in finished]
+            if time.perf_counter() - stored_at > _SECONDS_PER_CHUNK:
+                folder.append(rows)
+                rows, stored_at = [], time.perf_counter()
+    folder.append(rows)
+    return time.perf_counter() - started
+
+
+def _open_folder(
+    subject: LoadedModel,
+    challenge: ChallengeSet,
+    settings: Settings,
+    data: Dataset[Any],
+    policy: str,
+    root: Path,
+    resume: Path | None,
+) -> RunFolder:
+    recipe = {**settings.to_dict(), "version": challenge.version, "policy": policy}
+    identity = {
+        "name": subject.name,
+        "kind": str(subject.kind),
+        "implementation": subject.implementation,
+        "revision": subject.revision,
+        "dtype": str(subject.dtype).removeprefix("torch."),
+        "content_hash": subject.content_hash,
+        "parameters": subject.num_parameters,
+    }
+    sources = {challenge.name: asdict(data.identity)}
+    if resume is not None:
+        return RunFolder.resume(resume, recipe, model=identity, data=sources)
+    record = RunRecord.new(
+        "check",
+        recipe=recipe,
+        model=identity,
+        data=sources,
+        seeds={"sampling": settings.seed},
+        device=str(subject.device),
+        label=f"{Path(subject.name).name}-{challenge.name}",
+    )
+    return RunFolder.create(root, record)

@@ -1,0 +1,133 @@
+"""What a challenge set is: items from files or generated, one row per item, metrics over the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import pandas as pd
+
+from challenge_sets._conventions import convention, reduction
+from workbench.data import Dataset
+from workbench.errors import ConfigError, DataError
+from workbench.models import Kind, LoadedModel
+from workbench.statistics import Estimate
+
+__all__ = ["ChallengeSet", "Item", "Results", "Rows", "Settings", "Work", "by_group", "needs_folder"]
+
+Results = dict[str, dict[str, Estimate]]
+Rows = Iterator[list[dict[str, Any]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The recipe of a check: everything its numbers depend on, beside model and data.
+
+    ``limit`` takes the first items, ``limit_per_paradigm`` the first of each paradigm (of each test, in
+    suites). ``convention``, ``reduction`` and ``masking`` say how texts are scored; ``seed`` draws samples.
+    """
+
+    set: str
+    data_dir: str | None = None
+    limit: int | None = None
+    limit_per_paradigm: int | None = None
+    convention: str = "workbench"
+    reduction: str = "sum"
+    masking: str = "original"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        convention(self.convention)
+        reduction(self.reduction)
+        for name in ("limit", "limit_per_paradigm"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} is {value}; allowed: 1 or more, or leave it out for all items")
+        if self.masking not in ("original", "within_word_l2r"):
+            raise ConfigError(f"unknown masking {self.masking!r}; allowed: original, within_word_l2r")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dictionary for the run's recipe."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Settings:
+        """The inverse of :meth:`to_dict`; other keys are left out."""
+        return cls(**{field.name: values[field.name] for field in fields(cls) if field.name in values})
+
+
+class Item(Protocol):
+    """One question of a set; its id is unique within the set."""
+
+    @property
+    def id(self) -> str:
+        """Names the item in files and runs."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is to be scored: items, the positions of those that are stored already, and how to run."""
+
+    items: Sequence[Any]
+    settings: Settings
+    done: Set[int] = frozenset()
+    batch_tokens: str | int = "auto"
+    progress: bool = False
+
+
+class ChallengeSet(Protocol):
+    """A named set of questions to a model. ``version`` rises whenever its numbers can change."""
+
+    @property
+    def name(self) -> str:
+        """The set's name."""
+
+    @property
+    def version(self) -> int:
+        """Stored with each run."""
+
+    @property
+    def about(self) -> str:
+        """One line: what is measured, and on which files."""
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """Kinds of model that can be asked."""
+
+    def load(self, settings: Settings) -> Dataset[Any]:
+        """Read or make the items; raises :class:`~workbench.errors.DataError` naming the files looked for."""
+
+    def policy(self, model: LoadedModel, settings: Settings) -> str:
+        """How texts are scored, in words."""
+
+    def rows(self, model: LoadedModel, work: Work) -> Rows:
+        """One row per item (with its ``id``), as they are finished."""
+
+    def metrics(self, rows: pd.DataFrame) -> Results:
+        """Group -> metric -> value with interval."""
+
+    def beside(self, settings: Settings) -> dict[str, dict[str, float]]:
+        """Published numbers by source and group (people's, other models'), where the data has them."""
+
+
+Value = TypeVar("Value")
+
+
+def by_group(items: Sequence[Value], groups: Sequence[str], limit: int | None) -> list[Value]:
+    """The first ``limit`` items of each group, in order; all of them for ``None``."""
+    counts: dict[str, int] = {}
+    kept = []
+    for item, group in zip(items, groups, strict=True):
+        counts[group] = counts.get(group, 0) + 1
+        if limit is None or counts[group] <= limit:
+            kept.append(item)
+    return kept
+
+
+def needs_folder(settings: Settings, files: str) -> Path:
+    """The data folder; raises :class:`~workbench.errors.DataError` naming ``files`` if none was given."""
+    if settings.data_dir is None:
+        raise DataError(f"--set {settings.set} reads {files}; give their folder with --data-dir")
+    return Path(settings.data_dir)

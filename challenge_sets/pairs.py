@@ -1,0 +1,254 @@
+"""Minimal pairs under every kind of language model: which member does the model find more probable?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Protocol, TypeAlias
+
+from challenge_sets._conventions import CONVENTIONS, Convention, Reduction, convention, reduction
+from challenge_sets._records import MinimalPair
+from workbench.errors import ModelError
+from workbench.models import Kind, LoadedModel
+from workbench.scoring import (
+    Engine,
+    Fork,
+    MaskedEngine,
+    Masking,
+    Request,
+    Score,
+    Seq2SeqEngine,
+    from_difference,
+)
+
+__all__ = [
+    "CONVENTIONS",
+    "CausalPairs",
+    "Convention",
+    "MaskedPairs",
+    "MinimalPair",
+    "PairScore",
+    "PairScorer",
+    "Reduction",
+    "Seq2SeqPairs",
+    "TextPair",
+    "pair_scorer",
+    "score_pairs",
+]
+
+TextPair: TypeAlias = tuple[str, str]
+Stream: TypeAlias = Iterator[list[tuple[int, "PairScore"]]]
+_SENTINEL = "<extra_id_0>"
+
+
+@dataclass(frozen=True)
+class PairScore:
+    """What is compared for the two members, in nats: a sum, or a mean per token or word.
+
+    Sums leave out what both members share at the start, which their difference does not depend on.
+    ``tokens`` counts the scored tokens of each.
+    """
+
+    first: float
+    second: float
+    tokens: tuple[int, int]
+
+    @property
+    def margin(self) -> float:
+        """By how much the first member is more probable, in nats."""
+        return self.first - self.second
+
+
+class PairScorer(Protocol):
+    """Scores pairs of texts with one model; ``policy`` says how, for the record."""
+
+    @property
+    def policy(self) -> str:
+        """What is scored, in words."""
+
+    def stream(self, pairs: Sequence[TextPair], done: Set[int] = frozenset()) -> Stream:
+        """Yield ``(position in pairs, score)`` batch by batch; pairs in ``done`` may be left out."""
+
+
+@dataclass(frozen=True)
+class CausalPairs:
+    """Log-probability under a causal model; what the members share at the start is read once."""
+
+    model: LoadedModel
+    convention: Convention = CONVENTIONS["workbench"]
+    reduction: Reduction = Reduction.SUM
+    batch_tokens: str | int = "auto"
+    progress: bool = False
+
+    @property
+    def policy(self) -> str:
+        """Convention and reduction."""
+        return f"{self.reduction} of log-probabilities; {self.convention.reason}"
+
+    def forks(self, pairs: Sequence[TextPair]) -> list[Fork]:
+        """The trees that are scored: from the first difference on for sums, else whole."""
+        space = self.convention.space
+        requests = [Request("", space + text) for pair in pairs for text in pair]
+        sequences = self._engine().encode(requests)
+        whole = [Fork((a, b)) for a, b in zip(sequences[::2], sequences[1::2], strict=True)]
+        return [from_difference(f.members) for f in whole] if self.reduction is Reduction.SUM else whole
+
+    def stream(self, pairs: Sequence[TextPair], done: Set[int] = frozenset()) -> Stream:
+        """See :class:`PairScorer`."""
+        for batch in self._engine().stream_forks(self.forks(pairs), done):
+            yield [(place, _compared(pairs[place], scores, self.reduction)) for place, scores in batch]
+
+    def _engine(self) -> Engine:
+        return Engine(self.model, self.convention.first_token, self.batch_tokens, self.progress)
+
+
+@dataclass(frozen=True)
+class MaskedPairs:
+    """Pseudo-log-likelihood under a masked model.
+
+    With ``shared_only`` only the tokens that both members have are scored, given those that differ: the
+    measure of CrowS-Pairs (Nangia et al. 2020, section 3), which does not reward frequent words.
+    """
+
+    model: LoadedModel
+    masking: Masking = Masking.ORIGINAL
+    reduction: Reduction = Reduction.SUM
+    shared_only: bool = False
+    batch_tokens: str | int = "auto"
+    progress: bool = False
+
+    @property
+    def policy(self) -> str:
+        """Masking, reduction and which tokens."""
+        which = "the tokens that both members have" if self.shared_only else "all tokens"
+        return f"{self.reduction} of pseudo-log-likelihoods ({self.masking} masking) of {which}"
+
+    def stream(self, pairs: Sequence[TextPair], done: Set[int] = frozenset()) -> Stream:
+        """See :class:`PairScorer`."""
+        engine = MaskedEngine(self.model, self.masking, self.batch_tokens, self.progress)
+        texts = engine.encode([text for pair in pairs for text in pair])
+        groups = []
+        for first, second in zip(texts[::2], texts[1::2], strict=True):
+            places = _common_places(first.ids, second.ids) if self.shared_only else (None, None)
+            groups += [engine.rows(first, places[0]), engine.rows(second, places[1])]
+        finished = {2 * n + k for n in done for k in (0, 1)}
+        half: dict[int, dict[int, Score]] = {}
+        for batch in engine.stream_rows(groups, finished):
+            ready = []
+            for place, score in batch:
+                members = half.setdefault(place // 2, {})
+                members[place % 2] = score
+                if len(members) == 2:
+                    ready.append((place // 2, half.pop(place // 2)))
+            yield [(n, _compared(pairs[n], (m[0], m[1]), self.reduction)) for n, m in ready]
+
+
+def _common_places(first: Sequence[int], second: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Places of the tokens that both have, in order, without the special tokens at the ends."""
+    from difflib import SequenceMatcher
+
+    blocks = SequenceMatcher(None, list(first), list(second), autojunk=False).get_matching_blocks()
+    places = [(b.a + k, b.b + k) for b in blocks for k in range(b.size)]
+    inner = [(a, b) for a, b in places if 0 < a < len(first) - 1 and 0 < b < len(second) - 1]
+    return [a for a, _ in inner], [b for _, b in inner]
+
+
+@dataclass(frozen=True)
+class Seq2SeqPairs:
+    """Likelihood under an encoder-decoder of what differs, given the rest.
+
+    The differing stretch is replaced by the model's first sentinel (T5) and must be written by the decoder;
+    models without sentinels (BART) read the text with their mask token and write it whole.
+    """
+
+    model: LoadedModel
+    reduction: Reduction = Reduction.SUM
+    batch_tokens: str | int = "auto"
+    progress: bool = False
+
+    @property
+    def policy(self) -> str:
+        """Reduction and what is written."""
+        return f"{self.reduction} of log-probabilities of the differing stretch, written by the decoder"
+
+    def stream(self, pairs: Sequence[TextPair], done: Set[int] = frozenset()) -> Stream:
+        """See :class:`PairScorer`."""
+        requests = [request for pair in pairs for request in self._requests(pair)]
+        engine = Seq2SeqEngine(self.model, self.batch_tokens, self.progress)
+        half: dict[int, dict[int, Score]] = {}
+        for batch in engine.stream(requests, {2 * n + k for n in done for k in (0, 1)}):
+            ready = []
+            for place, score in batch:
+                members = half.setdefault(place // 2, {})
+                members[place % 2] = score
+                if len(members) == 2:
+                    ready.append((place // 2, half.pop(place // 2)))
+            yield [(n, _compared(pairs[n], (m[0], m[1]), self.reduction)) for n, m in ready]
+
+    def _requests(self, pair: TextPair) -> tuple[Request, Request]:
+        before, stretches, after = _differing_words(pair)
+        if _SENTINEL in self.model.tokenizer.get_vocab():
+            source = " ".join([*before, _SENTINEL, *after])
+            first, second = (Request(source, f"{_SENTINEL} {' '.join(words)}") for words in stretches)
+            return first, second
+        if self.model.tokenizer.mask_token is None:
+            raise ModelError(
+                f"{self.model.name} has neither sentinels nor a mask token to hide a stretch with"
+            )
+        source = " ".join([*before, self.model.tokenizer.mask_token, *after])
+        return Request(source, pair[0]), Request(source, pair[1])
+
+
+def _differing_words(pair: TextPair) -> tuple[list[str], tuple[list[str], list[str]], list[str]]:
+    """Words before the difference, the two stretches that differ, words after it."""
+    first, second = (text.split() for text in pair)
+    start = _same(first, second)
+    end = _same(first[start:][::-1], second[start:][::-1])
+    stop = [len(words) - end for words in (first, second)]
+    return first[:start], (first[start : stop[0]], second[start : stop[1]]), first[stop[0] :]
+
+
+def _same(first: list[str], second: list[str]) -> int:
+    """Number of leading words that both have."""
+    return sum(1 for _ in takewhile(lambda words: words[0] == words[1], zip(first, second, strict=False)))
+
+
+def _compared(pair: TextPair, scores: Sequence[Score], how: Reduction) -> PairScore:
+    first, second = (_reduced(text, score, how) for text, score in zip(pair, scores, strict=True))
+    return PairScore(first, second, (scores[0].tokens, scores[1].tokens))
+
+
+def _reduced(text: str, score: Score, how: Reduction) -> float:
+    counts = {Reduction.SUM: 1, Reduction.MEAN: score.tokens, Reduction.WORD: len(text.split())}
+    return score.log_probability / max(counts[how], 1)
+
+
+def pair_scorer(
+    model: LoadedModel,
+    *,
+    convention_name: str = "workbench",
+    reduction_name: str = "sum",
+    masking: str = "original",
+    shared_only: bool = False,
+    batch_tokens: str | int = "auto",
+    progress: bool = False,
+) -> PairScorer:
+    """The scorer for this kind of model. Conventions are of causal models, masking is of masked ones.
+
+    Raises :class:`~workbench.errors.ConfigError` for an unknown name and
+    :class:`~workbench.errors.ModelError` for a model that gives no probabilities of text.
+    """
+    model.require(Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ, verb="scoring minimal pairs")
+    how, chosen = reduction(reduction_name), convention(convention_name)
+    if model.kind is Kind.CAUSAL:
+        return CausalPairs(model, chosen, how, batch_tokens, progress)
+    if model.kind is Kind.MASKED:
+        return MaskedPairs(model, Masking(masking), how, shared_only, batch_tokens, progress)
+    return Seq2SeqPairs(model, how, batch_tokens, progress)
+
+
+def score_pairs(scorer: PairScorer, pairs: Sequence[TextPair]) -> list[PairScore]:
+    """All scores, in the order of ``pairs``."""
+    found = dict(entry for batch in scorer.stream(pairs) for entry in batch)
+    return [found[i] for i in range(len(pairs))]

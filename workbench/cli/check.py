@@ -1,0 +1,205 @@
+"""``workbench check``: a model on a challenge set or a test suite, stored as a run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from workbench.cli._options import model_options
+from workbench.errors import RunError, WorkbenchError
+
+__all__ = ["command"]
+
+
+@click.command(name="check")
+@click.argument("model", required=False)
+@click.option("--set", "set_name", help="A challenge set: blimp, pairs_builtin, crows_pairs, agreement, ...")
+@click.option(
+    "--suite", help="A test suite: a name (sentiment, ...), a YAML or JSONL file, or a folder of them."
+)
+@click.option(
+    "--predictions", type=click.Path(path_type=Path), help="JSONL of predictions in place of MODEL."
+)
+@click.option("--export", type=click.Path(path_type=Path), help="Write the suite's texts as JSONL and stop.")
+@click.option("--data-dir", type=click.Path(path_type=Path), help="Folder with the set's files.")
+@click.option("--limit", type=int, help="Only the first N items.")
+@click.option("--limit-per-paradigm", type=int, help="Only the first N items of each paradigm or test.")
+@click.option("--convention", default="workbench", show_default=True, help="workbench, lm-eval or minicons.")
+@click.option("--reduction", default="sum", show_default=True, help="Compare sum, mean or word.")
+@click.option("--masking", default="original", show_default=True, help="original or within_word_l2r.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of samples.")
+@click.option("--explain", type=int, default=0, help="Explain the N worst failures.")
+@model_options
+@click.option(
+    "--batch-tokens", default="auto", show_default=True, help="Tokens of one forward pass, or auto."
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Folder that gets the run folder (default: runs/)."
+)
+@click.option("--resume", help="Go on with a run that was cut short: its folder or id.")
+@click.option("--no-doctor", is_flag=True, help="Skip the numeric self-check; the run says so.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+@click.pass_context
+def command(context: click.Context, /, **_options: Any) -> None:
+    """Check MODEL on a challenge set or a test suite and store the run.
+
+    \b
+    workbench check smollm2-135m --set pairs_builtin --limit-per-paradigm 20
+    workbench check smollm2-135m --set blimp --data-dir DIR --limit-per-paradigm 10 --convention lm-eval --json
+    workbench check smollm2-135m --suite sentiment
+    workbench check --suite sentiment --predictions FILE.jsonl
+    """
+    arguments = _completed(context)
+    challenge = _challenge(arguments)
+    if arguments["export"]:
+        click.echo(f"{_export(challenge, arguments)} texts written to {arguments['export']}")
+        return
+    model, run = _check(challenge, arguments)
+    explanations = _explain(run, model, arguments["explain"])
+    if arguments["as_json"]:
+        click.echo(json.dumps({**summary(run), **explanations}, ensure_ascii=False))
+    else:
+        _print(run)
+        for text in explanations.get("explanations", []):
+            click.echo(f"\n{text['summary']}")
+
+
+def _completed(context: click.Context) -> dict[str, Any]:
+    """The options given; with ``--resume`` those that were not given come from the run's recipe."""
+    from workbench.runs import Run, find_run
+
+    values = dict(context.params)
+    values["folder"] = find_run(values["resume"], values["out"]) if values["resume"] else None
+    if values["folder"] is not None:
+        record = Run.open(values["folder"]).record
+        if record.verb != "check":
+            raise RunError(f"{values['folder']} was made by workbench {record.verb}, not by check")
+        for name, value in _stored(record).items():
+            if context.get_parameter_source(name) in (ParameterSource.DEFAULT, None) or values[name] is None:
+                values[name] = value
+    if bool(values["set_name"]) == bool(values["suite"]):
+        raise WorkbenchError("name one of --set and --suite; see: workbench check --help")
+    if not values["model"] and not values["predictions"] and not values["export"]:
+        raise WorkbenchError("name a MODEL, or give --predictions FILE with a --suite")
+    return values
+
+
+def _stored(record: Any) -> dict[str, Any]:
+    recipe, model = record.recipe, record.model
+    return {
+        "model": None if model.get("kind") == "predictions" else model["name"],
+        "set_name": None if recipe.get("suite") else recipe["set"],
+        "suite": recipe.get("suite"),
+        "predictions": model["name"] if model.get("kind") == "predictions" else None,
+        **{name: model.get(name) for name in ("revision", "dtype", "implementation")},
+        **{name: recipe[name] for name in _SETTINGS},
+    }
+
+
+_SETTINGS = ("data_dir", "limit", "limit_per_paradigm", "convention", "reduction", "masking", "seed")
+
+
+def _settings(arguments: dict[str, Any]) -> Any:
+    from challenge_sets.diagnostics import Settings
+
+    values = {name: arguments[name] for name in _SETTINGS}
+    values["data_dir"] = None if values["data_dir"] is None else str(values["data_dir"])
+    return Settings(set=arguments["set_name"] or str(arguments["suite"]), **values)
+
+
+def _challenge(arguments: dict[str, Any]) -> Any:
+    """The set or suite, found before a model is loaded."""
+    if arguments["set_name"]:
+        from challenge_sets.diagnostics import SETS
+
+        if arguments["predictions"] or arguments["export"]:
+            raise WorkbenchError("--predictions and --export go with --suite, not with --set")
+        return SETS.get(arguments["set_name"])
+    from challenge_sets.suite import SuiteSet, load_suites
+
+    return SuiteSet(load_suites(arguments["suite"]))
+
+
+def _check(challenge: Any, arguments: dict[str, Any]) -> tuple[Any, Any]:
+    from challenge_sets.diagnostics import check
+    from workbench.models import load
+
+    settings = _settings(arguments)
+    if arguments["predictions"]:
+        from challenge_sets.suite import check_predictions
+
+        return None, check_predictions(
+            arguments["predictions"], challenge, settings, out=arguments["out"], resume=arguments["folder"]
+        )
+    challenge.load(settings)  # what is wrong with the data is told before a model is loaded
+    model = load(
+        arguments["model"],
+        revision=arguments["revision"],
+        dtype=arguments["dtype"],
+        device=arguments["device"],
+        implementation=arguments["implementation"],
+    )
+    run = check(
+        model,
+        challenge,
+        settings,
+        out=arguments["out"],
+        resume=arguments["folder"],
+        batch_tokens=arguments["batch_tokens"],
+        doctor=not arguments["no_doctor"],
+        progress=sys.stderr.isatty(),
+    )
+    return model, run
+
+
+def _export(challenge: Any, arguments: dict[str, Any]) -> int:
+    from challenge_sets.suite import export_texts
+
+    return export_texts(challenge, _settings(arguments), arguments["export"])
+
+
+def _explain(run: Any, model: Any, count: int) -> dict[str, Any]:
+    if not count or model is None:
+        return {}
+    from challenge_sets.explain import explain_failures
+
+    return {"explanations": [found.to_dict() for found in explain_failures(run, model, count)]}
+
+
+def summary(run: Any) -> dict[str, Any]:
+    """What ``--json`` prints: run, group -> metric -> value with interval, published numbers, throughput, doctor."""
+    return {
+        "run": str(run.path),
+        "results": {
+            group: {name: estimate.to_dict() for name, estimate in metrics.items()}
+            for group, metrics in run.results.items()
+        },
+        "published": run.notes.get("published", {}),
+        "policy": run.notes.get("policy", ""),
+        "ties": run.notes.get("ties", 0),
+        "throughput": run.throughput,
+        "doctor": (run.record.doctor or {}).get("verdict", "skipped"),
+    }
+
+
+def _print(run: Any) -> None:
+    from workbench.cli._check_tables import failures_table, groups_table
+
+    model, doctor = run.record.model, (run.record.doctor or {}).get("verdict", "skipped")
+    click.echo(f"{model['name']} ({model.get('dtype') or model['kind']}), doctor: {doctor}")
+    click.echo(f"{run.notes.get('policy', '')}\n")
+    examples = run.examples()
+    failing = failures_table(examples)
+    if failing:
+        click.echo(f"{failing}\n")
+    click.echo(groups_table(run.results, run.notes.get("published", {})))
+    rate = run.throughput.get("items_per_second", 0.0)
+    click.echo(f"\n{len(examples):,} items, {rate:,.1f} a second; run stored in {run.path}")
+    click.echo(f"next: workbench report {run.path}")
+    if doctor == "fail":
+        click.echo(f"warning: the doctor found faults; see: workbench doctor {model['name']}", err=True)

@@ -1,0 +1,178 @@
+"""Pseudo-log-likelihood: each token scored where it is masked (Salazar et al. 2020, equation 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from collections.abc import Sequence as Sequence_
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from workbench.errors import DataError, ModelError
+from workbench.models import Kind, LoadedModel
+from workbench.scoring._encode import encode_texts
+from workbench.scoring._forward import project_only, target_statistics
+from workbench.scoring._records import Score
+from workbench.scoring._stream import Stream, collect
+
+__all__ = ["MaskedEngine", "MaskedRow", "MaskedText", "Masking", "pseudo_log_likelihood"]
+
+
+class Masking(StrEnum):
+    """What is hidden while a token is scored.
+
+    ``ORIGINAL``: the token alone (Salazar et al. 2020).
+    ``WITHIN_WORD``: the token and those after it in the same word, so that the end of a word does not give
+    its start away (Kauf & Ivanova 2023).
+    """
+
+    ORIGINAL = "original"
+    WITHIN_WORD = "within_word_l2r"
+
+
+@dataclass(frozen=True)
+class MaskedRow:
+    """A masked copy of a text: its ids with special tokens, the place that is asked about, what stood there."""
+
+    ids: tuple[int, ...]
+    segments: tuple[int, ...]
+    position: int
+    target: int
+
+    @property
+    def length(self) -> int:
+        """Tokens that the model reads."""
+        return len(self.ids)
+
+
+@dataclass(frozen=True)
+class MaskedText:
+    """A text's ids with special tokens, its segments, and the word of each place (``None``: special)."""
+
+    ids: tuple[int, ...]
+    segments: tuple[int, ...]
+    words: tuple[int | None, ...]
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """Places of the text's own tokens."""
+        return tuple(i for i, word in enumerate(self.words) if word is not None)
+
+    def row(self, position: int, mask: int, masking: Masking) -> MaskedRow:
+        """The copy in which ``position`` is scored."""
+        ids = list(self.ids)
+        last = len(ids) if masking is Masking.WITHIN_WORD else position + 1
+        for place in range(position, last):
+            if self.words[place] == self.words[position]:
+                ids[place] = mask
+        return MaskedRow(tuple(ids), self.segments, position, self.ids[position])
+
+
+@dataclass(frozen=True)
+class MaskedEngine:
+    """Scores texts with a masked language model. Special tokens stand around a text and are not scored."""
+
+    model: LoadedModel
+    masking: Masking | str = Masking.ORIGINAL
+    batch_tokens: str | int = "auto"
+    progress: bool = False
+
+    def __post_init__(self) -> None:
+        self.model.require(Kind.MASKED, verb="pseudo-log-likelihood")
+        if self.masking not in set(Masking):
+            raise ModelError(f"unknown masking {self.masking!r}; allowed: {', '.join(Masking)}")
+
+    def encode(self, texts: Sequence_[str]) -> list[MaskedText]:
+        """Ids, segments and words; raises :class:`~workbench.errors.DataError` for texts empty or too long."""
+        encode_texts(self.model.tokenizer, texts)  # refuses what is not Unicode
+        if not texts:
+            return []
+        encoded = self.model.tokenizer(list(texts), verbose=False)
+        return [self._text(encoded, index, text) for index, text in enumerate(texts)]
+
+    def _text(self, encoded: Any, index: int, text: str) -> MaskedText:
+        ids = tuple(encoded["input_ids"][index])
+        if len(ids) > self.model.max_length:
+            raise DataError(
+                f"text {text[:40]!r}... has {len(ids)} tokens; {self.model.name} reads at most {self.model.max_length}"
+            )
+        segments = encoded.get("token_type_ids")
+        words = tuple(encoded.word_ids(index))
+        if all(word is None for word in words):
+            raise DataError(f"text {text[:40]!r} has no token to score")
+        return MaskedText(ids, tuple(segments[index]) if segments else (0,) * len(ids), words)
+
+    def rows(self, text: MaskedText, places: Sequence_[int] | None = None) -> list[MaskedRow]:
+        """One masked copy for each of ``places`` (all tokens of the text by default)."""
+        mask = self.model.tokenizer.mask_token_id
+        masking = Masking(self.masking)
+        return [text.row(position, mask, masking) for position in (text.places if places is None else places)]
+
+    def stream_rows(
+        self, groups: Sequence_[Sequence_[MaskedRow]], done: Set[int] = frozenset()
+    ) -> Iterator[list[tuple[int, Score]]]:
+        """``(group, score)`` as soon as all rows of a group are scored; groups in ``done`` may be left out."""
+        rows = [row for group in groups for row in group]
+        owners = [number for number, group in enumerate(groups) for _ in group]
+        starts = [0]
+        for group in groups:
+            starts.append(starts[-1] + len(group))
+        waiting = [len(group) for group in groups]
+        answers: dict[int, _Answer] = {}
+        skip = {place for place, number in enumerate(owners) if number in done}
+        for batch in Stream(self.model, _forward, self.batch_tokens, self.progress)(rows, skip):
+            ready = []
+            for place, answer in batch:
+                answers[place] = answer
+                waiting[owners[place]] -= 1
+                if not waiting[owners[place]]:
+                    ready.append(owners[place])
+            yield [(n, _score(groups[n], [answers.pop(p) for p in range(*starts[n : n + 2])])) for n in ready]
+
+    def score(self, texts: Sequence_[str]) -> list[Score]:
+        """Log-probability (nats) of every token of each text, in order."""
+        groups = [self.rows(text) for text in self.encode(texts)]
+        return collect(self.stream_rows(groups), len(groups))
+
+
+def pseudo_log_likelihood(
+    model: LoadedModel,
+    texts: Sequence_[str],
+    *,
+    masking: str = Masking.ORIGINAL,
+    batch_tokens: str | int = "auto",
+) -> list[Score]:
+    """Scores of each text's tokens; their sum is the pseudo-log-likelihood. See :class:`MaskedEngine`."""
+    return MaskedEngine(model, masking, batch_tokens).score(texts)
+
+
+_Answer = tuple[float, int, int]  # log-probability, most likely token, rank
+
+
+def _score(group: Sequence_[MaskedRow], answers: list[_Answer]) -> Score:
+    probabilities, greedy, ranks = zip(*answers, strict=True) if answers else ((), (), ())
+    return Score(tuple(row.target for row in group), tuple(probabilities), tuple(greedy), tuple(ranks))
+
+
+def _forward(model: LoadedModel, batch: list[MaskedRow]) -> list[_Answer]:
+    """One pass; the vocabulary projection sees only the asked position of each row."""
+    width = max(row.length for row in batch)
+    padding = model.tokenizer.pad_token_id or 0
+    ids = _padded([row.ids for row in batch], width, padding, model)
+    inputs = {"input_ids": ids, "attention_mask": _padded([(1,) * r.length for r in batch], width, 0, model)}
+    if getattr(model.config, "type_vocab_size", 0) > 1:
+        inputs["token_type_ids"] = _padded([row.segments for row in batch], width, 0, model)
+    positions = torch.tensor([n * width + r.position for n, r in enumerate(batch)], device=model.device)
+    targets = torch.tensor([row.target for row in batch], device=model.device)
+    with model.lock, torch.inference_mode(), project_only(model.model, positions):
+        logits = model.model(**inputs).logits[0]  # (rows, V)
+    columns = target_statistics(logits, targets)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def _padded(rows: list[tuple[int, ...]], width: int, padding: int, model: LoadedModel) -> Int[Tensor, "B T"]:
+    return torch.tensor([[*row, *([padding] * (width - len(row)))] for row in rows], device=model.device)

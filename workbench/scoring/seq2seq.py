@@ -1,0 +1,94 @@
+"""Likelihood of a target given a source, under an encoder-decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from collections.abc import Sequence as Sequence_
+from dataclasses import dataclass
+
+import torch
+
+from workbench.errors import DataError, ModelError
+from workbench.models import Kind, LoadedModel
+from workbench.scoring._encode import encode_texts
+from workbench.scoring._forward import project_only, target_statistics
+from workbench.scoring._records import Request, Score
+from workbench.scoring._stream import Stream, collect
+
+__all__ = ["Seq2SeqEngine", "Translation"]
+
+
+@dataclass(frozen=True)
+class Translation:
+    """Ids of a source (with the tokenizer's special tokens) and of a target, all of whose ids are scored."""
+
+    source: tuple[int, ...]
+    target: tuple[int, ...]
+
+    @property
+    def length(self) -> int:
+        """Tokens that encoder and decoder read."""
+        return len(self.source) + len(self.target)
+
+
+@dataclass(frozen=True)
+class Seq2SeqEngine:
+    """Scores targets: the context of a request is what the encoder reads, the continuation the target.
+
+    The decoder starts from the model's start token; no end token is added to the target, so a target may
+    be the start of a longer one.
+    """
+
+    model: LoadedModel
+    batch_tokens: str | int = "auto"
+    progress: bool = False
+
+    def __post_init__(self) -> None:
+        self.model.require(Kind.SEQ2SEQ, verb="scoring targets")
+        if self.model.config.decoder_start_token_id is None:
+            raise ModelError(f"{self.model.name}: its configuration has no decoder_start_token_id")
+
+    def encode(self, requests: Sequence_[Request]) -> list[Translation]:
+        """Ids; raises :class:`~workbench.errors.DataError` for an empty target."""
+        targets = encode_texts(self.model.tokenizer, [request.continuation for request in requests])
+        if not requests:
+            return []
+        sources = self.model.tokenizer([request.context for request in requests], verbose=False).input_ids
+        for request, target in zip(requests, targets, strict=True):
+            if not target:
+                raise DataError(f"nothing to score in target {request.continuation[:40]!r}")
+        return [Translation(tuple(s), tuple(t)) for s, t in zip(sources, targets, strict=True)]
+
+    def stream(
+        self, requests: Sequence_[Request], done: Set[int] = frozenset()
+    ) -> Iterator[list[tuple[int, Score]]]:
+        """Yield ``(position in requests, score)`` for each finished batch."""
+        stream = Stream(self.model, _forward, self.batch_tokens, self.progress)
+        yield from stream(self.encode(requests), done)
+
+    def score(self, requests: Sequence_[Request]) -> list[Score]:
+        """All scores, in the order of ``requests``."""
+        return collect(self.stream(requests), len(requests))
+
+
+def _forward(model: LoadedModel, batch: list[Translation]) -> list[Score]:
+    """One pass; padding stands on the right of sources (masked) and targets (never looked at)."""
+    reads, writes = max(len(t.source) for t in batch), max(len(t.target) for t in batch)
+    padding, start = model.tokenizer.pad_token_id or 0, model.config.decoder_start_token_id
+    as_tensor = lambda values: torch.tensor(values, device=model.device)  # noqa: E731
+    inputs = {
+        "input_ids": as_tensor([[*t.source, *[padding] * (reads - len(t.source))] for t in batch]),
+        "attention_mask": as_tensor([[1] * len(t.source) + [0] * (reads - len(t.source)) for t in batch]),
+        "decoder_input_ids": as_tensor(
+            [[start, *t.target[:-1], *[padding] * (writes - len(t.target))] for t in batch]
+        ),
+    }
+    positions = as_tensor([row * writes + i for row, t in enumerate(batch) for i in range(len(t.target))])
+    targets = as_tensor([token for t in batch for token in t.target])
+    with model.lock, torch.inference_mode(), project_only(model.model, positions):
+        logits = model.model(**inputs, use_cache=False).logits[0]  # (scored, V)
+    columns = [c.split([len(t.target) for t in batch]) for c in target_statistics(logits, targets)]
+    return [
+        Score(t.target, tuple(p.tolist()), tuple(g.tolist()), tuple(r.tolist()))
+        for t, p, g, r in zip(batch, *columns, strict=True)
+    ]
