@@ -51,13 +51,13 @@ def token_classes(
     return classes
 
 
-@lru_cache(maxsize=100_000)
+@lru_cache(maxsize=8192)
 def is_punctuation(piece: str) -> bool:
     """Whether a piece of text is nothing but punctuation marks and symbols (Unicode categories P and S)."""
     return bool(piece) and all(unicodedata.category(char)[0] in "PS" for char in piece)
 
 
-@lru_cache(maxsize=100_000)
+@lru_cache(maxsize=8192)
 def strip_punctuation(word: str) -> str:
     """The longest run without punctuation: ``"(well-known),"`` counts as ``"known"``."""
     runs = [word[start:end] for start, end in split_words(word, punctuation=True)]
