@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any, TypeVar
 
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers import initialization as init
-from transformers.utils.generic import can_return_tuple
+from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from workbench.models.configuration import TransformerConfig
 from workbench.nn import Residual
 from workbench.nn.residual import BranchOutput
 
-__all__ = ["TransformerPreTrainedModel", "tuple_on_request"]
+__all__ = ["TransformerPreTrainedModel", "relabel", "tuple_on_request"]
 
 Forward = TypeVar("Forward", bound=Callable[..., Any])
 
@@ -24,6 +25,16 @@ def tuple_on_request(forward: Forward) -> Forward:
     """Let ``forward`` take ``return_dict``: false gives a tuple of what is not ``None``."""
     wrapped: Forward = can_return_tuple(forward)
     return wrapped
+
+
+Output = TypeVar("Output", bound=ModelOutput)
+
+
+def relabel(output: ModelOutput, kind: type[Output], **scores: Tensor | None) -> Output:
+    """The output of a body as that of a model with a head: its states give way to ``scores`` and a loss."""
+    names = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+    kept = {name: value for name, value in output.items() if name in names}
+    return kind(**{**kept, **scores})
 
 
 class TransformerPreTrainedModel(PreTrainedModel):

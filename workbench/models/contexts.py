@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -18,20 +18,18 @@ from transformers.masking_utils import (
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from workbench.models.configuration import TransformerConfig
-from workbench.nn import AttentionContext, AttentionFunction, PositionEncoding, eager_attention
+from workbench.models.stack import Stack
+from workbench.nn import AttentionContext, AttentionFunction, KeyValueStore, PositionEncoding, eager_attention
 from workbench.nn.masks import add_bias
 
-__all__ = ["SourceCache", "causal_contexts", "new_cache", "source_context", "two_sided_contexts"]
+__all__ = ["SourceCache", "new_cache", "self_contexts", "source_context"]
 
-Contexts = dict[str, AttentionContext]  # type of layer -> what its attention needs
-
-_CAUSAL: dict[str, Callable[..., Any]] = {
-    "full_attention": create_causal_mask,
-    "sliding_attention": create_sliding_window_causal_mask,
-}
-_TWO_SIDED: dict[str, Callable[..., Any]] = {
-    "full_attention": create_bidirectional_mask,
-    "sliding_attention": create_bidirectional_sliding_window_mask,
+# (is causal, kind of layer) -> what makes its mask
+_MASKS: dict[tuple[bool, str], Callable[..., Any]] = {
+    (True, "full_attention"): create_causal_mask,
+    (True, "sliding_attention"): create_sliding_window_causal_mask,
+    (False, "full_attention"): create_bidirectional_mask,
+    (False, "sliding_attention"): create_bidirectional_sliding_window_mask,
 }
 
 
@@ -45,47 +43,29 @@ def _attention_function(config: TransformerConfig) -> AttentionFunction:
     return ALL_ATTENTION_FUNCTIONS.get_interface(config._attn_implementation, eager_attention)
 
 
-def two_sided_contexts(
-    config: TransformerConfig,
-    encoding: PositionEncoding,
-    hidden: Tensor,
-    mask: Tensor | None,
-    positions: Tensor,
-) -> Contexts:
-    """For an encoder: hidden states (B, T, D), padding ``mask`` (B, T), ``positions`` (1 or B, T)."""
-    places = torch.arange(hidden.shape[1], device=hidden.device)
-    bias, angles = encoding.bias_scores(places, places), encoding.angles(positions, hidden)
-    contexts = {}
-    for kind in dict.fromkeys(config.encoder_layer_types):
-        blocked = _TWO_SIDED[kind](config=config, inputs_embeds=hidden, attention_mask=mask)
-        contexts[kind] = AttentionContext(
-            add_bias(blocked, bias), _attention_function(config), encoding, angles
-        )
-    return contexts
-
-
-def causal_contexts(
-    config: TransformerConfig,
-    encoding: PositionEncoding,
+def self_contexts(
+    stack: Stack,
     hidden: Tensor,
     mask: Tensor | dict[str, Tensor] | None,
     positions: Tensor,
-    cache: Cache | None,
-    given_positions: Tensor | None,
-) -> Contexts:
-    """For a decoder: new hidden states (B, T, D), their ``positions`` (1 or B, T), ``mask`` (B, old and new).
+    cache: Cache | None = None,
+    given_positions: Tensor | None = None,
+) -> dict[str, AttentionContext]:
+    """For self-attention, by kind of layer: hidden states (B, T, D) at ``positions`` (1 or B, T).
 
-    ``given_positions`` are those that the caller chose: restarts in them separate packed texts.
+    ``mask`` (B, tokens in the cache and new ones) is nonzero at tokens. ``given_positions`` are those that the
+    caller chose: restarts in them separate packed texts.
     """
-    angles = encoding.angles(positions, hidden)
+    config, encoding = stack.config, stack.embeddings.positions
+    function, angles = _attention_function(config), encoding.angles(positions, hidden)
     contexts = {}
-    for kind in dict.fromkeys(config.layer_types):
-        layer = config.layer_types.index(kind)
-        bias = _causal_bias(encoding, hidden, cache, layer)
+    for kind in dict.fromkeys(stack.kinds):
+        layer = stack.kinds.index(kind)
+        bias = _bias(encoding, hidden, cache, layer)
         blocked = (
             mask[kind]
             if isinstance(mask, dict)
-            else _CAUSAL[kind](
+            else _MASKS[stack.is_causal, kind](
                 config=config,
                 inputs_embeds=hidden,
                 attention_mask=mask,
@@ -96,34 +76,34 @@ def causal_contexts(
                 allow_is_causal_skip=bias is None and config.attention.softcap is None,
             )
         )
-        contexts[kind] = AttentionContext(
-            add_bias(blocked, bias), _attention_function(config), encoding, angles
-        )
+        store = cast(KeyValueStore | None, cache)  # self-attention never asks what is stored
+        contexts[kind] = AttentionContext(add_bias(blocked, bias), function, encoding, angles, store)
     return contexts
 
 
-def _causal_bias(
-    encoding: PositionEncoding, hidden: Tensor, cache: Cache | None, layer: int
-) -> Tensor | None:
+def _bias(encoding: PositionEncoding, hidden: Tensor, cache: Cache | None, layer: int) -> Tensor | None:
     new = hidden.shape[1]
-    seen: int | Tensor = 0
-    keys, first_key = new, 0
-    if cache is not None:
-        seen = cache.get_query_offset(layer)
-        keys, first_key = cache.get_mask_sizes(new, layer)
+    seen = cache.get_query_offset(layer) if cache is not None else 0
+    keys, first_key = cache.get_mask_sizes(new, layer) if cache is not None else (new, 0)
     query_positions = torch.arange(new, device=hidden.device) + seen
-    key_positions = torch.arange(keys, device=hidden.device) + first_key
-    return encoding.bias_scores(query_positions, key_positions)
+    return encoding.bias_scores(query_positions, torch.arange(keys, device=hidden.device) + first_key)
 
 
 def source_context(
-    config: TransformerConfig, hidden: Tensor, source: Tensor, source_mask: Tensor | None
-) -> AttentionContext:
+    config: TransformerConfig,
+    hidden: Tensor,
+    source: Tensor | None,
+    source_mask: Tensor | None,
+    cache: Cache | None,
+) -> AttentionContext | None:
     """For cross-attention from ``hidden`` (B, T, D) to ``source`` (B, S, D) with padding mask (B, S)."""
+    if source is None:
+        return None
     blocked = create_bidirectional_mask(
         config=config, inputs_embeds=hidden, attention_mask=source_mask, encoder_hidden_states=source
     )
-    return AttentionContext(blocked, _attention_function(config))
+    store = SourceCache(cache) if isinstance(cache, EncoderDecoderCache) else None
+    return AttentionContext(blocked, _attention_function(config), cache=store, source=source)
 
 
 def new_cache(config: TransformerConfig, *, has_source: bool) -> Cache:
@@ -131,21 +111,6 @@ def new_cache(config: TransformerConfig, *, has_source: bool) -> Cache:
     if has_source:
         return EncoderDecoderCache(DynamicCache(config=config), DynamicCache(config=config))
     return DynamicCache(config=config)
-
-
-class SelfCache:
-    """transformers' cache as :class:`~workbench.nn.KeyValueStore`."""
-
-    def __init__(self, cache: Cache) -> None:
-        self._cache = cache
-
-    def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int) -> tuple[Tensor, Tensor]:
-        """Append to a layer and return all that it holds."""
-        return self._cache.update(key_states, value_states, layer_idx)
-
-    def stored(self, layer_idx: int) -> tuple[Tensor, Tensor] | None:
-        """Never asked of self-attention."""
-        return None
 
 
 class SourceCache:

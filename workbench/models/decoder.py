@@ -10,7 +10,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttenti
 from workbench.errors import ConfigError
 from workbench.models.base import TransformerPreTrainedModel, tuple_on_request
 from workbench.models.configuration import DecoderConfig, TransformerConfig
-from workbench.models.contexts import SelfCache, SourceCache, causal_contexts, new_cache, source_context
+from workbench.models.contexts import new_cache, self_contexts, source_context
 from workbench.models.stack import Stack, pick_vectors
 
 __all__ = ["TransformerDecoder"]
@@ -69,41 +69,15 @@ class TransformerDecoder(TransformerPreTrainedModel):
             cache = new_cache(self.config, has_source=self.has_source)
         own_cache = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
         seen = own_cache.get_seq_length() if own_cache is not None else 0
-        if isinstance(seen, int):
-            self.config.check_length(seen + vectors.shape[1])
-        positions = position_ids
-        if positions is None:
-            positions = self.stack.place(vectors.shape[1], seen, vectors.device)
+        positions = self.stack.place(vectors, seen) if position_ids is None else position_ids
 
         hidden = self.stack.embeddings(vectors, positions, token_type_ids)
-        output = self.stack(
+        output: BaseModelOutputWithPastAndCrossAttentions = self.stack(
             hidden,
-            causal_contexts(
-                self.config,
-                self.stack.embeddings.positions,
-                hidden,
-                attention_mask,
-                positions,
-                own_cache,
-                position_ids,
-            ),
-            source=encoder_hidden_states,
-            source_context=(
-                source_context(self.config, hidden, encoder_hidden_states, encoder_attention_mask)
-                if encoder_hidden_states is not None
-                else None
-            ),
-            cache=SelfCache(own_cache) if own_cache is not None else None,
-            source_cache=SourceCache(cache) if isinstance(cache, EncoderDecoderCache) else None,
-            keep_hidden=self.config.output_hidden_states
-            if output_hidden_states is None
-            else output_hidden_states,
-            keep_attentions=self.config.output_attentions if output_attentions is None else output_attentions,
+            self_contexts(self.stack, hidden, attention_mask, positions, own_cache, position_ids),
+            source_context(self.config, hidden, encoder_hidden_states, encoder_attention_mask, cache),
+            keep_hidden=output_hidden_states,
+            keep_attentions=output_attentions,
         )
-        return BaseModelOutputWithPastAndCrossAttentions(
-            last_hidden_state=output.last,
-            cache=cache if use_cache else None,
-            hidden_states=output.hidden,
-            attentions=output.attentions,
-            cross_attentions=output.cross_attentions,
-        )
+        output.cache = cache if use_cache else None
+        return output

@@ -5,9 +5,9 @@ from __future__ import annotations
 from torch import Tensor, nn
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
-from workbench.models.base import TransformerPreTrainedModel, tuple_on_request
+from workbench.models.base import TransformerPreTrainedModel, relabel, tuple_on_request
 from workbench.models.configuration import EncoderConfig, TransformerConfig
-from workbench.models.contexts import two_sided_contexts
+from workbench.models.contexts import self_contexts
 from workbench.models.stack import Stack, pick_vectors
 from workbench.nn import ACTIVATIONS, first_token
 
@@ -60,30 +60,22 @@ class TransformerEncoder(TransformerPreTrainedModel):
     ) -> BaseModelOutputWithPooling:
         """Ids (B, T) to states (B, T, D); ``attention_mask`` (B, T) is nonzero at tokens."""
         vectors = pick_vectors(self.stack, input_ids, inputs_embeds)
-        self.config.check_length(vectors.shape[1])
         if position_ids is None:
             position_ids = self._positions(input_ids, vectors)
         hidden = self.stack.embeddings(vectors, position_ids, token_type_ids)
         output = self.stack(
             hidden,
-            two_sided_contexts(
-                self.config, self.stack.embeddings.positions, hidden, attention_mask, position_ids
-            ),
-            keep_hidden=self.config.output_hidden_states
-            if output_hidden_states is None
-            else output_hidden_states,
-            keep_attentions=self.config.output_attentions if output_attentions is None else output_attentions,
+            self_contexts(self.stack, hidden, attention_mask, position_ids),
+            keep_hidden=output_hidden_states,
+            keep_attentions=output_attentions,
         )
-        return BaseModelOutputWithPooling(
-            last_hidden_state=output.last,
-            pooler_output=self.pooler(output.last) if self.pooler is not None else None,
-            hidden_states=output.hidden,
-            attentions=output.attentions,
-        )
+        pooled = self.pooler(output.last_hidden_state) if self.pooler is not None else None
+        return relabel(output, BaseModelOutputWithPooling, pooler_output=pooled)
 
     def _positions(self, ids: Tensor | None, vectors: Tensor) -> Tensor:
         """Places in the row, (1, T); or, skipping padding, the count of tokens before each, -1 at padding."""
         if ids is None or not self.config.positions.skip_padding:
-            return self.stack.place(vectors.shape[1], 0, vectors.device)
+            return self.stack.place(vectors, 0)
+        self.config.check_length(ids.shape[1])
         is_token = ids.ne(self.config.pad_token_id or 0).long()
         return is_token.cumsum(-1) * is_token - 1

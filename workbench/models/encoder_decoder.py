@@ -74,28 +74,23 @@ class TransformerEncoderDecoder(TransformerPreTrainedModel):
         output_hidden_states: bool | None = None,
     ) -> Seq2SeqModelOutput:
         """Source ids (B, S) and target ids (B, T) to target states (B, T, D)."""
+        kept = {"output_attentions": output_attentions, "output_hidden_states": output_hidden_states}
         if encoder_outputs is None:
             encoder_outputs = self.encoder(
-                input_ids=input_ids,
-                attention_mask=attention_mask,
-                inputs_embeds=inputs_embeds,
-                output_attentions=output_attentions,
-                output_hidden_states=output_hidden_states,
-                return_dict=True,
+                input_ids, attention_mask, inputs_embeds=inputs_embeds, return_dict=True, **kept
             )
         elif not hasattr(encoder_outputs, "last_hidden_state"):
             encoder_outputs = BaseModelOutput(*encoder_outputs)
         output = self.decoder(
-            input_ids=decoder_input_ids,
-            attention_mask=decoder_attention_mask,
+            decoder_input_ids,
+            decoder_attention_mask,
             inputs_embeds=decoder_inputs_embeds,
             cache=cache,
             use_cache=use_cache,
             encoder_hidden_states=encoder_outputs.last_hidden_state,
             encoder_attention_mask=attention_mask,
-            output_attentions=output_attentions,
-            output_hidden_states=output_hidden_states,
             return_dict=True,
+            **kept,
         )
         return Seq2SeqModelOutput(
             last_hidden_state=output.last_hidden_state,

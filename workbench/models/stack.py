@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
 
 from workbench.errors import ConfigError
 from workbench.models.assembly import make_embeddings, make_layer, make_norm, make_positions
 from workbench.models.configuration import TransformerConfig
-from workbench.nn import AttentionContext, KeyValueStore
+from workbench.nn import AttentionContext
 
-__all__ = ["Stack", "StackOutput", "pick_vectors"]
-
-
-@dataclass(frozen=True)
-class StackOutput:
-    """``last`` (B, T, D); the other fields hold one tensor per layer where they were asked for.
-
-    ``hidden``: the embeddings, then the output of each layer, the last one normed; (B, T, D) each.
-    ``attentions`` (B, H, T, K) and ``cross_attentions`` (B, H, T, S) lack layers that gave no weights.
-    """
-
-    last: Tensor
-    hidden: tuple[Tensor, ...] | None
-    attentions: tuple[Tensor, ...] | None
-    cross_attentions: tuple[Tensor, ...] | None
+__all__ = ["Stack", "pick_vectors"]
 
 
 class Stack(nn.Module):
@@ -38,6 +24,8 @@ class Stack(nn.Module):
         self.kinds = config.layer_types if is_causal else config.encoder_layer_types
         count = len(self.kinds)
         groups = config.depth.groups or count
+        self.config = config
+        self.is_causal = is_causal
         self.module_of_layer = [layer * groups // count for layer in range(count)]
         self.embeddings = make_embeddings(config, make_positions(config, two_sided=not is_causal))
         self.layers = nn.ModuleList(
@@ -49,42 +37,39 @@ class Stack(nn.Module):
         self,
         hidden: Tensor,
         contexts: dict[str, AttentionContext],
-        *,
-        source: Tensor | None = None,
         source_context: AttentionContext | None = None,
-        cache: KeyValueStore | None = None,
-        source_cache: KeyValueStore | None = None,
-        keep_hidden: bool = False,
-        keep_attentions: bool = False,
-    ) -> StackOutput:
-        """Embedded tokens (B, T, D) through all layers."""
-        states, attentions, cross_attentions = [hidden], [], []
+        *,
+        keep_hidden: bool | None = None,
+        keep_attentions: bool | None = None,
+    ) -> BaseModelOutputWithPastAndCrossAttentions:
+        """Embedded tokens (B, T, D) through all layers; ``contexts`` by kind of layer.
+
+        What is kept, by default as configured, is one tensor per layer: the embeddings and the output of each
+        layer, the last one normed, (B, T, D); and the weights (B, H, T, K) of layers whose function gave any.
+        """
+        steps: list[tuple[Tensor, Tensor | None, Tensor | None]] = [(hidden, None, None)]
         for index, (kind, module) in enumerate(zip(self.kinds, self.module_of_layer, strict=True)):
             layer: Any = self.layers[module]
             if len(self.layers) < len(self.kinds):
                 layer.attention.layer_idx = index  # a shared module is another layer each time
-            hidden, weights, cross_weights = layer(
-                hidden,
-                source,
-                context=contexts[kind],
-                source_context=source_context,
-                cache=cache,
-                source_cache=source_cache,
-            )
-            states.append(hidden)
-            attentions.append(weights)
-            cross_attentions.append(cross_weights)
-        hidden = self.final_norm(hidden)
-        return StackOutput(
-            last=hidden,
-            hidden=(*states[:-1], hidden) if keep_hidden else None,
-            attentions=_present(attentions) if keep_attentions else None,
-            cross_attentions=_present(cross_attentions) if keep_attentions and source is not None else None,
+            steps.append(layer(steps[-1][0], contexts[kind], source_context))
+        hidden = self.final_norm(steps[-1][0])
+        states, weights, source_weights = zip(*steps, strict=True)
+        keep_hidden = self.config.output_hidden_states if keep_hidden is None else keep_hidden
+        keep_attentions = self.config.output_attentions if keep_attentions is None else keep_attentions
+        return BaseModelOutputWithPastAndCrossAttentions(
+            last_hidden_state=hidden,
+            hidden_states=(*states[:-1], hidden) if keep_hidden else None,
+            attentions=_present(weights) if keep_attentions else None,
+            cross_attentions=_present(source_weights) if keep_attentions and source_context else None,
         )
 
-    def place(self, length: int, seen: int | Tensor, device: torch.device) -> Tensor:
-        """Positions (1, T) of ``length`` tokens after ``seen`` ones."""
-        return (torch.arange(length, device=device) + seen)[None]
+    def place(self, vectors: Tensor, seen: int | Tensor) -> Tensor:
+        """Positions (1, T) of ``vectors`` (B, T, E) after ``seen`` tokens; ``ConfigError`` if there are too many."""
+        length = vectors.shape[1]
+        if isinstance(seen, int):
+            self.config.check_length(seen + length)
+        return (torch.arange(length, device=vectors.device) + seen)[None]
 
 
 def pick_vectors(stack: Stack, ids: Tensor | None, vectors: Tensor | None) -> Tensor:
@@ -96,5 +81,5 @@ def pick_vectors(stack: Stack, ids: Tensor | None, vectors: Tensor | None) -> Te
     raise ConfigError("give exactly one of input_ids and inputs_embeds; allowed: one, and the other none")
 
 
-def _present(weights: list[Tensor | None]) -> tuple[Tensor, ...]:
+def _present(weights: tuple[Tensor | None, ...]) -> tuple[Tensor, ...]:
     return tuple(w for w in weights if w is not None)

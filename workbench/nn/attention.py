@@ -24,13 +24,14 @@ class AttentionContext:
     function: AttentionFunction = eager_attention
     positions: PositionEncoding = _NO_POSITIONS
     angles: Angles | None = None  # of the query positions, for positions that rotate
+    cache: KeyValueStore | None = None
+    source: Tensor | None = None  # (B, K, D): what cross-attention attends to
 
 
 class Attention(nn.Module):
     """Vaswani et al. 2017, section 3.2.2; one key/value head: Shazeer 2019; grouped: Ainslie et al. 2023.
 
-    Hidden states (B, Q, D) in, (B, Q, D) and weights (B, H, Q, K) out.
-    Cross-attention reads ``source`` (B, K, D).
+    Hidden states (B, Q, D) in, (B, Q, D) and weights (B, H, Q, K) out; cross-attention reads the context's source.
     """
 
     def __init__(
@@ -67,33 +68,21 @@ class Attention(nn.Module):
         self.value = nn.Linear(width, self.key_value_heads * self.head_size, bias=bias)
         self.output = BranchOutput(self.heads * self.head_size, width, bias=output_bias)
 
-    def forward(
-        self,
-        hidden: Tensor,
-        context: AttentionContext,
-        cache: KeyValueStore | None = None,
-        source: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor | None]:
-        """Attend from ``hidden`` to itself, or to ``source`` (B, K, D) in cross-attention."""
-        query = self._split(self.query(hidden))  # (B, H, Q, d)
+    def forward(self, hidden: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor | None]:
+        """Attend from ``hidden`` to itself, or to the context's source in cross-attention."""
+        query, cache = self._split(self.query(hidden)), context.cache  # (B, H, Q, d)
         stored = cache.stored(self.layer_idx) if cache is not None and self.is_cross_attention else None
         if stored is not None:  # the source does not change while text is generated
             key, value = stored
         else:
-            attended = hidden if source is None else source
+            attended = hidden if context.source is None else context.source
             key, value = self._split(self.key(attended)), self._split(self.value(attended))  # (B, KV, K, d)
             query, key = context.positions.rotate_query_key(query, key, context.angles)
             if cache is not None:
                 key, value = cache.update(key, value, self.layer_idx)
+        dropout = self.dropout if self.training else 0.0
         output, weights = context.function(
-            self,
-            query,
-            key,
-            value,
-            context.mask,
-            dropout=self.dropout if self.training else 0.0,
-            scaling=self.scaling,
-            **self.options,
+            self, query, key, value, context.mask, dropout=dropout, scaling=self.scaling, **self.options
         )
         return self.output(output.flatten(2)), weights  # (B, Q, H, d) to (B, Q, D)
 

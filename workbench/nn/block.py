@@ -5,7 +5,6 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from workbench.nn.attention import Attention, AttentionContext
-from workbench.nn.cache import KeyValueStore
 from workbench.nn.feed_forward import FeedForward
 from workbench.nn.residual import Residual
 
@@ -34,25 +33,17 @@ class Block(nn.Module):
         self.feed_forward_residual = feed_forward_residual
 
     def forward(
-        self,
-        hidden: Tensor,
-        source: Tensor | None = None,
-        *,
-        context: AttentionContext,
-        source_context: AttentionContext | None = None,
-        cache: KeyValueStore | None = None,
-        source_cache: KeyValueStore | None = None,
+        self, hidden: Tensor, context: AttentionContext, source_context: AttentionContext | None = None
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """The next hidden states, and the weights of self- and cross-attention where they exist."""
-        update, weights = self.attention(self.attention_residual.enter(hidden), context, cache)
+        update, weights = self.attention(self.attention_residual.enter(hidden), context)
         hidden = self.attention_residual.leave(hidden, update)
 
         source_weights = None
         if self.cross_attention is not None and self.cross_attention_residual is not None:
-            assert source is not None
-            assert source_context is not None
-            entering = self.cross_attention_residual.enter(hidden)
-            update, source_weights = self.cross_attention(entering, source_context, source_cache, source)
+            update, source_weights = self.cross_attention(
+                self.cross_attention_residual.enter(hidden), source_context
+            )
             hidden = self.cross_attention_residual.leave(hidden, update)
 
         update = self.feed_forward(self.feed_forward_residual.enter(hidden))

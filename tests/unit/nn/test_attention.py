@@ -78,7 +78,7 @@ def test_cross_attention_reads_the_source() -> None:
     """With one source token, every weight is 1, so each output is that token's value, projected."""
     module = Attention(width=8, heads=2, is_cross_attention=True)
     source = torch.randn(1, 1, 8)
-    output, weights = module(torch.randn(1, 4, 8), AttentionContext(), None, source)
+    output, weights = module(torch.randn(1, 4, 8), AttentionContext(source=source))
     assert weights is not None
     torch.testing.assert_close(weights, torch.ones(1, 2, 4, 1))
     torch.testing.assert_close(output, module.output(module.value(source)).expand(1, 4, 8))
@@ -89,20 +89,22 @@ def test_steps_with_a_cache_equal_one_pass() -> None:
     module = Attention(width=16, heads=4, key_value_heads=2, is_causal=True).eval()
     rotary, hidden = RotaryPositions(head_size=4), torch.randn(2, 6, 16)
 
-    def context(first: int, last: int) -> AttentionContext:
+    def context(first: int, last: int, cache: KeyValueCache | None = None) -> AttentionContext:
         places = torch.arange(first, last)[None]
         mask = causal_mask(last - first, last)
-        return AttentionContext(mask=mask, positions=rotary, angles=rotary.angles(places, hidden))
+        return AttentionContext(
+            mask=mask, positions=rotary, angles=rotary.angles(places, hidden), cache=cache
+        )
 
     whole, _ = module(hidden, context(0, 6))
     cache = KeyValueCache()
-    steps = [module(hidden[:, i : i + 1], context(i, i + 1), cache)[0] for i in range(6)]
+    steps = [module(hidden[:, i : i + 1], context(i, i + 1, cache))[0] for i in range(6)]
     torch.testing.assert_close(torch.cat(steps, dim=1), whole)
     assert len(cache) == 6
 
 
 def test_the_source_is_projected_once() -> None:
     module, cache = Attention(width=8, heads=2, is_cross_attention=True), KeyValueCache()
-    first, _ = module(torch.ones(1, 1, 8), AttentionContext(), cache, torch.randn(1, 3, 8))
-    again, _ = module(torch.ones(1, 1, 8), AttentionContext(), cache, torch.zeros(1, 3, 8))
+    first, _ = module(torch.ones(1, 1, 8), AttentionContext(cache=cache, source=torch.randn(1, 3, 8)))
+    again, _ = module(torch.ones(1, 1, 8), AttentionContext(cache=cache, source=torch.zeros(1, 3, 8)))
     torch.testing.assert_close(first, again)

@@ -8,7 +8,7 @@ from transformers import GenerationMixin
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import CausalLMOutputWithCrossAttentions
 
-from workbench.models.base import TransformerPreTrainedModel, tuple_on_request
+from workbench.models.base import TransformerPreTrainedModel, relabel, tuple_on_request
 from workbench.models.configuration import DecoderConfig
 from workbench.models.decoder import TransformerDecoder
 from workbench.models.heads._vocabulary import IGNORED_LABEL, VocabularyHead, keep_positions, token_loss
@@ -73,10 +73,4 @@ class TransformerDecoderForCausalLM(TransformerPreTrainedModel, GenerationMixin)
         if labels is not None:
             next_labels = F.pad(labels[:, 1:], (0, 1), value=IGNORED_LABEL)
             loss = token_loss(logits, next_labels, num_items_in_batch)
-        return CausalLMOutputWithCrossAttentions(
-            loss=loss,
-            logits=logits,
-            cache=output.cache,
-            hidden_states=output.hidden_states,
-            attentions=output.attentions,
-        )
+        return relabel(output, CausalLMOutputWithCrossAttentions, loss=loss, logits=logits)

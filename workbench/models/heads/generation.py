@@ -9,7 +9,7 @@ from transformers import GenerationMixin
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import Seq2SeqLMOutput
 
-from workbench.models.base import TransformerPreTrainedModel, tuple_on_request
+from workbench.models.base import TransformerPreTrainedModel, relabel, tuple_on_request
 from workbench.models.configuration import EncoderDecoderConfig
 from workbench.models.encoder_decoder import TransformerEncoderDecoder, shift_right
 from workbench.models.heads._vocabulary import VocabularyHead, keep_positions, token_loss
@@ -77,14 +77,5 @@ class TransformerEncoderDecoderForConditionalGeneration(TransformerPreTrainedMod
             return_dict=True,
         )
         logits = self.head(keep_positions(output.last_hidden_state, logits_to_keep))
-        return Seq2SeqLMOutput(
-            loss=None if labels is None else token_loss(logits, labels, num_items_in_batch),
-            logits=logits,
-            cache=output.cache,
-            decoder_hidden_states=output.decoder_hidden_states,
-            decoder_attentions=output.decoder_attentions,
-            cross_attentions=output.cross_attentions,
-            encoder_last_hidden_state=output.encoder_last_hidden_state,
-            encoder_hidden_states=output.encoder_hidden_states,
-            encoder_attentions=output.encoder_attentions,
-        )
+        loss = None if labels is None else token_loss(logits, labels, num_items_in_batch)
+        return relabel(output, Seq2SeqLMOutput, loss=loss, logits=logits)

@@ -10,7 +10,7 @@ from transformers.modeling_outputs import MaskedLMOutput
 from transformers.utils.generic import ModelOutput
 
 from workbench.errors import ConfigError
-from workbench.models.base import TransformerPreTrainedModel, tuple_on_request
+from workbench.models.base import TransformerPreTrainedModel, relabel, tuple_on_request
 from workbench.models.configuration import EncoderConfig
 from workbench.models.encoder import TransformerEncoder
 from workbench.models.heads._vocabulary import VocabularyHead, keep_positions, token_loss
@@ -73,12 +73,8 @@ class TransformerEncoderForMaskedLM(_WithVocabulary):
             return_dict=True,
         )
         logits = self.head(keep_positions(output.last_hidden_state, logits_to_keep))
-        return MaskedLMOutput(
-            loss=None if labels is None else token_loss(logits, labels, num_items_in_batch),
-            logits=logits,
-            hidden_states=output.hidden_states,
-            attentions=output.attentions,
-        )
+        loss = None if labels is None else token_loss(logits, labels, num_items_in_batch)
+        return relabel(output, MaskedLMOutput, loss=loss, logits=logits)
 
 
 @dataclass
@@ -132,12 +128,12 @@ class TransformerEncoderForPreTraining(_WithVocabulary):
         loss = None
         if labels is not None and next_sentence_label is not None:
             loss = token_loss(logits, labels) + token_loss(relationship, next_sentence_label)
-        return PreTrainingOutput(
+        return relabel(
+            output,
+            PreTrainingOutput,
             loss=loss,
             prediction_logits=logits,
             seq_relationship_logits=relationship,
-            hidden_states=output.hidden_states,
-            attentions=output.attentions,
         )
 
 
@@ -186,9 +182,4 @@ class TransformerEncoderForReplacedTokenDetection(TransformerPreTrainedModel):
                 logits, labels.to(logits.dtype), weight=weights, reduction="sum"
             )
             loss = summed / tokens
-        return MaskedLMOutput(
-            loss=loss,
-            logits=logits,
-            hidden_states=output.hidden_states,
-            attentions=output.attentions,
-        )
+        return relabel(output, MaskedLMOutput, loss=loss, logits=logits)

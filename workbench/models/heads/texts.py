@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from transformers.modeling_outputs import MultipleChoiceModelOutput, SequenceClassifierOutput
 
 from workbench.errors import ConfigError
-from workbench.models.base import tuple_on_request
+from workbench.models.base import relabel, tuple_on_request
 from workbench.models.configuration import DecoderConfig, EncoderConfig, TransformerConfig
 from workbench.models.decoder import TransformerDecoder
 from workbench.models.encoder import TransformerEncoder
@@ -75,12 +75,8 @@ class _ForSequenceClassification(ClassifierModel):
         if mask is None and input_ids is not None and padding is not None:
             mask = input_ids != padding
         logits = self.classify(self.pool(output, mask))
-        return SequenceClassifierOutput(
-            loss=None if labels is None else text_loss(self.config, logits, labels),
-            logits=logits,
-            hidden_states=output.hidden_states,
-            attentions=output.attentions,
-        )
+        loss = None if labels is None else text_loss(self.config, logits, labels)
+        return relabel(output, SequenceClassifierOutput, loss=loss, logits=logits)
 
 
 class TransformerEncoderForSequenceClassification(_ForSequenceClassification):
@@ -142,12 +138,8 @@ class TransformerEncoderForMultipleChoice(ClassifierModel):
             return_dict=True,
         )
         logits = self.classify(output.pooler_output).view(input_ids.shape[:2])
-        return MultipleChoiceModelOutput(
-            loss=None if labels is None else token_loss(logits, labels),
-            logits=logits,
-            hidden_states=output.hidden_states,
-            attentions=output.attentions,
-        )
+        loss = None if labels is None else token_loss(logits, labels)
+        return relabel(output, MultipleChoiceModelOutput, loss=loss, logits=logits)
 
 
 def _flat(ids: Tensor | None) -> Tensor | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 from transformers.modeling_outputs import QuestionAnsweringModelOutput, TokenClassifierOutput
 
-from workbench.models.base import tuple_on_request
+from workbench.models.base import relabel, tuple_on_request
 from workbench.models.configuration import DecoderConfig, EncoderConfig
 from workbench.models.decoder import TransformerDecoder
 from workbench.models.encoder import TransformerEncoder
@@ -44,12 +44,8 @@ class _ForTokenClassification(ClassifierModel):
             return_dict=True,
         )
         logits = self.classify(output.last_hidden_state)
-        return TokenClassifierOutput(
-            loss=None if labels is None else token_loss(logits, labels),
-            logits=logits,
-            hidden_states=output.hidden_states,
-            attentions=output.attentions,
-        )
+        loss = None if labels is None else token_loss(logits, labels)
+        return relabel(output, TokenClassifierOutput, loss=loss, logits=logits)
 
 
 class TransformerEncoderForTokenClassification(_ForTokenClassification):
@@ -106,13 +102,7 @@ class TransformerEncoderForQuestionAnswering(ClassifierModel):
         loss = None
         if start_positions is not None and end_positions is not None:
             loss = (_span_loss(start, start_positions) + _span_loss(end, end_positions)) / 2
-        return QuestionAnsweringModelOutput(
-            loss=loss,
-            start_logits=start,
-            end_logits=end,
-            hidden_states=output.hidden_states,
-            attentions=output.attentions,
-        )
+        return relabel(output, QuestionAnsweringModelOutput, loss=loss, start_logits=start, end_logits=end)
 
 
 def _span_loss(logits: Tensor, positions: Tensor) -> Tensor:

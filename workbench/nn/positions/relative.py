@@ -43,10 +43,7 @@ class RelativeBuckets(PositionEncoding):
 
     def bias_scores(self, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         """Positions (Q,) and (K,) to biases (1, H, Q, K)."""
-        bucket = bucket_of_distance(
-            key_positions[None, :] - query_positions[:, None],
-            buckets=self.table.num_embeddings,
-            max_distance=self.max_distance,
-            two_sided=self.two_sided,
-        )
+        distance = key_positions[None, :] - query_positions[:, None]
+        buckets, reach = self.table.num_embeddings, self.max_distance
+        bucket = bucket_of_distance(distance, buckets=buckets, max_distance=reach, two_sided=self.two_sided)
         return self.table(bucket).permute(2, 0, 1)[None]
