@@ -27,7 +27,7 @@ from workbench.models._kind import auto_classes
 from workbench.models._known import KNOWN_MODELS
 from workbench.models._loaded import Kind, LoadedModel
 
-__all__ = ["load", "load_tokenizer"]
+__all__ = ["load", "load_tokenizer", "locate"]
 
 IMPLEMENTATIONS = ("hf", "builtin")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
@@ -86,6 +86,12 @@ def load_tokenizer(name: str, revision: str | None = None) -> Any:
     """Only the tokenizer of the model called ``name``."""
     with _quiet():
         return _load_tokenizer(_find(name), revision, name)
+
+
+def locate(name: str) -> str:
+    """The folder of the model called ``name``, or its hub id, as ``from_pretrained`` takes it."""
+    with _quiet():
+        return _find(name).location
 
 
 def _find(name: str) -> _Source:

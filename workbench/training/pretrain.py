@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +12,6 @@ from accelerate import PartialState
 from accelerate.utils.memory import should_reduce_batch_size
 from safetensors import SafetensorError
 from transformers.trainer_callback import PrinterCallback
-from transformers.utils import logging
 
 from workbench.errors import ConfigError, RunError, WorkbenchError
 from workbench.models._device import resolve_device
@@ -23,6 +20,7 @@ from workbench.models.size import flops_per_token
 from workbench.runs import Run
 from workbench.training._arguments import training_arguments
 from workbench.training._measure import measure
+from workbench.training._quiet import quiet
 from workbench.training._record import finish_run, open_run
 from workbench.training._work import Work, prepare
 from workbench.training.checkpoints import find_checkpoints, resume_point, save_model_folder
@@ -61,7 +59,7 @@ def train(
     start = None
     if resume:
         start = resume_point(out, work.recipe, resume if isinstance(resume, Path) else None).path
-    with _quiet():
+    with quiet():
         trainer = _run(work, out, start, show=show)
         state.wait_for_everyone()
         if folder is not None:
@@ -160,17 +158,3 @@ def _explained(error: Exception, out: Path) -> WorkbenchError | Exception:
         kept = f"the last good checkpoint is {whole[-1]}" if whole else "no checkpoint was finished"
         return RunError(f"cannot write to {out}: the disk is full or failing; {kept}; free space, then --resume")
     return error
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Only errors from transformers' own log; restored afterwards."""
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()

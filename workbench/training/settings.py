@@ -108,7 +108,7 @@ class Optimisation:
         if self.lr <= 0:
             raise ConfigError(f"lr is {self.lr}; allowed: more than 0, such as 1e-3")
         if self.schedule not in list(Schedule):
-            raise ConfigError(f"unknown schedule {self.schedule!r}; {did_you_mean(self.schedule, list(Schedule))}")
+            raise ConfigError(f"unknown schedule {self.schedule!r}; {did_you_mean(self.schedule, [*map(str, Schedule)])}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -104,7 +104,7 @@ def _recipe(name: str) -> _Recipe:
     try:
         return OBJECTIVES[ObjectiveName(name)]
     except ValueError:
-        raise ConfigError(f"unknown objective {name!r}; {did_you_mean(name, list(ObjectiveName))}") from None
+        raise ConfigError(f"unknown objective {name!r}; {did_you_mean(name, [*map(str, ObjectiveName)])}") from None
 
 
 def role_of(name: str) -> Role:

@@ -44,7 +44,7 @@ class Denoising:
     ) -> None:
         for name in noise:
             if name not in list(Noise):
-                raise ConfigError(f"unknown noise {name!r}; {did_you_mean(name, list(Noise))}")
+                raise ConfigError(f"unknown noise {name!r}; {did_you_mean(name, [*map(str, Noise)])}")
         self.special = special
         self.length = length
         self.noise = tuple(Noise(name) for name in noise)

@@ -1,0 +1,98 @@
+"""``workbench finetune``: give a model a head and train it on a task."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from workbench.errors import ConfigError
+
+__all__ = ["command"]
+
+
+@click.command("finetune")
+@click.argument("model")
+@click.option(
+    "--task", required=True, help="A GLUE task (mrpc, sst2, …) or a CSV, TSV, JSONL or Parquet file."
+)
+@click.option("--data-dir", type=click.Path(path_type=Path), help="Folder of the GLUE files.")
+@click.option("--validation", type=click.Path(path_type=Path), help="File to validate on (default: a tenth).")
+@click.option("--kind", help="class, number, tokens, span, choice or response.  [default: class]")
+@click.option("--text-column", help="Column of the text, question, words or prompt.")
+@click.option("--pair-column", help="Column of the second text, context or choices.")
+@click.option("--label-column", help="Column of the label, score, labels, answer or response.")
+@click.option(
+    "--method", default="full", show_default=True, help="full, head, lora, adapter, prefix, prompt."
+)
+@click.option("--epochs", type=float, default=3.0, show_default=True)
+@click.option("--batch-size", type=int, default=32, show_default=True)
+@click.option("--lr", type=float, help="Learning rate (default: the method's own).")
+@click.option("--length", type=int, default=128, show_default=True, help="Most tokens of a row.")
+@click.option("--rank", type=int, default=8, show_default=True, help="Of LoRA; adapters are 8 times as wide.")
+@click.option(
+    "--virtual-tokens", type=int, default=20, show_default=True, help="Of prefix and prompt tuning."
+)
+@click.option("--patience", type=int, help="Stop after so many epochs without a better result.")
+@click.option("--class-weights", is_flag=True, help="Count each class as if all were equally frequent.")
+@click.option("--seeds", default="0", show_default=True, help="One or more, separated by commas.")
+@click.option("--limit", type=int, help="Only the first N rows to train on.")
+@click.option("--precision", default="auto", show_default=True, help="auto, float32 or bfloat16.")
+@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, mps.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder (default: runs/MODEL-TASK-METHOD).")
+def command(model: str, task: str, **options: Any) -> None:
+    """Fine-tune MODEL on a task; the result opens in this workbench and in transformers.
+
+    \b
+    workbench finetune minilm-l6 --task mrpc --data-dir DIR --method lora --seeds 0,1,2
+    workbench finetune MODEL --task pairs.csv --text-column a --pair-column b --label-column same
+    workbench finetune MODEL --task chats.jsonl --kind response
+    """
+    from workbench.runs import default_root
+    from workbench.training.finetuning import FineSettings, Method, finetune, load_task
+
+    rows = load_task(
+        task,
+        options["data_dir"],
+        kind=options["kind"],
+        text=options["text_column"],
+        pair=options["pair_column"],
+        label=options["label_column"],
+        validation=options["validation"],
+        limit=options["limit"],
+    )
+    names = ("epochs", "batch_size", "lr", "length", "rank", "virtual_tokens", "patience", "class_weights")
+    method = options["method"]
+    settings = FineSettings(
+        method=Method(method) if method in list(Method) else method,
+        seeds=_seeds(options["seeds"]),
+        precision=options["precision"],
+        **{name: options[name] for name in names},
+    )
+    out = options["out"] or default_root() / f"{Path(model).name}-{rows.task.name}-{settings.method}"
+    run = finetune(model, rows, out, settings, device=options["device"], progress=True)
+    _print(run, sys.stdout)
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(word) for word in text.split(",") if word.strip())
+    except ValueError:
+        raise ConfigError(
+            f"seeds are {text!r}; allowed: numbers separated by commas, such as 0,1,2"
+        ) from None
+
+
+def _print(run: Any, stream: Any) -> None:
+    from workbench.cli._tables import results_table
+
+    used = run.throughput
+    click.echo(results_table(run.results), stream)
+    share = used["trained_parameters"] / used["all_parameters"]
+    click.echo(
+        f"\n{used['trained_parameters']:,} weights trained ({share:.1%}), {used['seconds']:,.0f} s, "
+        f"{used['peak_memory_mib']:,.0f} MiB at most; stored in {run.path}",
+        stream,
+    )

@@ -1,0 +1,54 @@
+"""The recipe of a fine-tuning run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from workbench.errors import ConfigError, did_you_mean
+from workbench.training.finetuning.methods import LEARNING_RATES, Method
+
+__all__ = ["FineSettings"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FineSettings:
+    """How to fine-tune; ``lr`` left out takes the method's own.
+
+    ``patience``: stop when the validation metric has not risen for so many epochs, and keep the best weights.
+    ``class_weights``: each class counts as if all were equally frequent.
+    """
+
+    method: Method = Method.FULL
+    epochs: float = 3.0
+    batch_size: int = 32
+    lr: float | None = None
+    length: int = 128
+    rank: int = 8
+    virtual_tokens: int = 20
+    warmup: float = 0.1
+    weight_decay: float = 0.01
+    patience: int | None = None
+    class_weights: bool = False
+    precision: str = "auto"
+    seeds: tuple[int, ...] = (0,)
+
+    def __post_init__(self) -> None:
+        if self.method not in list(Method):
+            raise ConfigError(f"unknown method {self.method!r}; {did_you_mean(self.method, [*map(str, Method)])}")
+        for name in ("epochs", "batch_size", "length", "rank", "virtual_tokens"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"{name} is {getattr(self, name)}; allowed: more than 0")
+        if not self.seeds:
+            raise ConfigError("no seed given; allowed: one or more numbers, such as 0,1,2")
+
+    @property
+    def learning_rate(self) -> float:
+        """The one given, or the method's."""
+        return self.lr if self.lr is not None else LEARNING_RATES[Method(self.method)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dictionary for the run's recipe."""
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return plain
