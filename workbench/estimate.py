@@ -36,7 +36,9 @@ class Estimate:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Estimate:
         """The inverse of :meth:`to_dict`."""
-        known: dict[str, Any] = {k: math.nan if v is None else v for k, v in record.items()}
+        known: dict[str, Any] = {
+            k: math.nan if v is None and k != "higher_is_better" else v for k, v in record.items()
+        }
         return cls(**known)
 
     def __str__(self) -> str:
