@@ -24,7 +24,8 @@ _OPTIONS = {
     "browser.gatherUsageStats": "false",
     "client.toolbarMode": "minimal",
     "client.showErrorDetails": "type",
-    "theme.primaryColor": "#0072B2",
+    "theme.light.primaryColor": "#0072B2",
+    "theme.dark.primaryColor": "#5CB3EC",
 }
 
 

@@ -11,8 +11,15 @@ from workbench.dashboard.runs_page import runs_page
 
 __all__ = ["main"]
 
-# The first figure should be seen without scrolling.
-_STYLE = "[data-testid='stMainBlockContainer'] { padding-top: 3rem; }"
+# Compact, so that the first figure is seen without scrolling; the padding clears the toolbar of a narrow window.
+_STYLE = """
+[data-testid='stMainBlockContainer'] { padding-top: 3.75rem; }
+[data-testid='stMainBlockContainer'] h1 { font-size: 1.9rem; padding: 0 0 .5rem; }
+[data-testid='stMainBlockContainer'] h3 { font-size: 1.3rem; }
+.facts { display: flex; flex-wrap: wrap; gap: .7rem 2rem; margin: 0; padding: 0 !important; }
+.facts dt { font-size: .85rem; opacity: .75; }
+.facts dd { margin: 0; font-weight: 600; overflow-wrap: anywhere; }
+"""
 
 
 def main() -> None:

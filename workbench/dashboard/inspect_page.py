@@ -19,7 +19,7 @@ LONGEST = 6000  # characters; what a link can carry to the server in any script
 
 def inspect_page() -> None:
     """Text fields, choice of view, the view, and the lines that make it in a notebook."""
-    st.header("Inspect")
+    st.title("Inspect")
     model = chosen_model()
     if model is None:
         return

@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from workbench.dashboard.resources import add_model, chosen_model, doctor_report
-from workbench.dashboard.show import plain
+from workbench.dashboard.show import facts, plain
 from workbench.errors import ModelError
 from workbench.models import KNOWN_MODELS, LoadedModel, load_tokenizer
 
@@ -15,7 +15,7 @@ __all__ = ["models_page"]
 
 def models_page() -> None:
     """Card, parameters and doctor of the chosen model; known models; a field to open another."""
-    st.header("Models")
+    st.title("Models")
     model = chosen_model()
     if model is not None:
         _card(model)
@@ -30,20 +30,21 @@ def _card(model: LoadedModel) -> None:
     if known is not None:
         st.write(plain(known.about))
     config = model.config.get_text_config()
-    facts = {
-        "Kind": str(model.kind),
-        "Architecture": str(config.model_type),
-        "Parameters": f"{model.num_parameters:,}",
+    shape = {
         "Layers": getattr(config, "num_hidden_layers", None),
         "Heads": getattr(config, "num_attention_heads", None),
         "Width": getattr(config, "hidden_size", None),
-        "Vocabulary": f"{config.vocab_size:,}",
-        "Longest input": f"{model.max_length:,} tokens",
     }
-    with st.container(horizontal=True, gap="large"):
-        for name, value in facts.items():
-            if value is not None:
-                st.markdown(f"{name}  \n**{plain(str(value))}**", width="content")
+    facts(
+        {
+            "Kind": str(model.kind),
+            "Architecture": str(config.model_type),
+            "Parameters": f"{model.num_parameters:,}",
+            **{name: f"{value:,}" for name, value in shape.items() if value is not None},
+            "Vocabulary": f"{config.vocab_size:,}",
+            "Longest input": f"{model.max_length:,} tokens",
+        }
+    )
     st.caption(
         f"{plain(str(model.dtype).removeprefix('torch.'))} on {plain(str(model.device))} · {model.implementation} "
         f"implementation · revision {plain(model.revision or 'none')} · SHA-256 {model.content_hash[:16]}…"

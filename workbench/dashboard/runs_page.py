@@ -19,7 +19,7 @@ _ROWS = 500  # examples shown
 
 def runs_page() -> None:
     """The list of runs, and the one that is chosen."""
-    st.header("Runs")
+    st.title("Runs")
     root = runs_folder()
     asked = st.query_params.get("run")
     try:

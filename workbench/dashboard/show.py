@@ -5,14 +5,16 @@ from __future__ import annotations
 import html
 import re
 import tempfile
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 import streamlit as st
+from markupsafe import Markup
 
 from workbench.figures import View
 
-__all__ = ["download_buttons", "frame", "plain", "show_view", "theme"]
+__all__ = ["download_buttons", "facts", "frame", "plain", "show_view", "theme"]
 
 _FORMATS = {
     "html": "text/html",
@@ -32,6 +34,13 @@ def theme() -> str:
     """``light``, ``dark``, or ``auto`` before the browser has told."""
     kind = st.context.theme.type
     return kind if kind in ("light", "dark") else "auto"
+
+
+def facts(values: Mapping[str, str]) -> None:
+    """Names and values side by side, as many in a row as fit."""
+    entry = Markup("<div><dt>{}</dt><dd>{}</dd></div>")
+    entries = Markup("").join(entry.format(name, value) for name, value in values.items())
+    st.html(Markup('<dl class="facts">{}</dl>').format(entries))
 
 
 def frame(page: str, height: int, title: str) -> None:
