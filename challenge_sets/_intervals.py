@@ -32,19 +32,19 @@ def clustered_wilson(
     The variance of the share is that of a ratio over clusters (Cochran 1977, equation 11.12, without the
     finite-population term); the sample size that would give it under independence, ``p (1 - p) / variance``,
     takes the place of n in Wilson's formula (Korn & Graubard 1998 do so with another interval). It is
-    never taken to be more than the number of cases. With one cluster, or where all cases agree, clusters
-    say nothing about the spread: n is then the number of clusters, which is the cautious end.
+    never taken to be more than the number of cases. One cluster has no spread, and neither have cases that
+    all agree: cases then count as independent, and the interval speaks of this template alone.
     """
     values = np.asarray(hits, dtype=float)
     codes = np.unique(np.asarray([str(c) for c in clusters]), return_inverse=True)[1]
     if values.shape != codes.shape or not len(values):
         raise NumericsError(f"a share needs one cluster for each case, got {len(codes)} for {len(values)}")
     n, groups, share = len(values), int(codes.max()) + 1, float(values.mean())
-    effective = float(groups)
+    effective = float(n)
     if 0 < share < 1 and groups > 1:
         residuals = np.bincount(codes, weights=values - share)
         variance = groups / (groups - 1) * float((residuals**2).sum()) / n**2
-        effective = min(float(n), share * (1 - share) / variance) if variance > 0 else float(n)
+        effective = min(n, share * (1 - share) / variance) if variance > 0 else n
     low, high = _wilson_bounds(share, effective, confidence)
     return Estimate(
         value=share,
@@ -53,7 +53,7 @@ def clustered_wilson(
         high=high,
         n=n,
         confidence=confidence,
-        method=f"wilson over {groups} clusters",
+        method=f"wilson over {groups} clusters" if groups > 1 else "wilson",
         higher_is_better=higher_is_better,
     )
 

@@ -95,9 +95,9 @@ class PairSet:
             found[name] = {"accuracy": proportion(part["correct"].tolist())}
         return found
 
-    def beside(self, settings: Settings) -> Published:
+    def notes(self, settings: Settings) -> dict[str, Any]:
         """Published accuracies."""
-        return self.published(settings)
+        return {"published": self.published(settings)}
 
 
 def _row(pair: MinimalPair, score: PairScore, tie_is_right: bool) -> dict[str, Any]:
@@ -217,7 +217,7 @@ class CrowsPairs:
                 found[f"{self.name}/{value}"] = {"stereotype_preferred": _share(part)}
         return found
 
-    def beside(self, settings: Settings) -> Published:
+    def notes(self, settings: Settings) -> dict[str, Any]:
         """Nothing."""
         return {}
 

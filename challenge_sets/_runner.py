@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from challenge_sets._predict import PredictionFile
 from challenge_sets._set import ChallengeSet, Settings, Work
 from workbench.data import Dataset
 from workbench.models import LoadedModel
@@ -21,7 +22,7 @@ _SECONDS_PER_CHUNK = 2.0
 
 
 def check(
-    subject: LoadedModel,
+    subject: LoadedModel | PredictionFile,
     challenge: ChallengeSet,
     settings: Settings,
     *,
@@ -37,7 +38,8 @@ def check(
     :class:`~workbench.errors.ModelError` if the set cannot be asked of this kind of model, and
     :class:`~workbench.errors.DataError` for unreadable data.
     """
-    subject.require(*challenge.kinds, verb=f"set {challenge.name}")
+    if isinstance(subject, LoadedModel):
+        subject.require(*challenge.kinds, verb=f"set {challenge.name}")
     data = challenge.load(settings)
     policy = challenge.policy(subject, settings)
     folder = _open_folder(subject, challenge, settings, data, policy, out or default_root(), resume)
@@ -48,15 +50,24 @@ def check(
         subject, challenge, Work(data.items, settings, batch_tokens=batch_tokens, progress=progress), folder
     )
     rows = pd.DataFrame(folder.rows())
-    beside = challenge.beside(settings)
-    notes = {"policy": policy, "published": beside, "ties": int(rows["tie"].sum()) if "tie" in rows else 0}
+    ties = int(rows["tie"].sum()) if "tie" in rows else 0
+    notes = {"policy": policy, "ties": ties, **challenge.notes(settings)}
     throughput = {"items": len(rows), "seconds": seconds, "items_per_second": len(rows) / max(seconds, 1e-9)}
-    folder.finish(challenge.metrics(rows), throughput, notes, order=[item.id for item in data.items])
+    folder.finish(challenge.metrics(rows), throughput, notes, order=_order(rows, data))
     return Run.open(folder.path)
 
 
-def _examine(subject: LoadedModel, folder: RunFolder, doctor: bool) -> None:
-    if not doctor:
+def _order(rows: pd.DataFrame, data: Dataset[Any]) -> list[str]:
+    """Ids: failing examples first, the worst of them first, then the others as they are in the data."""
+    items = [item.id for item in data.items]
+    if "correct" not in rows or "margin" not in rows:
+        return items
+    failing = rows[rows["correct"].eq(False)].sort_values("margin", kind="stable")["id"].tolist()
+    return [*failing, *(name for name in items if name not in set(failing))]
+
+
+def _examine(subject: LoadedModel | PredictionFile, folder: RunFolder, doctor: bool) -> None:
+    if not doctor or isinstance(subject, PredictionFile):
         folder.set_doctor({"verdict": "skipped", "checks": []})
     elif folder.record.doctor is None:
         from workbench.evaluate.doctor import examine
@@ -64,7 +75,9 @@ def _examine(subject: LoadedModel, folder: RunFolder, doctor: bool) -> None:
         folder.set_doctor(examine(subject).to_dict())
 
 
-def _ask(subject: LoadedModel, challenge: ChallengeSet, work: Work, folder: RunFolder) -> float:
+def _ask(
+    subject: LoadedModel | PredictionFile, challenge: ChallengeSet, work: Work, folder: RunFolder
+) -> float:
     """Store the rows of all items that have none yet; seconds that it took."""
     finished = folder.finished_ids()
     done = frozenset(place for place, item in enumerate(work.items) if item.id in finished)
@@ -81,7 +94,7 @@ def _ask(subject: LoadedModel, challenge: ChallengeSet, work: Work, folder: RunF
 
 
 def _open_folder(
-    subject: LoadedModel,
+    subject: LoadedModel | PredictionFile,
     challenge: ChallengeSet,
     settings: Settings,
     data: Dataset[Any],
@@ -90,16 +103,8 @@ def _open_folder(
     resume: Path | None,
 ) -> RunFolder:
     recipe = {**settings.to_dict(), "version": challenge.version, "policy": policy}
-    identity = {
-        "name": subject.name,
-        "kind": str(subject.kind),
-        "implementation": subject.implementation,
-        "revision": subject.revision,
-        "dtype": str(subject.dtype).removeprefix("torch."),
-        "content_hash": subject.content_hash,
-        "parameters": subject.num_parameters,
-    }
     sources = {challenge.name: asdict(data.identity)}
+    identity = _identity(subject)
     if resume is not None:
         return RunFolder.resume(resume, recipe, model=identity, data=sources)
     record = RunRecord.new(
@@ -108,7 +113,21 @@ def _open_folder(
         model=identity,
         data=sources,
         seeds={"sampling": settings.seed},
-        device=str(subject.device),
-        label=f"{Path(subject.name).name}-{challenge.name}",
+        device=str(subject.device) if isinstance(subject, LoadedModel) else "cpu",
+        label=f"{Path(identity['name']).stem}-{challenge.name}",
     )
     return RunFolder.create(root, record)
+
+
+def _identity(subject: LoadedModel | PredictionFile) -> dict[str, Any]:
+    if isinstance(subject, PredictionFile):
+        return {"name": str(subject.path), "kind": "predictions", "content_hash": subject.sha256}
+    return {
+        "name": subject.name,
+        "kind": str(subject.kind),
+        "implementation": subject.implementation,
+        "revision": subject.revision,
+        "dtype": str(subject.dtype).removeprefix("torch."),
+        "content_hash": subject.content_hash,
+        "parameters": subject.num_parameters,
+    }

@@ -25,11 +25,13 @@ Rows = Iterator[list[dict[str, Any]]]
 class Settings:
     """The recipe of a check: everything its numbers depend on, beside model and data.
 
-    ``limit`` takes the first items, ``limit_per_paradigm`` the first of each paradigm (of each test, in
-    suites). ``convention``, ``reduction`` and ``masking`` say how texts are scored; ``seed`` draws samples.
+    ``suite`` is the suite as it was named, for suites. ``limit`` takes the first items,
+    ``limit_per_paradigm`` the first of each paradigm (of each test, in suites). ``convention``,
+    ``reduction`` and ``masking`` say how texts are scored; ``seed`` draws samples.
     """
 
     set: str
+    suite: str | None = None
     data_dir: str | None = None
     limit: int | None = None
     limit_per_paradigm: int | None = None
@@ -108,8 +110,8 @@ class ChallengeSet(Protocol):
     def metrics(self, rows: pd.DataFrame) -> Results:
         """Group -> metric -> value with interval."""
 
-    def beside(self, settings: Settings) -> dict[str, dict[str, float]]:
-        """Published numbers by source and group (people's, other models'), where the data has them."""
+    def notes(self, settings: Settings) -> dict[str, Any]:
+        """What stands beside the results: ``published`` numbers by source and group, or the ``tests``."""
 
 
 Value = TypeVar("Value")

@@ -8,7 +8,7 @@ from typing import Any
 from workbench.cli._tables import table
 from workbench.estimate import Estimate
 
-__all__ = ["failures_table", "groups_table"]
+__all__ = ["failures_table", "groups_table", "tests_table"]
 
 _TEXT_WIDTH = 60
 
@@ -31,6 +31,17 @@ def groups_table(
         for metric, e in metrics.items()
     ]
     return table(("group", "metric", "value", "95 % low", "95 % high", "n", *published), rows)
+
+
+def tests_table(results: Mapping[str, Mapping[str, Estimate]], tests: Mapping[str, Mapping[str, Any]]) -> str:
+    """Capability, test and kind with failure rate, interval, and how many of the cases applied."""
+    rows = []
+    for group, test in tests.items():
+        rate = results.get(group, {}).get("failure_rate")
+        numbers = ("-",) * 3 if rate is None else (f"{rate.value:.3f}", f"{rate.low:.3f}", f"{rate.high:.3f}")
+        applied = 0 if rate is None else rate.n
+        rows.append((test["capability"], test["test"], test["kind"], *numbers, str(applied)))
+    return table(("capability", "test", "kind", "failure rate", "95 % low", "95 % high", "applied"), rows)
 
 
 def _number(value: float | None) -> str:

@@ -109,7 +109,7 @@ def _settings(arguments: dict[str, Any]) -> Any:
 
     values = {name: arguments[name] for name in _SETTINGS}
     values["data_dir"] = None if values["data_dir"] is None else str(values["data_dir"])
-    return Settings(set=arguments["set_name"] or str(arguments["suite"]), **values)
+    return Settings(set=arguments["set_name"] or str(arguments["suite"]), suite=arguments["suite"], **values)
 
 
 def _challenge(arguments: dict[str, Any]) -> Any:
@@ -120,9 +120,9 @@ def _challenge(arguments: dict[str, Any]) -> Any:
         if arguments["predictions"] or arguments["export"]:
             raise WorkbenchError("--predictions and --export go with --suite, not with --set")
         return SETS.get(arguments["set_name"])
-    from challenge_sets.suite import SuiteSet, load_suites
+    from challenge_sets.suite import load_suites, suite_set
 
-    return SuiteSet(load_suites(arguments["suite"]))
+    return suite_set(load_suites(arguments["suite"]))
 
 
 def _check(challenge: Any, arguments: dict[str, Any]) -> tuple[Any, Any]:
@@ -180,6 +180,7 @@ def summary(run: Any) -> dict[str, Any]:
             for group, metrics in run.results.items()
         },
         "published": run.notes.get("published", {}),
+        "tests": run.notes.get("tests", {}),
         "policy": run.notes.get("policy", ""),
         "ties": run.notes.get("ties", 0),
         "throughput": run.throughput,
@@ -188,7 +189,7 @@ def summary(run: Any) -> dict[str, Any]:
 
 
 def _print(run: Any) -> None:
-    from workbench.cli._check_tables import failures_table, groups_table
+    from workbench.cli._check_tables import failures_table, groups_table, tests_table
 
     model, doctor = run.record.model, (run.record.doctor or {}).get("verdict", "skipped")
     click.echo(f"{model['name']} ({model.get('dtype') or model['kind']}), doctor: {doctor}")
@@ -197,7 +198,10 @@ def _print(run: Any) -> None:
     failing = failures_table(examples)
     if failing:
         click.echo(f"{failing}\n")
-    click.echo(groups_table(run.results, run.notes.get("published", {})))
+    if run.notes.get("tests"):
+        click.echo(tests_table(run.results, run.notes["tests"]))
+    else:
+        click.echo(groups_table(run.results, run.notes.get("published", {})))
     rate = run.throughput.get("items_per_second", 0.0)
     click.echo(f"\n{len(examples):,} items, {rate:,.1f} a second; run stored in {run.path}")
     click.echo(f"next: workbench report {run.path}")

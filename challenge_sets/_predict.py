@@ -1,0 +1,238 @@
+"""Predictions for examples: from a classifier, from a language model through a prompt, or from a file."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from challenge_sets._expectations import Prediction
+from challenge_sets._tests import Prompt, Suite
+from workbench.data._files import read_jsonl, text_field
+from workbench.errors import DataError, TaskError
+from workbench.models import Kind, LoadedModel
+from workbench.scoring import Blank, Engine, Fork, Request, Seq2SeqEngine, score_cloze
+
+__all__ = ["Example", "PredictionFile", "Predictor", "predictor_for"]
+
+_BATCH_TOKENS = 4096
+
+
+@dataclass(frozen=True)
+class Example:
+    """One text or several, under the id that prediction files use."""
+
+    id: str
+    texts: tuple[str, ...]
+
+
+class Predictor(Protocol):
+    """Gives each example a label and the probability of every label."""
+
+    @property
+    def policy(self) -> str:
+        """How labels come about, in words."""
+
+    def predict(self, examples: Sequence[Example]) -> list[Prediction]:
+        """One prediction an example, in their order."""
+
+    def members(self, example: Example, label: str) -> str:
+        """The text that a language model found likely for ``label``; the example itself for others."""
+
+
+def predictor_for(model: LoadedModel, suite: Suite, batch_tokens: str | int = "auto") -> Predictor:
+    """The predictor for this kind of model.
+
+    Raises :class:`~workbench.errors.TaskError` if a classifier lacks a label of the suite, or a language
+    model is asked and the suite has no prompt; :class:`~workbench.errors.ModelError` for an encoder.
+    """
+    model.require(Kind.CLASSIFIER, Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ, verb=f"suite {suite.name}")
+    if model.kind is Kind.CLASSIFIER:
+        return _Classifier(model, _names(model, suite))
+    if suite.prompt is None:
+        raise TaskError(
+            f"suite {suite.name} has no prompt, so a language model cannot be asked; give it one "
+            "(prompt: text and answers), or use a classifier or --predictions"
+        )
+    return _Prompted(model, suite.prompt, batch_tokens)
+
+
+def _names(model: LoadedModel, suite: Suite) -> tuple[str, ...]:
+    """The suite's label for each output of a classifier; outputs it does not know keep their own name."""
+    theirs = [str(name) for _, name in sorted(model.config.id2label.items())]
+    known = {
+        alias.casefold(): label for label, aliases in suite.labels.items() for alias in (label, *aliases)
+    }
+    ours = tuple(known.get(name.casefold(), name) for name in theirs)
+    missing = [label for label in suite.labels if label not in ours]
+    if missing:
+        raise TaskError(
+            f"suite {suite.name} needs the label {missing[0]!r}; {model.name} has {', '.join(theirs)}: add the "
+            "model's name for it to the suite's labels, or to id2label in the model's config.json"
+        )
+    return ours
+
+
+@dataclass(frozen=True)
+class _Classifier:
+    """Softmax over the outputs of a classification head."""
+
+    model: LoadedModel
+    labels: tuple[str, ...]
+
+    @property
+    def policy(self) -> str:
+        return "label of the classification head"
+
+    def members(self, example: Example, label: str) -> str:
+        return " ".join(example.texts)
+
+    def predict(self, examples: Sequence[Example]) -> list[Prediction]:
+        order = sorted(range(len(examples)), key=lambda i: sum(map(len, examples[i].texts)))
+        found: dict[int, Prediction] = {}
+        for start in range(0, len(order), 32):
+            rows = order[start : start + 32]
+            for row, probabilities in zip(rows, self._forward([examples[i] for i in rows]), strict=True):
+                found[row] = _prediction(dict(zip(self.labels, probabilities, strict=True)))
+        return [found[i] for i in range(len(examples))]
+
+    def _forward(self, batch: Sequence[Example]) -> list[list[float]]:
+        """Probabilities (example, label); texts longer than the model are cut."""
+        tokenizer, columns = self.model.tokenizer, list(zip(*(e.texts for e in batch), strict=True))
+        inputs = tokenizer(
+            list(columns[0]),
+            list(columns[1]) if len(columns) > 1 else None,
+            padding=True,
+            truncation=True,
+            max_length=self.model.max_length,
+            return_tensors="pt",
+        ).to(self.model.device)
+        with self.model.lock, torch.inference_mode():
+            logits = self.model.model(**inputs).logits.float()
+        return logits.softmax(-1).tolist()
+
+
+@dataclass(frozen=True)
+class _Prompted:
+    """Probabilities of the answers behind a prompt, taken among themselves."""
+
+    model: LoadedModel
+    prompt: Prompt
+    batch_tokens: str | int
+
+    @property
+    def policy(self) -> str:
+        answers = "/".join(answer.strip() for answer in self.prompt.answers.values())
+        return f"most probable answer behind {self.prompt.text!r}: {answers}"
+
+    def members(self, example: Example, label: str) -> str:
+        return self.prompt.filled(example.texts) + self.prompt.answers.get(label, "")
+
+    def predict(self, examples: Sequence[Example]) -> list[Prediction]:
+        labels = list(self.prompt.answers)
+        prompts = [self.prompt.filled(example.texts) for example in examples]
+        scores = self._scores([(p, self.prompt.answers[label]) for p in prompts for label in labels])
+        return [
+            _prediction(_softmax(dict(zip(labels, scores[i : i + len(labels)], strict=True))))
+            for i in range(0, len(scores), len(labels))
+        ]
+
+    def _scores(self, asked: list[tuple[str, str]]) -> list[float]:
+        """Log-probability (nats) of each answer behind its prompt."""
+        if self.model.kind is Kind.CAUSAL:
+            engine = Engine(self.model, "auto", self.batch_tokens)
+            sequences = engine.encode([Request(prompt, answer) for prompt, answer in asked])
+            size = len(self.prompt.answers)
+            forks = [Fork(tuple(sequences[i : i + size])) for i in range(0, len(sequences), size)]
+            return [score.log_probability for group in engine.score_forks(forks) for score in group]
+        if self.model.kind is Kind.MASKED:
+            blanks = [Blank(f"{prompt.rstrip()} ", ".", answer.strip()) for prompt, answer in asked]
+            return [
+                s.log_probability for s in score_cloze(self.model, blanks, batch_tokens=self.batch_tokens)
+            ]
+        requests = [Request(prompt, answer.strip()) for prompt, answer in asked]
+        return [
+            score.log_probability for score in Seq2SeqEngine(self.model, self.batch_tokens).score(requests)
+        ]
+
+
+def _softmax(scores: Mapping[str, float]) -> dict[str, float]:
+    highest = max(scores.values())
+    weights = {label: math.exp(score - highest) for label, score in scores.items()}
+    total = sum(weights.values())
+    return {label: weight / total for label, weight in weights.items()}
+
+
+def _prediction(probabilities: dict[str, float]) -> Prediction:
+    return Prediction(max(probabilities, key=lambda label: probabilities[label]), probabilities)
+
+
+@dataclass(frozen=True)
+class PredictionFile:
+    """Predictions of any system: JSON lines with ``id``, ``label`` and, if it has them, ``probabilities``.
+
+    The lines go in the order of ``workbench check --suite NAME --export FILE``, with its ids.
+    """
+
+    path: Path
+    labels: tuple[str, ...]
+    rows: tuple[tuple[str, Prediction], ...] = field(repr=False)
+    sha256: str = ""
+
+    @classmethod
+    def read(cls, path: Path, suites: Sequence[Suite]) -> PredictionFile:
+        """Raises :class:`~workbench.errors.DataError` naming the line for labels that the suites lack."""
+        labels = tuple(dict.fromkeys(label for suite in suites for label in suite.labels))
+        rows = []
+        for number, record in read_jsonl(path):
+            where = f"{path}, line {number}"
+            rows.append((text_field(record, "id", where), _read_prediction(record, labels, where)))
+        return cls(path, labels, tuple(rows), hashlib.sha256(path.read_bytes()).hexdigest())
+
+    @property
+    def policy(self) -> str:
+        """Where the predictions come from."""
+        return f"predictions in {self.path.name}"
+
+    def members(self, example: Example, label: str) -> str:
+        """The example's own text."""
+        return " ".join(example.texts)
+
+    def check(self, examples: Sequence[Example]) -> None:
+        """Raise :class:`~workbench.errors.DataError` unless the lines are the examples, one by one, in order."""
+        for number, (example, (given, _)) in enumerate(zip(examples, self.rows, strict=False), 1):
+            if example.id != given:
+                raise DataError(
+                    f"{self.path}, line {number} has id {given!r}, but example {number} is {example.id!r}; "
+                    "keep the order and ids of the exported texts (--export)"
+                )
+        if len(self.rows) != len(examples):
+            raise DataError(
+                f"{self.path} has {len(self.rows)} predictions for {len(examples)} texts; "
+                "it needs one line for each exported text (--export)"
+            )
+
+    def predict(self, examples: Sequence[Example]) -> list[Prediction]:
+        """The predictions under the examples' ids."""
+        known = dict(self.rows)
+        return [known[example.id] for example in examples]
+
+
+def _read_prediction(record: dict[str, Any], labels: Sequence[str], where: str) -> Prediction:
+    label = text_field(record, "label", where)
+    probabilities = record.get("probabilities", {label: 1.0})
+    if not isinstance(probabilities, dict) or not all(
+        isinstance(p, (int, float)) and 0 <= p <= 1 for p in probabilities.values()
+    ):
+        raise DataError(
+            f"{where}: probabilities must map labels to numbers from 0 to 1, is {probabilities!r:.60}"
+        )
+    for name in (label, *probabilities):
+        if name not in labels:
+            raise DataError(f"{where}: unknown label {name!r}; the suite's labels: {', '.join(labels)}")
+    return Prediction(label, {name: float(p) for name, p in probabilities.items()})

@@ -1,0 +1,180 @@
+"""Suites as challenge sets: one row per case, failure rates per test, from a model or a prediction file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from challenge_sets._expectations import Prediction
+from challenge_sets._intervals import clustered_wilson
+from challenge_sets._predict import Example, PredictionFile, Predictor, predictor_for
+from challenge_sets._set import Results, Rows, Settings, Work, by_group
+from challenge_sets._tests import Suite, Test, TestCase
+from workbench.data import DataIdentity, Dataset, content_hash
+from workbench.models import Kind, LoadedModel
+from workbench.runs import write_atomically
+
+__all__ = ["Asked", "SuiteSet", "export_texts", "suite_set"]
+
+_CASES_PER_CHUNK = 64
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A case with the test and the suite it belongs to."""
+
+    suite: Suite
+    test: Test
+    case: TestCase
+
+    @property
+    def id(self) -> str:
+        """Suite and case."""
+        return f"{self.suite.name}/{self.case.id}"
+
+    @property
+    def group(self) -> str:
+        """Suite, capability and test: the name of the results."""
+        return f"{self.suite.name}/{self.test.capability}/{self.test.name}"
+
+    def examples(self) -> list[Example]:
+        """Its examples under the ids of prediction files."""
+        return [Example(f"{self.id}/{i}", texts) for i, texts in enumerate(self.case.examples)]
+
+
+@dataclass(frozen=True)
+class SuiteSet:
+    """One suite or several, which ``read`` makes from the settings.
+
+    The failure rate of a test counts its cases that applied; a case fails if any of its examples does.
+    Intervals are Wilson's, clustered by template.
+    """
+
+    name: str
+    about: str
+    read: Callable[[Settings], tuple[Suite, ...]]
+    version: int = 1
+    kinds: tuple[Kind, ...] = (Kind.CLASSIFIER, Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ)
+
+    def load(self, settings: Settings) -> Dataset[Asked]:
+        """All cases, cut to the limits (``limit_per_paradigm`` by test)."""
+        suites = self.read(settings)
+        asked = [Asked(s, test, case) for s in suites for test in s.tests for case in test.cases]
+        kept = by_group(asked, [item.group for item in asked], settings.limit_per_paradigm)[: settings.limit]
+        texts = (text for item in kept for example in item.case.examples for text in example)
+        return Dataset(tuple(kept), DataIdentity(self.name, "suite", content_hash(texts), len(kept)))
+
+    def policy(self, model: LoadedModel | PredictionFile, settings: Settings) -> str:
+        """How labels come about."""
+        policies = [self._predictor(model, suite).policy for suite in self.read(settings)]
+        return "; ".join(dict.fromkeys(policies))
+
+    def _predictor(
+        self, model: LoadedModel | PredictionFile, suite: Suite, work: Work | None = None
+    ) -> Predictor:
+        if isinstance(model, PredictionFile):
+            return model
+        return predictor_for(model, suite, work.batch_tokens if work else "auto")
+
+    def rows(self, model: LoadedModel | PredictionFile, work: Work) -> Rows:
+        """Whether each case applied, whether it passed, by which margin, and what was predicted."""
+        if isinstance(model, PredictionFile):
+            model.check([example for item in work.items for example in item.examples()])
+        open_items = [item for place, item in enumerate(work.items) if place not in work.done]
+        for suite, items in _by_suite(open_items):
+            predictor = self._predictor(model, suite, work)
+            for start in range(0, len(items), _CASES_PER_CHUNK):
+                yield _judged(predictor, items[start : start + _CASES_PER_CHUNK])
+
+    def metrics(self, rows: pd.DataFrame) -> Results:
+        """Failure rate of each test, over the cases that applied."""
+        found: Results = {}
+        for group, part in rows[rows["applied"]].groupby("group", sort=False):
+            failed = [not passed for passed in part["correct"]]
+            rate = clustered_wilson(failed, part["template"].tolist(), higher_is_better=False)
+            found[str(group)] = {"failure_rate": rate}
+        return found
+
+    def notes(self, settings: Settings) -> dict[str, Any]:
+        """The tests: kind, capability, description and failure budget by group."""
+        tests = {
+            Asked(suite, test, test.cases[0]).group: {
+                "suite": suite.name,
+                "capability": test.capability,
+                "test": test.name,
+                "kind": str(test.kind),
+                "description": test.description,
+                "budget": test.budget,
+                "cases": len(test.cases),
+            }
+            for suite in self.read(settings)
+            for test in suite.tests
+        }
+        return {"tests": tests}
+
+
+def suite_set(suites: tuple[Suite, ...]) -> SuiteSet:
+    """The set of suites that are there already."""
+    names = ", ".join(suite.name for suite in suites)
+    about = suites[0].description if len(suites) == 1 else f"{len(suites)} suites"
+    return SuiteSet(names, about, lambda _: suites)
+
+
+def _by_suite(items: Sequence[Asked]) -> Iterator[tuple[Suite, list[Asked]]]:
+    grouped: dict[str, list[Asked]] = {}
+    for item in items:
+        grouped.setdefault(item.suite.name, []).append(item)
+    return ((group[0].suite, group) for group in grouped.values())
+
+
+def _judged(predictor: Predictor, items: Sequence[Asked]) -> list[dict[str, Any]]:
+    examples = [example for item in items for example in item.examples()]
+    predictions = iter(predictor.predict(examples))
+    return [_row(predictor, item, [next(predictions) for _ in item.case.examples]) for item in items]
+
+
+def _row(predictor: Predictor, item: Asked, predictions: list[Prediction]) -> dict[str, Any]:
+    margin = item.test.expectation.judge(item.case, predictions)
+    good, bad = _members(predictor, item, predictions)
+    return {
+        "id": item.id,
+        "group": item.group,
+        "capability": item.test.capability,
+        "test": item.test.name,
+        "kind": str(item.test.kind),
+        "template": item.case.template,
+        "applied": margin is not None,
+        "correct": None if margin is None else margin >= 0,
+        "margin": margin,
+        "texts": json.dumps(item.case.examples, ensure_ascii=False),
+        "labels": json.dumps(item.case.labels),
+        "predicted": json.dumps([p.label for p in predictions]),
+        "probabilities": json.dumps([dict(p.probabilities) for p in predictions]),
+        "good": good,
+        "bad": bad,
+    }
+
+
+def _members(predictor: Predictor, item: Asked, predictions: list[Prediction]) -> tuple[str, str]:
+    """Two texts to compare: with the right and the given label, or the original and the variant furthest off."""
+    examples = item.examples()
+    first = predictions[0]
+    if len(examples) > 1:
+        moved = [abs(p.of(first.label) - first.of(first.label)) for p in predictions]
+        far = max(range(1, len(examples)), key=lambda i: moved[i])
+        return predictor.members(examples[0], first.label), predictor.members(examples[far], first.label)
+    right = item.case.labels[0] or first.label
+    return predictor.members(examples[0], right), predictor.members(examples[0], first.label)
+
+
+def export_texts(challenge: SuiteSet, settings: Settings, path: Path) -> int:
+    """Write the texts of all examples with their ids, in the order predictions must have; returns their number."""
+    examples = [example for item in challenge.load(settings).items for example in item.examples()]
+    lines = [json.dumps({"id": e.id, "texts": e.texts}, ensure_ascii=False) + "\n" for e in examples]
+    write_atomically(path, "".join(lines).encode())
+    return len(examples)

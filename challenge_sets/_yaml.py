@@ -1,0 +1,135 @@
+"""YAML that remembers its lines, so that a mistake is told with file, line and what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from workbench.errors import ConfigError, DataError, did_you_mean
+
+__all__ = ["Entry", "read_yaml"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A value in a YAML file and where it stands."""
+
+    node: yaml.Node
+    file: str
+
+    @property
+    def where(self) -> str:
+        """File and line (from 1)."""
+        return f"{self.file}, line {self.node.start_mark.line + 1}"
+
+    def fail(self, problem: str) -> ConfigError:
+        """An error at this place."""
+        return ConfigError(f"{self.where}: {problem}")
+
+    def mapping(self, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, Entry]:
+        """Entries by key; raises :class:`~workbench.errors.ConfigError` for a wrong, repeated or missing key."""
+        allowed = [*required, *optional]
+        found: dict[str, Entry] = {}
+        for key, value in self.items():
+            if key not in allowed:
+                near = did_you_mean(key, allowed)
+                raise value.fail(f"unknown key {key!r}; {near} (allowed: {', '.join(allowed)})")
+            found[key] = value
+        missing = [key for key in required if key not in found]
+        if missing:
+            raise self.fail(f"no key {missing[0]!r}; allowed: {', '.join(allowed)}")
+        return found
+
+    def items(self) -> Iterator[tuple[str, Entry]]:
+        """Key and entry of each pair; the entry of a key that stands twice is an error."""
+        if not isinstance(self.node, yaml.MappingNode):
+            raise self.fail(f"a mapping of keys to values is expected, is {self._short()}")
+        seen: set[str] = set()
+        for key_node, value_node in self.node.value:
+            key = str(key_node.value)
+            # The mark of a value on lines of its own is below its key: errors name the key's line.
+            value_node.start_mark = key_node.start_mark
+            entry = Entry(value_node, self.file)
+            if key in seen:
+                raise entry.fail(f"key {key!r} stands twice")
+            seen.add(key)
+            yield key, entry
+
+    def list(self) -> list[Entry]:
+        """The entries of a list; a single value is a list of one."""
+        if isinstance(self.node, yaml.SequenceNode):
+            return [Entry(node, self.file) for node in self.node.value]
+        return [self]
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it is written as a list."""
+        return isinstance(self.node, yaml.SequenceNode)
+
+    @property
+    def is_mapping(self) -> bool:
+        """Whether it is written as a mapping."""
+        return isinstance(self.node, yaml.MappingNode)
+
+    def text(self, *allowed: str) -> str:
+        """A text (one of ``allowed`` if given)."""
+        if not isinstance(self.node, yaml.ScalarNode):
+            raise self.fail(f"a text is expected, is {self._short()}")
+        value = str(self.node.value)
+        if allowed and value not in allowed:
+            raise self.fail(f"{value!r} is not allowed; allowed: {', '.join(allowed)}")
+        return value
+
+    def texts(self) -> tuple[str, ...]:
+        """A list of texts; a single text is a list of one."""
+        return tuple(entry.text() for entry in self.list())
+
+    def number(self, low: float, high: float) -> float:
+        """A number from ``low`` to ``high``."""
+        try:
+            value = float(self.text())
+        except ValueError:
+            value = float("nan")
+        if not low <= value <= high:
+            raise self.fail(f"a number from {low:g} to {high:g} is expected, is {self._short()}")
+        return value
+
+    def plain(self) -> Any:
+        """The value as lists, dictionaries and texts; numbers and booleans stay texts, as written."""
+        if isinstance(self.node, yaml.SequenceNode):
+            return [entry.plain() for entry in self.list()]
+        if isinstance(self.node, yaml.MappingNode):
+            return {key: value.plain() for key, value in self.items()}
+        return str(self.node.value)
+
+    def _short(self) -> str:
+        kinds = {yaml.SequenceNode: "a list", yaml.MappingNode: "a mapping"}
+        return kinds.get(type(self.node), f"{self.node.value!r:.40}")
+
+
+def read_yaml(path: Path) -> Entry:
+    """The top entry of a file; only data, no tags that make objects.
+
+    Raises :class:`~workbench.errors.DataError` if the file is unreadable, not UTF-8, empty or not YAML.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path}, byte {error.start + 1} is not valid UTF-8; save the file as UTF-8"
+        ) from error
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise DataError(f"{path}, line {line} is not valid YAML: {error.problem}") from error
+    except (yaml.YAMLError, RecursionError) as error:
+        raise DataError(f"{path} is not valid YAML: {error}") from error
+    if node is None:
+        raise DataError(f"{path} is empty")
+    return Entry(node, str(path))

@@ -1,0 +1,112 @@
+"""Behavioural tests (Ribeiro et al. 2020): suites in YAML or Python, run on models or on their predictions."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+from challenge_sets._checklist import read_checklist_suite
+from challenge_sets._expectations import (
+    Change,
+    Custom,
+    EqualLabel,
+    Expectation,
+    Invariant,
+    Monotonic,
+    NotLabel,
+    Prediction,
+    TestKind,
+)
+from challenge_sets._predict import PredictionFile
+from challenge_sets._runner import check
+from challenge_sets._set import Settings
+from challenge_sets._suite_load import load_suite_file
+from challenge_sets._suite_set import SuiteSet, export_texts, suite_set
+from challenge_sets._tests import DIR, INV, MFT, Prompt, Suite, Test, TestCase
+from workbench.errors import DataError, TaskError, did_you_mean
+from workbench.runs import Run
+
+__all__ = [
+    "DIR",
+    "INV",
+    "MFT",
+    "Change",
+    "Custom",
+    "EqualLabel",
+    "Expectation",
+    "Invariant",
+    "Monotonic",
+    "NotLabel",
+    "Prediction",
+    "PredictionFile",
+    "Prompt",
+    "Suite",
+    "SuiteSet",
+    "Test",
+    "TestCase",
+    "TestKind",
+    "check_predictions",
+    "export_texts",
+    "load_suites",
+    "suite_names",
+    "suite_path",
+    "suite_set",
+]
+
+_ENDINGS = (".yaml", ".yml", ".jsonl")
+_PICKLES = (".pkl", ".pickle", ".gz", ".tgz", ".tar", ".zip")
+
+
+def suite_names() -> list[str]:
+    """The suites that come with the package."""
+    return sorted(path.stem for path in _folder().glob("*.yaml"))
+
+
+def _folder() -> Path:
+    return Path(str(files("challenge_sets"))) / "suites"
+
+
+def suite_path(name: str) -> Path:
+    """The file of a suite given by name or path; raises :class:`~workbench.errors.TaskError` with near names."""
+    path = Path(name)
+    if path.exists() or path.suffix in (*_ENDINGS, *_PICKLES) or len(path.parts) > 1:
+        return path
+    if name in suite_names():
+        return _folder() / f"{name}.yaml"
+    raise TaskError(f"unknown suite {name!r}; {did_you_mean(name, suite_names())} Or give a file or folder")
+
+
+def load_suites(name: str) -> tuple[Suite, ...]:
+    """The suites called ``name``: one that comes with the package, a YAML file, an exported CheckList suite
+    (JSONL), or a folder of such files. ``all`` is every suite of the package.
+
+    Raises :class:`~workbench.errors.ConfigError` naming file and line for what is not in the format.
+    """
+    if name == "all":
+        return tuple(load_suite_file(_folder() / f"{each}.yaml") for each in suite_names())
+    path = suite_path(name)
+    if path.is_dir():
+        found = sorted(p for p in path.iterdir() if p.suffix in _ENDINGS)
+        if not found:
+            raise DataError(f"no suite in {path}; it needs *.yaml or *.jsonl files")
+        return tuple(_load(each) for each in found)
+    return (_load(path),)
+
+
+def _load(path: Path) -> Suite:
+    if path.suffix in (".yaml", ".yml"):
+        return load_suite_file(path)
+    return read_checklist_suite(path)  # refuses pickles
+
+
+def check_predictions(
+    path: Path,
+    challenge: SuiteSet,
+    settings: Settings,
+    *,
+    out: Path | None = None,
+    resume: Path | None = None,
+) -> Run:
+    """Judge the predictions in a JSONL file; see :class:`PredictionFile` for its form."""
+    predictions = PredictionFile.read(path, challenge.read(settings))
+    return check(predictions, challenge, settings, out=out, resume=resume)
