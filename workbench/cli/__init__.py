@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "models": ("workbench.cli.models", "List the known models and presets, or show one."),
     "report": ("workbench.cli.report", "Write a self-contained HTML report of a run."),
     "runs": ("workbench.cli.runs", "List the stored runs."),
+    "sweep": ("workbench.cli.sweep", "Train variants on the same data and budget; compare them in a table."),
     "tasks": ("workbench.cli.tasks", "List the tasks."),
     "train": ("workbench.cli.train", "Pre-train a model of any preset or configuration."),
     "tokenize": ("workbench.cli.tokenize", "Show a text's pieces, with their ids, characters and words."),

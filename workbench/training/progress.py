@@ -68,6 +68,7 @@ class Meter:
             "seconds": time.perf_counter() - self.started,
             "tokens_per_second": self.tokens_per_second,
             "utilisation": self.utilisation,
+            "flops_per_token": self.flops_per_token,
         }
 
 

@@ -1,0 +1,115 @@
+"""``workbench sweep``: train variants on the same data and budget, and compare them in a table."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from workbench.cli.train import recipe_options, settings_from
+from workbench.errors import ConfigError, NumericsError
+
+if TYPE_CHECKING:
+    from workbench.training.sweep import SweepRow
+
+__all__ = ["command"]
+
+
+@click.command("sweep")
+@recipe_options
+@click.option(
+    "--vary", "variations", multiple=True, required=True, help="positions=learned,rope; width=64,128; tokens=1e5,…"
+)
+@click.option("--seeds", default="0", show_default=True, help="One or more, separated by commas.")
+@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, mps.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON list and nothing else.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the runs.")
+def command(
+    variations: tuple[str, ...], seeds: str, device: str, as_json: bool, out: Path, **options: Any
+) -> None:
+    """Train every combination of the varied fields with the same data, seeds and budget.
+
+    \b
+    workbench sweep --preset llama-tiny --corpus input.txt --steps 300 \\
+      --vary positions=learned,sinusoidal,alibi,rope,t5 --out runs/positions
+
+    A sweep over width, layers or tokens also fits the power law of loss and size.
+    """
+    from workbench.training.sweep import parse_variations, sweep
+
+    chosen = parse_variations(variations)
+    base = settings_from({**options, "report_to": options.get("report_to") or "none"})
+    numbers = _numbers(seeds)
+
+    def tell(row: SweepRow) -> None:
+        loss = f"final loss {row.final_loss:.4f}" if row.final_loss is not None else row.problem
+        click.echo(f"{row.variant}: {loss}", err=True)
+
+    rows = sweep(base, chosen, out, seeds=numbers, device=device, tell=tell)
+    if as_json:
+        click.echo(json.dumps([asdict(row) for row in rows]))
+        return
+    click.echo(_table(rows))
+    if all(variation.field in _SIZES for variation in chosen):
+        for line in _laws(rows):
+            click.echo(line)
+    for row in rows:
+        if row.problem:
+            click.echo(f"{row.variant} was not trained: {row.problem}")
+
+
+# fields whose variation makes a scaling law
+_SIZES = {"width", "hidden_size", "layers", "depth.layers", "feed_forward.size", "tokens"}
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(word) for word in text.split(","))
+    except ValueError:
+        raise ConfigError(f"seeds are {text!r}; allowed: numbers separated by commas, such as 0,1,2") from None
+
+
+def _table(rows: list[SweepRow]) -> str:
+    from workbench.cli._tables import table
+    from workbench.training.sweep import sweep_table
+
+    frame = sweep_table([row for row in rows if not row.problem])
+    if frame.empty:
+        return "no variant could be trained"
+    shown = [
+        (
+            r.variant,
+            f"{r.parameters / 1e6:.2f}",
+            f"{r.flops_per_token / 1e6:.1f}",
+            f"{r.steps_per_second:.2f}",
+            f"{r.early_loss:.3f}",
+            f"{r.final_loss:.3f}",
+            "-" if r.final_loss_sd is None or r.final_loss_sd != r.final_loss_sd else f"{r.final_loss_sd:.3f}",
+        )
+        for r in frame.itertuples()
+    ]
+    head = ("variant", "parameters (M)", "MFLOPs/token", "steps/s", "early loss", "final loss", "sd over seeds")
+    return table(head, shown)
+
+
+def _laws(rows: list[SweepRow]) -> list[str]:
+    """A line for parameters and one for tokens, where enough different ones were trained."""
+    from workbench.training.power_law import fit_power_law
+
+    lines = []
+    done = [row for row in rows if row.final_loss is not None]
+    losses = [float(row.final_loss or 0) for row in done]
+    for name, symbol in (("parameters", "N"), ("tokens", "D")):
+        sizes = [float(getattr(row, name)) for row in done]
+        if len(set(sizes)) < 3:
+            continue
+        try:
+            law = fit_power_law(sizes, losses, unit=name)
+        except NumericsError:
+            continue
+        a = law.exponent
+        lines.append(f"L({symbol}) = ({law.scale:.3g} / {symbol})^{a.value:.3f} [{a.low:.3f}, {a.high:.3f}], {name}")
+    return lines

@@ -1,0 +1,148 @@
+"""Sweeps: the same data, seeds and budget for every combination of variants, in one table; and power laws over them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from workbench.errors import ConfigError, RunError, WorkbenchError
+from workbench.runs import Run, write_atomically
+from workbench.training.progress import read_log
+from workbench.training.settings import TrainSettings
+
+__all__ = ["SweepRow", "Variation", "parse_variations", "sweep", "sweep_table"]
+
+
+@dataclass(frozen=True)
+class Variation:
+    """A field of the configuration, such as ``norm.placement``, or ``tokens``, and the values to try."""
+
+    field: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SweepRow:
+    """One variant: its size, its cost, and its losses in nats, mean and standard deviation over seeds.
+
+    ``tokens`` is what it was trained on; ``early_loss`` is validation-free: the training loss at a tenth of the steps.
+    ``problem`` says why a variant could not be trained. Narang et al. 2021, "Do Transformer Modifications Transfer
+    Across Implementations and Applications?", table 1, has these columns.
+    """
+
+    variant: str
+    parameters: int | None = None
+    tokens: float | None = None
+    flops_per_token: float | None = None
+    steps_per_second: float | None = None
+    early_loss: float | None = None
+    final_loss: float | None = None
+    final_loss_sd: float | None = None
+    seeds: int = 0
+    problem: str = ""
+
+
+def parse_variations(texts: Sequence[str]) -> list[Variation]:
+    """``positions=learned,rope`` and the like; raises :class:`~workbench.errors.ConfigError` for anything else."""
+    found = []
+    for text in texts:
+        field, separator, values = text.partition("=")
+        chosen = tuple(v.strip() for v in values.split(",") if v.strip())
+        if not separator or not chosen:
+            raise ConfigError(f"cannot read {text!r}; write --vary field=value,value, such as norm.placement=pre,post")
+        found.append(Variation(field.strip(), chosen))
+    return found
+
+
+def sweep(
+    base: TrainSettings,
+    variations: Sequence[Variation],
+    out: Path,
+    *,
+    seeds: Sequence[int] = (0,),
+    device: str = "auto",
+    tell: Callable[[SweepRow], None] = lambda row: None,
+) -> list[SweepRow]:
+    """Train every combination with every seed into ``out``; finished runs found there are not done again.
+
+    A combination that cannot be built gets a row with its problem. The rows are also in ``sweep.json``.
+    """
+    from workbench.training.pretrain import train
+
+    rows = []
+    for chosen in itertools.product(*(v.values for v in variations)):
+        changes = tuple(f"{v.field}={value}" for v, value in zip(variations, chosen, strict=True))
+        name = ", ".join(changes)
+        runs: list[Run] = []
+        problem = ""
+        for seed in seeds:
+            folder = out / f"{_slug(name)}-seed{seed}"
+            try:
+                done = Run.open(folder) if (folder / "results.json").is_file() else None
+                settings = _with(base, changes, seed)
+                runs.append(done or train(settings, folder, device=device))
+            except RunError:
+                raise
+            except WorkbenchError as error:
+                problem = str(error)
+                break
+        row = SweepRow(name, problem=problem) if problem else _row(name, runs)
+        tell(row)
+        rows.append(row)
+        out.mkdir(parents=True, exist_ok=True)
+        write_atomically(out / "sweep.json", json.dumps([asdict(r) for r in rows], indent=1).encode())
+    return rows
+
+
+def _with(base: TrainSettings, changes: tuple[str, ...], seed: int) -> TrainSettings:
+    """``base`` with changed fields of the model; ``tokens=N`` changes the steps instead."""
+    model_changes = tuple(c for c in changes if not c.startswith("tokens="))
+    steps = base.optimisation.steps
+    for change in changes:
+        if change.startswith("tokens="):
+            row_tokens = base.optimisation.batch_size * (base.data.length or 256)
+            steps = max(1, round(float(change.removeprefix("tokens=")) / row_tokens))
+    return replace(
+        base,
+        model=replace(base.model, set=(*base.model.set, *model_changes)),
+        optimisation=replace(base.optimisation, seed=seed, steps=steps),
+    )
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-") or "base"
+
+
+def _row(name: str, runs: Sequence[Run]) -> SweepRow:
+    final = [run.results["training"]["loss"].value for run in runs]
+    early, speed, tokens = [], [], []
+    for run in runs:
+        log = [row for row in read_log(run.path / "log.jsonl") if "loss" in row]
+        tenth = max(1, log[-1]["step"] // 10)
+        early.append(min(log, key=lambda row: abs(row["step"] - tenth))["loss"])
+        speed.append(log[-1]["step"] / run.throughput["seconds"])
+        tokens.append(run.throughput["tokens"])
+    return SweepRow(
+        variant=name,
+        parameters=int(runs[0].record.model["parameters"]),
+        tokens=float(np.mean(tokens)),
+        flops_per_token=runs[0].throughput.get("flops_per_token"),
+        steps_per_second=float(np.mean(speed)),
+        early_loss=float(np.mean(early)),
+        final_loss=float(np.mean(final)),
+        final_loss_sd=float(np.std(final, ddof=1)) if len(final) > 1 else None,
+        seeds=len(final),
+    )
+
+
+def sweep_table(rows: Sequence[SweepRow]) -> pd.DataFrame:
+    """The rows, the best final loss first, those with a problem last."""
+    frame = pd.DataFrame([asdict(row) for row in rows])
+    return frame.sort_values("final_loss", na_position="last", ignore_index=True)
