@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import fields
 from typing import Any, TypeVar
 
 from torch import Tensor, nn
@@ -32,7 +31,7 @@ Output = TypeVar("Output", bound=ModelOutput)
 
 def relabel(output: ModelOutput, kind: type[Output], **scores: Tensor | None) -> Output:
     """The output of a body as that of a model with a head: its states give way to ``scores`` and a loss."""
-    names = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+    names = kind.__dataclass_fields__  # type: ignore[attr-defined]
     kept = {name: value for name, value in output.items() if name in names}
     return kind(**{**kept, **scores})
 

@@ -79,7 +79,9 @@ def test_generation_with_a_cache_equals_without(name: str) -> None:
     assert torch.equal(with_cache, model.generate(**batch, use_cache=False, **settings))
 
 
-@pytest.mark.parametrize("name", ["learned", "rotary interleaved", "relative", "local and global", "encoder"])
+@pytest.mark.parametrize(
+    "name", ["learned", "rotary interleaved", "relative", "local and global", "encoder", "encoder-decoder"]
+)
 @pytest.mark.parametrize("padded", [False, True])
 def test_compiles_without_graph_breaks(name: str, padded: bool) -> None:
     model = build(name, "sdpa")
