@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from workbench.cli._options import model_options
 from workbench.errors import RunError, WorkbenchError
+
+if TYPE_CHECKING:
+    from workbench.evaluate import Settings
 
 __all__ = ["command", "print_run", "summary"]
 
@@ -31,6 +34,7 @@ __all__ = ["command", "print_run", "summary"]
     "--out", type=click.Path(path_type=Path), help="Folder that gets the run folder (default: runs/)."
 )
 @click.option("--resume", help="Go on with a run that was cut short: its folder or id.")
+@click.option("--over-steps", is_flag=True, help="Every checkpoint that the training run MODEL kept.")
 @click.option("--no-doctor", is_flag=True, help="Skip the numeric self-check; the run says so.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.pass_context
@@ -43,6 +47,12 @@ def command(context: click.Context, /, **_options: Any) -> None:
     workbench evaluate --resume runs/RUN
     """
     arguments = _Arguments(context)
+    if arguments["over_steps"]:
+        from workbench.cli._over_steps import over_steps
+
+        names = ("model", "out", "dtype", "device")
+        over_steps(settings=_settings(arguments), **{name: arguments[name] for name in names})
+        return
     run = _evaluate(arguments)
     if arguments["as_json"]:
         click.echo(json.dumps(summary(run), ensure_ascii=False))
@@ -97,17 +107,23 @@ def _stored(folder: Path) -> dict[str, Any]:
     }
 
 
-def _evaluate(arguments: _Arguments) -> Any:
-    from workbench.evaluate import Settings, evaluate, read_data
-    from workbench.models import load
+def _settings(arguments: _Arguments) -> Settings:
+    from workbench.evaluate import Settings
 
-    settings = Settings(
+    return Settings(
         tasks=tuple(name.strip() for name in arguments["tasks"].split(",") if name.strip()),
         data_dir=None if arguments["data_dir"] is None else str(arguments["data_dir"]),
         limit=arguments["limit"],
         seed=arguments["seed"],
         first_token=arguments["first_token"],
     )
+
+
+def _evaluate(arguments: _Arguments) -> Any:
+    from workbench.evaluate import evaluate, read_data
+    from workbench.models import load
+
+    settings = _settings(arguments)
     data = read_data(settings)  # unknown tasks and broken files are told before a model is loaded
     model = load(
         arguments["model"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -61,3 +62,28 @@ KNOWN_MODELS = {
         ),
     )
 }
+
+
+def _bundled() -> dict[str, KnownModel]:
+    """The models in this package's own data, each a folder with a card."""
+    found = {}
+    for card in sorted((Path(__file__).parent / "bundled").glob("*/card.json")):
+        content = json.loads(card.read_text(encoding="utf-8"))
+        results = content.get("results", {})
+        measured = ", ".join(
+            f"{name.replace('_', ' ')} {results[name]['value']:.3g}"
+            for name in ("perplexity", "accuracy", "bits_per_character")
+            if name in results
+        )
+        name = card.parent.name
+        found[name] = KnownModel(
+            name=name,
+            module="workbench.models",
+            distribution="transformer-workbench",
+            inside=f"bundled/{name}",
+            about=f"{content['about']}; held-out {measured}" if measured else content["about"],
+        )
+    return found
+
+
+KNOWN_MODELS |= _bundled()
