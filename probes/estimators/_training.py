@@ -1,0 +1,58 @@
+"""Adam with early stopping on held-out rows, for probes that have no closed form."""
+
+from __future__ import annotations
+
+import copy
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from workbench.shapes import Array
+
+__all__ = ["train_classifier"]
+
+_BATCH = 256
+
+
+def train_classifier(
+    module: nn.Module,
+    inputs: Tensor,
+    codes: Array,
+    *,
+    epochs: int,
+    learning_rate: float,
+    weight_decay: float,
+    seed: int,
+    patience: int = 4,
+) -> int:
+    """Train on nine tenths of the rows; keep the weights that do best on the rest. Returns the epochs run."""
+    targets = torch.as_tensor(codes)
+    order = torch.as_tensor(np.random.default_rng(seed).permutation(len(targets)))
+    held, kept = order[: max(len(order) // 10, 1)], order[max(len(order) // 10, 1) :]
+    optimiser = torch.optim.AdamW(module.parameters(), lr=learning_rate, weight_decay=weight_decay)
+    generator = torch.Generator().manual_seed(seed)
+    best, best_loss, since = copy.deepcopy(module.state_dict()), float("inf"), 0
+    epoch = 0
+    for epoch in range(1, epochs + 1):
+        module.train()
+        for rows in kept[torch.randperm(len(kept), generator=generator)].split(_BATCH):
+            optimiser.zero_grad()
+            F.cross_entropy(module(inputs[rows]), targets[rows]).backward()
+            optimiser.step()
+        loss = _loss(module, inputs, targets, held)
+        since = since + 1 if loss >= best_loss else 0
+        if loss < best_loss:
+            best, best_loss = copy.deepcopy(module.state_dict()), loss
+        if since >= patience:
+            break
+    module.load_state_dict(best)
+    module.eval()
+    return epoch
+
+
+def _loss(module: nn.Module, inputs: Tensor, targets: Tensor, rows: Tensor) -> float:
+    module.eval()
+    with torch.no_grad():
+        losses = [F.cross_entropy(module(inputs[r]), targets[r], reduction="sum") for r in rows.split(2048)]
+    return float(sum(losses)) / len(rows)

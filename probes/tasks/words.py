@@ -1,0 +1,63 @@
+"""Tasks on single words of a treebank."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from probes._data import Item, Place, ProbeData, Unit
+from probes.tasks._sources import Treebank, depths, feature
+from probes.tasks._task import ProbeTask, register
+from workbench.data.conllu import ConlluSentence
+
+__all__ = ["WORD_TASKS"]
+
+# The labels of one sentence's words; None leaves a word out.
+Labels = Callable[[ConlluSentence], list[str | None]]
+_FAR, _DEEP = 6, 7
+
+
+def _given(value: str) -> str | None:
+    return None if value == "_" else value
+
+
+def _by_feature(name: str) -> Labels:
+    return lambda tree: [feature(word, name) for word in tree.words]
+
+
+def _head_distance(tree: ConlluSentence) -> list[str | None]:
+    """Position of the head minus that of the word, within 6 either way; the root has none."""
+    gaps = [None if w.head is None else w.head - i for i, w in enumerate(tree.words)]
+    return [None if gap is None else f"{max(-_FAR, min(_FAR, gap)):+d}" for gap in gaps]
+
+
+def _depth(tree: ConlluSentence) -> list[str | None]:
+    return [str(min(depth, _DEEP)) for depth in depths(tree)]
+
+
+def _task(name: str, about: str, labels: Labels) -> ProbeTask:
+    def build(treebank: Treebank, seed: int) -> ProbeData:
+        items = [
+            Item((Place(number, w, w + 1),), label, tree.words[w].form.lower())
+            for number, tree in enumerate(treebank.trees)
+            for w, label in enumerate(labels(tree))
+            if label is not None
+        ]
+        return treebank.data(name, Unit.WORD, items, about)
+
+    return register(ProbeTask(name, Unit.WORD, about, build=build))
+
+
+WORD_TASKS = (
+    _task("pos", "the universal part of speech (UPOS)", lambda t: [_given(w.upos) for w in t.words]),
+    _task("xpos", "the treebank's own part of speech (XPOS)", lambda t: [_given(w.xpos) for w in t.words]),
+    _task(
+        "deprel",
+        "the relation to its head, without subtype",
+        lambda t: [_given(w.relation.partition(":")[0]) for w in t.words],
+    ),
+    _task("head_distance", "where its head is: words to the right, -6 to +6, farther counts as 6", _head_distance),
+    _task("tree_depth", "arcs from it to the root of its sentence, 7 for more", _depth),
+    _task("number", "the feature Number of words that have one", _by_feature("Number")),
+    _task("tense", "the feature Tense of words that have one", _by_feature("Tense")),
+    _task("person", "the feature Person of words that have one", _by_feature("Person")),
+)
