@@ -12,7 +12,7 @@ import pandas as pd
 from challenge_sets._conventions import convention, reduction
 from workbench.data import Dataset
 from workbench.errors import ConfigError, DataError
-from workbench.models import Kind, LoadedModel
+from workbench.models import Kind
 from workbench.statistics import Estimate
 
 __all__ = ["ChallengeSet", "Item", "Results", "Rows", "Settings", "Work", "by_group", "needs_folder"]
@@ -101,10 +101,10 @@ class ChallengeSet(Protocol):
     def load(self, settings: Settings) -> Dataset[Any]:
         """Read or make the items; raises :class:`~workbench.errors.DataError` naming the files looked for."""
 
-    def policy(self, model: LoadedModel, settings: Settings) -> str:
+    def policy(self, model: Any, settings: Settings) -> str:
         """How texts are scored, in words."""
 
-    def rows(self, model: LoadedModel, work: Work) -> Rows:
+    def rows(self, model: Any, work: Work) -> Rows:
         """One row per item (with its ``id``), as they are finished."""
 
     def metrics(self, rows: pd.DataFrame) -> Results:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -115,8 +116,9 @@ class _Builder:
         self.kind = TestKind(self.keys["kind"].text(*TestKind))
 
     def test(self) -> Test:
-        patterns = self._patterns()
-        cases = [case for number, pattern in enumerate(patterns) for case in self._cases(pattern, number)]
+        columns = [self._cases(pattern, number) for number, pattern in enumerate(self._patterns())]
+        # In turn from each template, so that the first cases are of all of them.
+        cases = [case for row in zip_longest(*columns) for case in row if case is not None]
         if not cases:
             raise self.entry.fail(
                 f"test {self.name!r} has no case: its perturbation applies to none of its texts"

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+from challenge_sets._choice_sets import WSC
+from challenge_sets._cloze_sets import LAMA, LM_DIAGNOSTICS
+from challenge_sets._labelled_sets import CHECKLIST, CONTRAST_SETS, HANS
 from challenge_sets._pair_sets import AGREEMENT, BLIMP, BUILTIN, CROWS_PAIRS
 from challenge_sets._runner import check
 from challenge_sets._set import ChallengeSet, Settings
+from challenge_sets._syntaxgym_set import SYNTAXGYM
 from workbench.registry import Registry
 
 __all__ = ["SETS", "ChallengeSet", "Settings", "check"]
 
 SETS: Registry[ChallengeSet] = Registry("challenge set")
 
-for _set in (BLIMP, BUILTIN, AGREEMENT, CROWS_PAIRS):
+_ALL: tuple[ChallengeSet, ...] = (
+    BLIMP,
+    BUILTIN,
+    AGREEMENT,
+    CROWS_PAIRS,
+    LM_DIAGNOSTICS,
+    LAMA,
+    WSC,
+    SYNTAXGYM,
+    HANS,
+    CONTRAST_SETS,
+    CHECKLIST,
+)
+for _set in _ALL:
     SETS.register(_set.name, _set)

@@ -40,8 +40,10 @@ def tests_table(results: Mapping[str, Mapping[str, Estimate]], tests: Mapping[st
         rate = results.get(group, {}).get("failure_rate")
         numbers = ("-",) * 3 if rate is None else (f"{rate.value:.3f}", f"{rate.low:.3f}", f"{rate.high:.3f}")
         applied = 0 if rate is None else rate.n
-        rows.append((test["capability"], test["test"], test["kind"], *numbers, str(applied)))
-    return table(("capability", "test", "kind", "failure rate", "95 % low", "95 % high", "applied"), rows)
+        rows.append((test["suite"], test["capability"], test["test"], test["kind"], *numbers, str(applied)))
+    header = ("suite", "capability", "test", "kind", "failure rate", "95 % low", "95 % high", "applied")
+    skip = 1 if len({row[0] for row in rows}) == 1 else 0  # one suite need not be named on each line
+    return table(header[skip:], [row[skip:] for row in rows])
 
 
 def _number(value: float | None) -> str:

@@ -1,0 +1,123 @@
+"""Winograd schemas: which of the nouns that could stand for the pronoun makes the rest more probable?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from challenge_sets._conventions import convention
+from challenge_sets._intervals import proportion
+from challenge_sets._set import Results, Rows, Settings, Work, needs_folder
+from challenge_sets.readers import winograd
+from workbench.data import DataIdentity, Dataset, content_hash
+from workbench.errors import DataError
+from workbench.models import Kind, LoadedModel
+from workbench.scoring import Engine, Request
+
+__all__ = ["WSC", "Winograd"]
+
+
+@dataclass(frozen=True)
+class Winograd:
+    """Partial scoring (Trinh & Le 2018, section 3.1): the text after the noun, given the text up to it.
+
+    Reads ``context_options`` JSONL (WinoGrande, WSC), or SuperGLUE's WSC, whose items are put together by text
+    and pronoun: a schema counts where exactly one of at least two nouns is right; others are left out.
+    """
+
+    name: str = "wsc"
+    about: str = "Winograd schemas: WinoGrande, or SuperGLUE's WSC; partial scoring"
+    version: int = 1
+    kinds: tuple[Kind, ...] = (Kind.CAUSAL,)
+
+    def load(self, settings: Settings) -> Dataset[winograd.PartialItem]:
+        """The schemas."""
+        folder = needs_folder(settings, "winogrande.jsonl, or WSC/val.jsonl")
+        items = tuple(_read(folder))[: settings.limit or settings.limit_per_paradigm]
+        if not items:
+            raise DataError(f"no schema in {folder} has at least two nouns of which exactly one is right")
+        texts = (text for item in items for text in (*item.contexts, item.continuation))
+        return Dataset(items, DataIdentity(self.name, folder.name, content_hash(texts), len(items)))
+
+    def policy(self, model: LoadedModel, settings: Settings) -> str:
+        """What is scored."""
+        return "sum of log-probabilities of the text after the noun, given the text up to it; ties are wrong"
+
+    def rows(self, model: LoadedModel, work: Work) -> Rows:
+        """Whether the right noun wins, and by how much (nats)."""
+        todo = [item for place, item in enumerate(work.items) if place not in work.done]
+        engine = Engine(
+            model, convention(work.settings.convention).first_token, work.batch_tokens, work.progress
+        )
+        owners = [(item, k) for item in todo for k in range(len(item.contexts))]
+        requests = [Request(item.contexts[k], f" {item.continuation.strip()}") for item, k in owners]
+        waiting: dict[str, dict[int, float]] = {}
+        for batch in engine.stream(requests):
+            ready = []
+            for place, score in batch:
+                item, k = owners[place]
+                found = waiting.setdefault(item.id, {})
+                found[k] = score.log_probability
+                if len(found) == len(item.contexts):
+                    ready.append(_row(item, found))
+            yield ready
+
+    def metrics(self, rows: pd.DataFrame) -> Results:
+        """Accuracy."""
+        return {self.name: {"accuracy": proportion(rows["correct"].tolist())}}
+
+    def notes(self, settings: Settings) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+
+def _read(folder: Path) -> Iterable[winograd.PartialItem]:
+    partial = [p for p in (folder, folder / "winogrande.jsonl") if p.is_file() and p.suffix == ".jsonl"]
+    if partial and "context_options" in partial[0].read_text(encoding="utf-8", errors="replace")[:2000]:
+        return winograd.read_partial(partial[0])
+    place = folder / "WSC" if (folder / "WSC").is_dir() else folder
+    return _schemas(winograd.read_wsc(place))
+
+
+def _schemas(items: Iterable[winograd.WscItem]) -> Iterable[winograd.PartialItem]:
+    """SuperGLUE's items put together by text and pronoun."""
+    groups: dict[tuple[str, int], list[winograd.WscItem]] = {}
+    for item in items:
+        groups.setdefault((item.text, item.pronoun_position), []).append(item)
+    for (text, position), candidates in groups.items():
+        right = [k for k, item in enumerate(candidates) if item.same]
+        words = text.split(" ")
+        rest = " ".join(words[position + len(candidates[0].pronoun.split(" ")) :])
+        if len(candidates) < 2 or len(right) != 1 or not rest.strip():
+            continue
+        before = " ".join(words[:position])
+        contexts = tuple(_joined(before, item.noun) for item in candidates)
+        yield winograd.PartialItem(candidates[right[0]].id, contexts, rest, right[0])
+
+
+def _joined(before: str, noun: str) -> str:
+    """The noun behind the text; an article that began its sentence loses its capital inside another."""
+    if before and not before.rstrip().endswith((".", "!", "?")) and noun.split(" ")[0] in ("The", "A", "An"):
+        noun = noun[0].lower() + noun[1:]
+    return f"{before} {noun}".strip()
+
+
+def _row(item: winograd.PartialItem, scores: dict[int, float]) -> dict[str, Any]:
+    others = [k for k in scores if k != item.gold]
+    best = max(others, key=lambda k: scores[k])
+    margin = scores[item.gold] - scores[best]
+    return {
+        "id": item.id,
+        "good": f"{item.contexts[item.gold]} {item.continuation}",
+        "bad": f"{item.contexts[best]} {item.continuation}",
+        "margin": margin,
+        "tie": margin == 0,
+        "correct": margin > 0,
+    }
+
+
+WSC = Winograd()

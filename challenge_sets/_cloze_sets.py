@@ -1,0 +1,287 @@
+"""Cloze sets: Ettinger's diagnostics and LAMA's facts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from challenge_sets._conventions import convention
+from challenge_sets._intervals import proportion
+from challenge_sets._set import Results, Rows, Settings, Work, by_group, needs_folder
+from challenge_sets.readers import lama, lm_diagnostics
+from workbench.data import DataIdentity, Dataset, content_hash
+from workbench.errors import DataError
+from workbench.models import Kind, LoadedModel
+from workbench.scoring import Blank, ClozeScore, score_cloze
+
+__all__ = ["LAMA", "LM_DIAGNOSTICS", "Lama", "LmDiagnostics"]
+
+_KINDS = (Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ)
+_CHUNK = 256
+
+
+def _policy(model: LoadedModel) -> str:
+    seen = "only what is before the blank" if model.kind is Kind.CAUSAL else "both sides of the blank"
+    return f"log-probability of the word in the blank, summed over its pieces; the model reads {seen}"
+
+
+def _scored(model: LoadedModel, work: Work, blanks: Sequence[Blank]) -> list[ClozeScore]:
+    policy = convention(work.settings.convention).first_token
+    return score_cloze(model, blanks, first_token=policy, batch_tokens=work.batch_tokens)
+
+
+@dataclass(frozen=True)
+class DiagnosticItem:
+    """Blanks of which the first should be the most probable; ``expected`` counts how many are good endings."""
+
+    id: str
+    part: str
+    group: str
+    blanks: tuple[Blank, ...]
+
+
+@dataclass(frozen=True)
+class LmDiagnostics:
+    """CPRAG-102, ROLE-88 and NEG-136 (Ettinger 2020): word prediction and sensitivity.
+
+    ``accuracy`` is the share of items whose expected word beats the other ones (CPRAG, sections 4 and 7.1),
+    of role pairs where the target is more probable in its own order (ROLE), and of contexts where the true
+    word beats the false one (NEG); ``top_5`` is how often an expected word is among the five most probable.
+    """
+
+    name: str = "lm_diagnostics"
+    about: str = "Ettinger's psycholinguistic diagnostics: CPRAG-102, ROLE-88, NEG-136"
+    version: int = 1
+    kinds: tuple[Kind, ...] = _KINDS
+
+    def load(self, settings: Settings) -> Dataset[DiagnosticItem]:
+        """The items of all four files."""
+        folder = needs_folder(settings, "CPRAG-102.tsv, ROLE-88.tsv and NEG-136-*.tsv")
+        items = [*_cprag(folder), *_role(folder), *_neg(folder, "SIMP"), *_neg(folder, "NAT")]
+        kept = by_group(items, [item.part for item in items], settings.limit_per_paradigm)[: settings.limit]
+        texts = (text for item in kept for b in item.blanks for text in (b.before, b.answer))
+        return Dataset(tuple(kept), DataIdentity(self.name, folder.name, content_hash(texts), len(kept)))
+
+    def policy(self, model: LoadedModel, settings: Settings) -> str:
+        """How a word is scored."""
+        return _policy(model)
+
+    def rows(self, model: LoadedModel, work: Work) -> Rows:
+        """Whether the first blank's word wins, by how much (nats), and its rank."""
+        todo = [item for place, item in enumerate(work.items) if place not in work.done]
+        for start in range(0, len(todo), _CHUNK):
+            items = todo[start : start + _CHUNK]
+            scores = iter(_scored(model, work, [blank for item in items for blank in item.blanks]))
+            yield [_diagnostic_row(item, [next(scores) for _ in item.blanks]) for item in items]
+
+    def metrics(self, rows: pd.DataFrame) -> Results:
+        """Accuracy and top-5 of each part, and of each part's conditions."""
+        found: Results = {}
+        for part, of_part in rows.groupby("part", sort=False):
+            found[f"{self.name}/{part}"] = _both(of_part)
+            for group, of_group in of_part.groupby("group", sort=False):
+                found[f"{self.name}/{part}/{group}"] = _both(of_group)
+        return found
+
+    def notes(self, settings: Settings) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+
+def _both(rows: pd.DataFrame) -> Any:
+    return {
+        "accuracy": proportion(rows["correct"].tolist()),
+        "top_5": proportion((rows["rank"] <= 5).tolist()),
+    }
+
+
+def _ends(context: str, *words: str) -> tuple[Blank, ...]:
+    return tuple(Blank(f"{context} ", ".", word) for word in words)
+
+
+def _cprag(folder: Path) -> Iterable[DiagnosticItem]:
+    for item in lm_diagnostics.read_cprag(folder):
+        blanks = _ends(item.context, item.expected, item.within_category, item.between_category)
+        yield DiagnosticItem(f"cprag-{item.id}", "CPRAG-102", f"constraint_{item.constraint}", blanks)
+
+
+def _role(folder: Path) -> Iterable[DiagnosticItem]:
+    """Each context asks for its own target and for that of the sentence with the roles exchanged."""
+    items = list(lm_diagnostics.read_role(folder))
+    contexts = {item.id: item.context for item in items}
+    for item in items:
+        other = f"{item.pair}-{'b' if item.id.endswith('a') else 'a'}"
+        if other not in contexts:
+            raise DataError(f"ROLE-88 item {item.id} has no partner {other}")
+        blanks = (*_ends(item.context, item.target), *_ends(contexts[other], item.target))
+        yield DiagnosticItem(f"role-{item.id}", "ROLE-88", "target_in_its_own_order", blanks)
+
+
+def _neg(folder: Path, part: str) -> Iterable[DiagnosticItem]:
+    for item in lm_diagnostics.read_neg(folder, part):
+        true, false = item.target_affirmative, item.target_negative
+        for index, (name, right, wrong) in enumerate(
+            (("affirmative", true, false), ("negative", false, true))
+        ):
+            blanks = tuple(Blank(f"{item.contexts(word)[index]} ", ".", word) for word in (right, wrong))
+            natural = {None: "", True: "_natural", False: "_unnatural"}[item.licensed]
+            yield DiagnosticItem(f"neg-{part}-{item.id}-{name}", f"NEG-136-{part}", name + natural, blanks)
+
+
+def _diagnostic_row(item: DiagnosticItem, scores: list[ClozeScore]) -> dict[str, Any]:
+    first, *others = scores
+    best = max(range(1, len(scores)), key=lambda i: scores[i].log_probability)
+    margin = first.log_probability - max(score.log_probability for score in others)
+    good, bad = item.blanks[0], item.blanks[best]
+    return {
+        "id": item.id,
+        "part": item.part,
+        "group": item.group,
+        "good": good.before + good.answer,
+        "bad": bad.before + bad.answer,
+        "margin": margin,
+        "tie": margin == 0,
+        "correct": margin > 0,
+        "rank": first.rank,
+        "predicted": first.top,
+    }
+
+
+@dataclass(frozen=True)
+class FactItem:
+    """A fact as a blank, and whether a baseline that knows only its relation's most frequent object gets it."""
+
+    id: str
+    source: str
+    relation: str
+    blank: Blank
+    by_frequency: bool
+
+
+@dataclass(frozen=True)
+class Lama:
+    """LAMA (Petroni et al. 2019): P@1 and P@10 of the object, over all facts and over the hard ones.
+
+    Each fact counts once: by its relation's template, else its first sentence with a blank. For causal models only facts
+    whose blank is near the end (nothing but punctuation follows) can be asked; the others are left out.
+    An object of several pieces is at k if each piece is among the k most probable after those before it.
+    ``*_without_frequent`` leaves out what a baseline gets that always answers the most frequent object that
+    the file has for the relation.
+    """
+
+    name: str = "lama"
+    about: str = "facts as cloze sentences: T-REx, Google-RE, SQuAD"
+    version: int = 1
+    kinds: tuple[Kind, ...] = _KINDS
+
+    def load(self, settings: Settings) -> Dataset[FactItem]:
+        """The facts of every file in the folder."""
+        folder = needs_folder(settings, "LAMA's relations.jsonl, TREx*, Google_RE/* and Squad/*")
+        facts = _facts(folder)
+        frequent = _most_frequent(facts)
+        items = [_fact_item(fact, frequent) for fact in facts]
+        kept = by_group(items, [i.relation for i in items], settings.limit_per_paradigm)[: settings.limit]
+        texts = (text for item in kept for text in (item.blank.before, item.blank.after, item.blank.answer))
+        return Dataset(tuple(kept), DataIdentity(self.name, folder.name, content_hash(texts), len(kept)))
+
+    def policy(self, model: LoadedModel, settings: Settings) -> str:
+        """How an object is scored."""
+        return _policy(model)
+
+    def rows(self, model: LoadedModel, work: Work) -> Rows:
+        """Rank and log-probability (nats) of the object; facts that cannot be asked have ``asked`` false."""
+        todo = [item for place, item in enumerate(work.items) if place not in work.done]
+        for start in range(0, len(todo), _CHUNK):
+            items = todo[start : start + _CHUNK]
+            open_items = [item for item in items if _askable(item, model.kind)]
+            scores = dict(
+                zip(
+                    (item.id for item in open_items),
+                    _scored(model, work, [item.blank for item in open_items]),
+                    strict=True,
+                )
+            )
+            yield [_fact_row(item, scores.get(item.id)) for item in items]
+
+    def metrics(self, rows: pd.DataFrame) -> Results:
+        """P@1 and P@10 overall, by source and by relation."""
+        asked = rows[rows["asked"]]
+        if asked.empty:
+            raise DataError(
+                "no fact has its blank at the end, and a causal model reads only what is before it"
+            )
+        found: Results = {self.name: _precision(asked)}
+        for source, part in asked.groupby("source", sort=True):
+            found[f"{self.name}/{source}"] = _precision(part)
+        for names, part in asked.groupby(["source", "relation"], sort=True):
+            found["/".join([self.name, *map(str, names)])] = _precision(part)
+        return found
+
+    def notes(self, settings: Settings) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+
+def _facts(folder: Path) -> list[lama.ClozeFact]:
+    templates = lama.read_relations(folder) if (folder / "relations.jsonl").is_file() else {}
+    files = [p for p in sorted(folder.rglob("*.jsonl")) if p.name != "relations.jsonl"]
+    if not files:
+        raise DataError(f"no LAMA files (*.jsonl) in {folder}")
+    return [fact for file in files for fact in lama.read(file, templates)]
+
+
+def _most_frequent(facts: Sequence[lama.ClozeFact]) -> dict[str, str]:
+    counts: dict[str, Counter[str]] = {}
+    for fact in facts:
+        counts.setdefault(fact.relation, Counter())[fact.object] += 1
+    return {relation: counter.most_common(1)[0][0] for relation, counter in counts.items()}
+
+
+def _fact_item(fact: lama.ClozeFact, frequent: dict[str, str]) -> FactItem:
+    text = fact.prompt or next(sentence for sentence in fact.sentences if lama.MASK in sentence)
+    before, after = text.split(lama.MASK, 1)
+    # A sentence may hold the object again: there it is filled in, so that it is no second blank.
+    blank = Blank(before, after.replace(lama.MASK, fact.object), fact.object)
+    by_frequency = fact.source != "Squad" and frequent[fact.relation] == fact.object
+    name = f"{fact.source}/{fact.relation}/{fact.id}"
+    return FactItem(name, fact.source, fact.relation, blank, by_frequency)
+
+
+def _askable(item: FactItem, kind: Kind) -> bool:
+    ends = not any(character.isalnum() for character in item.blank.after)
+    return bool(item.blank.before.strip()) and (ends or kind is not Kind.CAUSAL)
+
+
+def _fact_row(item: FactItem, score: ClozeScore | None) -> dict[str, Any]:
+    return {
+        "id": item.id,
+        "source": item.source,
+        "relation": item.relation,
+        "text": f"{item.blank.before}{lama.MASK}{item.blank.after}",
+        "object": item.blank.answer,
+        "asked": score is not None,
+        "rank": score.rank if score else None,
+        "log_probability": score.log_probability if score else None,
+        "pieces": score.pieces if score else None,
+        "predicted": score.top if score else None,
+        "by_frequency": item.by_frequency,
+    }
+
+
+def _precision(rows: pd.DataFrame) -> Any:
+    hard = rows[~rows["by_frequency"].astype(bool)]
+    found = {}
+    for suffix, part in (("", rows), ("_without_frequent", hard)):
+        if len(part):
+            for k in (1, 10):
+                found[f"p@{k}{suffix}"] = proportion((part["rank"] <= k).tolist())
+    return found
+
+
+LM_DIAGNOSTICS = LmDiagnostics()
+LAMA = Lama()

@@ -1,0 +1,119 @@
+"""Labelled public sets as suites: HANS, contrast sets, and CheckList's exported suites."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from challenge_sets._checklist import SENTIMENT_PROMPT, read_checklist_suite
+from challenge_sets._expectations import EqualLabel, TestKind
+from challenge_sets._set import Settings, needs_folder
+from challenge_sets._suite_set import SuiteSet
+from challenge_sets._tests import Prompt, Suite, Test, TestCase
+from challenge_sets.readers import contrast_sets, hans
+from workbench.errors import DataError
+
+__all__ = ["CHECKLIST", "CONTRAST_SETS", "HANS"]
+
+_NLI_LABELS = {"entailment": ("LABEL_0", "0"), "non-entailment": ("not_entailment", "LABEL_1", "1")}
+_NLI_PROMPT = Prompt("{0} Does it follow that {1} Answer:", {"entailment": " Yes", "non-entailment": " No"})
+_BOOLQ_PROMPT = Prompt("{1}\nQuestion: {0}?\nAnswer:", {"no": " No", "yes": " Yes"})
+
+
+def _labelled(name: str, capability: str, cases: Iterable[TestCase], description: str) -> Test:
+    return Test(
+        name=name,
+        capability=capability,
+        kind=TestKind.MFT,
+        cases=tuple(cases),
+        expectation=EqualLabel(),
+        description=description,
+    )
+
+
+def _hans(settings: Settings) -> tuple[Suite, ...]:
+    groups: dict[tuple[str, str, str], list[TestCase]] = {}
+    for item in hans.read(needs_folder(settings, "heuristics_evaluation_set.txt")):
+        label = "entailment" if item.entailed else "non-entailment"
+        case = TestCase(item.id, item.template, ((item.premise, item.hypothesis),), (label,))
+        groups.setdefault((item.heuristic, label, item.subcase), []).append(case)
+    tests = tuple(
+        _labelled(subcase, f"{heuristic}, {label}", cases, f"gold label {label}")
+        for (heuristic, label, subcase), cases in groups.items()
+    )
+    suite = Suite(name="hans", labels=_NLI_LABELS, tests=tests, prompt=_NLI_PROMPT, description=HANS_ABOUT)
+    return (suite,)
+
+
+def _contrast(settings: Settings) -> tuple[Suite, ...]:
+    folder = needs_folder(settings, "imdb_*_original.tsv with imdb_*_contrast.tsv, or boolq_perturbed.json")
+    suites = []
+    if any(folder.glob("*test_original.tsv")):
+        labels = {"negative": ("LABEL_0", "0"), "positive": ("LABEL_1", "1")}
+        answers = {k: v for k, v in SENTIMENT_PROMPT.answers.items() if k in labels}
+        prompt = Prompt(SENTIMENT_PROMPT.text, answers)
+        suites.append(_consistency("imdb", contrast_sets.read_imdb(folder), labels, prompt))
+    if (folder / "boolq_perturbed.json").is_file():
+        labels = {"no": ("false", "LABEL_0", "0"), "yes": ("true", "LABEL_1", "1")}
+        suites.append(_consistency("boolq", contrast_sets.read_boolq(folder), labels, _BOOLQ_PROMPT))
+    if not suites:
+        raise DataError(f"no contrast sets in {folder}; it needs imdb_test_*.tsv or boolq_perturbed.json")
+    return tuple(suites)
+
+
+def _consistency(
+    name: str,
+    sets: Iterable[contrast_sets.ContrastSet],
+    labels: dict[str, tuple[str, ...]],
+    prompt: Prompt,
+) -> Suite:
+    """Three tests: all members of a set right (1 - failure rate is consistency), originals, edited ones."""
+    found = list(sets)
+    tests = (
+        _labelled(
+            "whole sets",
+            "Consistency",
+            [_members(s, f"set-{s.id}", s.members) for s in found],
+            "fails unless all members are right: 1 - failure rate is the consistency of Gardner et al.",
+        ),
+        _labelled(
+            "originals",
+            "Accuracy",
+            [_members(s, f"original-{s.id}", (m,)) for s in found for m in s.members if m.original],
+            "the unedited examples",
+        ),
+        _labelled(
+            "edited",
+            "Accuracy",
+            [
+                _members(s, f"edited-{s.id}-{i}", (m,))
+                for s in found
+                for i, m in enumerate(s.members)
+                if not m.original
+            ],
+            "the edited examples, clustered by the original",
+        ),
+    )
+    return Suite(name=f"contrast_{name}", labels=labels, tests=tests, prompt=prompt)
+
+
+def _members(
+    found: contrast_sets.ContrastSet, name: str, members: tuple[contrast_sets.Member, ...]
+) -> TestCase:
+    return TestCase(name, found.id, tuple(m.texts for m in members), tuple(m.label for m in members))
+
+
+def _checklist(settings: Settings) -> tuple[Suite, ...]:
+    folder = needs_folder(settings, "exported suites (*.jsonl)")
+    if folder.is_file():
+        return (read_checklist_suite(folder),)
+    files = sorted(Path(folder).glob("*.jsonl"))
+    if not files:
+        raise DataError(f"no exported suite (*.jsonl) in {folder}")
+    return tuple(read_checklist_suite(file) for file in files)
+
+
+HANS_ABOUT = "HANS: three heuristics of natural language inference that fail"
+HANS = SuiteSet("hans", HANS_ABOUT, _hans)
+CONTRAST_SETS = SuiteSet("contrast_sets", "IMDb and BoolQ with small edits; consistency of a set", _contrast)
+CHECKLIST = SuiteSet("checklist", "CheckList's release suites exported as JSONL", _checklist)

@@ -1,0 +1,124 @@
+"""SyntaxGym suites: predictions about the surprisal of regions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from challenge_sets._intervals import proportion
+from challenge_sets._set import Results, Rows, Settings, Work, by_group, needs_folder
+from challenge_sets.readers import syntaxgym
+from workbench.data import DataIdentity, Dataset, content_hash
+from workbench.errors import DataError
+from workbench.models import Kind, LoadedModel
+from workbench.scoring import Engine, Request
+
+__all__ = ["SYNTAXGYM", "SyntaxGym"]
+
+_CHUNK = 64
+
+
+@dataclass(frozen=True)
+class SuiteItem:
+    """An item with the suite whose predictions it must fulfil."""
+
+    suite: syntaxgym.SyntaxGymSuite
+    item: syntaxgym.Item
+
+    @property
+    def id(self) -> str:
+        """Suite and item number."""
+        return f"{self.suite.name}-{self.item.number}"
+
+
+@dataclass(frozen=True)
+class SyntaxGym:
+    """Share of items for which the suite's predictions hold (Hu et al. 2020, section 2).
+
+    A region's surprisal (bits) sums that of its tokens; a token belongs to the region in which it begins,
+    white space aside. BOS stands before each sentence, so the first token has a surprisal too.
+    """
+
+    name: str = "syntaxgym"
+    about: str = "SyntaxGym suites (JSON): surprisal of regions, and formulas about them"
+    version: int = 1
+    kinds: tuple[Kind, ...] = (Kind.CAUSAL,)
+
+    def load(self, settings: Settings) -> Dataset[SuiteItem]:
+        """The items of every suite in the folder, or of one file."""
+        folder = needs_folder(settings, "SyntaxGym's *.json")
+        files = [folder] if folder.is_file() else sorted(Path(folder).glob("*.json"))
+        if not files:
+            raise DataError(f"no SyntaxGym suite (*.json) in {folder}")
+        items = [SuiteItem(suite, item) for suite in map(syntaxgym.read, files) for item in suite.items]
+        kept = by_group(items, [i.suite.name for i in items], settings.limit_per_paradigm)[: settings.limit]
+        texts = (condition.text for i in kept for condition in i.item.conditions)
+        return Dataset(tuple(kept), DataIdentity(self.name, folder.name, content_hash(texts), len(kept)))
+
+    def policy(self, model: LoadedModel, settings: Settings) -> str:
+        """How regions are scored."""
+        return "surprisal of each region in bits; a token belongs to the region in which it begins"
+
+    def rows(self, model: LoadedModel, work: Work) -> Rows:
+        """Whether all predictions hold for an item, and each of them."""
+        todo = [item for place, item in enumerate(work.items) if place not in work.done]
+        for start in range(0, len(todo), _CHUNK):
+            chunk = todo[start : start + _CHUNK]
+            conditions = [condition for item in chunk for condition in item.item.conditions]
+            engine = Engine(model, "prefix", work.batch_tokens, work.progress)
+            scores = engine.score([Request("", condition.text) for condition in conditions])
+            bits = iter(
+                _regions(model, c, s.token_log_probabilities) for c, s in zip(conditions, scores, strict=True)
+            )
+            yield [_row(item, [next(bits) for _ in item.item.conditions]) for item in chunk]
+
+    def metrics(self, rows: pd.DataFrame) -> Results:
+        """Over all items, and by suite."""
+        found: Results = {self.name: {"accuracy": proportion(rows["correct"].tolist())}}
+        for suite, part in rows.groupby("suite", sort=False):
+            found[f"{self.name}/{suite}"] = {"accuracy": proportion(part["correct"].tolist())}
+        return found
+
+    def notes(self, settings: Settings) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+
+def _regions(
+    model: LoadedModel, condition: syntaxgym.Condition, log_probabilities: Sequence[float]
+) -> dict[tuple[str, int], float]:
+    """Surprisal in bits by condition and region number; empty regions have 0."""
+    text = condition.text
+    encoded = model.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    ends, position = [], 0
+    for region in condition.regions:
+        for word in region.text.split():
+            position = text.index(word, position) + len(word)
+        ends.append(position)
+    found = {(condition.name, region.number): 0.0 for region in condition.regions}
+    for (start, end), value in zip(encoded["offset_mapping"], log_probabilities, strict=True):
+        begin = start + len(text[start:end]) - len(text[start:end].lstrip())
+        place = next((k for k, stop in enumerate(ends) if begin < stop), len(ends) - 1)
+        found[condition.name, condition.regions[place].number] -= value / math.log(2)
+    return found
+
+
+def _row(item: SuiteItem, bits: list[dict[tuple[str, int], float]]) -> dict[str, Any]:
+    surprisals = {key: value for of_condition in bits for key, value in of_condition.items()}
+    holds = [prediction.holds(surprisals) for prediction in item.suite.predictions]
+    return {
+        "id": item.id,
+        "suite": item.suite.name,
+        "correct": all(holds),
+        "predictions": holds,
+        "texts": [condition.text for condition in item.item.conditions],
+        "surprisals": [f"{name}/{region}: {value:.3f}" for (name, region), value in surprisals.items()],
+    }
+
+
+SYNTAXGYM = SyntaxGym()
