@@ -86,7 +86,15 @@ def test_a_killed_run_ends_with_the_same_losses(place: Path, whole: Path) -> Non
 
 def test_two_processes_give_the_losses_of_one(place: Path, whole: Path) -> None:
     """Each process takes half of the rows of every step."""
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29517"]
+    launcher = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node",
+        "2",
+        "--master-port",
+        "29517",
+    ]
     run(place, *launcher, "-m", "workbench", *arguments(place, "two"))
     assert losses(place / "two") == pytest.approx(losses(whole), abs=1e-4)
 

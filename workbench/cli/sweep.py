@@ -21,7 +21,11 @@ __all__ = ["command"]
 @click.command("sweep")
 @recipe_options
 @click.option(
-    "--vary", "variations", multiple=True, required=True, help="positions=learned,rope; width=64,128; tokens=1e5,…"
+    "--vary",
+    "variations",
+    multiple=True,
+    required=True,
+    help="positions=learned,rope; width=64,128; tokens=1e5,…",
 )
 @click.option("--seeds", default="0", show_default=True, help="One or more, separated by commas.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, mps.")
@@ -69,30 +73,45 @@ def _numbers(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(word) for word in text.split(","))
     except ValueError:
-        raise ConfigError(f"seeds are {text!r}; allowed: numbers separated by commas, such as 0,1,2") from None
+        raise ConfigError(
+            f"seeds are {text!r}; allowed: numbers separated by commas, such as 0,1,2"
+        ) from None
 
 
 def _table(rows: list[SweepRow]) -> str:
     from workbench.cli._tables import table
-    from workbench.training.sweep import sweep_table
+    from workbench.training.sweep import ranked
 
-    frame = sweep_table([row for row in rows if not row.problem])
-    if frame.empty:
-        return "no variant could be trained"
     shown = [
         (
-            r.variant,
-            f"{r.parameters / 1e6:.2f}",
-            f"{r.flops_per_token / 1e6:.1f}",
-            f"{r.steps_per_second:.2f}",
-            f"{r.early_loss:.3f}",
-            f"{r.final_loss:.3f}",
-            "-" if r.final_loss_sd is None or r.final_loss_sd != r.final_loss_sd else f"{r.final_loss_sd:.3f}",
+            row.variant,
+            _millions(row.parameters),
+            _millions(row.flops_per_token),
+            _rounded(row.steps_per_second, 2),
+            _rounded(row.early_loss, 3),
+            _rounded(row.final_loss, 3),
+            _rounded(row.final_loss_sd, 3),
         )
-        for r in frame.itertuples()
+        for row in ranked(rows)
     ]
-    head = ("variant", "parameters (M)", "MFLOPs/token", "steps/s", "early loss", "final loss", "sd over seeds")
-    return table(head, shown)
+    head = (
+        "variant",
+        "parameters (M)",
+        "MFLOPs/token",
+        "steps/s",
+        "early loss",
+        "final loss",
+        "sd over seeds",
+    )
+    return table(head, shown) if shown else "no variant could be trained"
+
+
+def _millions(value: float | None) -> str:
+    return "-" if value is None else f"{value / 1e6:.2f}"
+
+
+def _rounded(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
 
 
 def _laws(rows: list[SweepRow]) -> list[str]:
@@ -111,5 +130,7 @@ def _laws(rows: list[SweepRow]) -> list[str]:
         except NumericsError:
             continue
         a = law.exponent
-        lines.append(f"L({symbol}) = ({law.scale:.3g} / {symbol})^{a.value:.3f} [{a.low:.3f}, {a.high:.3f}], {name}")
+        lines.append(
+            f"L({symbol}) = ({law.scale:.3g} / {symbol})^{a.value:.3f} [{a.low:.3f}, {a.high:.3f}], {name}"
+        )
     return lines

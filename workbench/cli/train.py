@@ -117,7 +117,15 @@ _FIELDS = {
     **{name: ("optimisation", name) for name in ("steps", "batch_size", "lr", "schedule", "warmup", "seed")},
     **{
         name: ("loop", name)
-        for name in ("micro_batch", "precision", "compile", "log_every", "eval_every", "save_every", "minutes")
+        for name in (
+            "micro_batch",
+            "precision",
+            "compile",
+            "log_every",
+            "eval_every",
+            "save_every",
+            "minutes",
+        )
     },
 }
 

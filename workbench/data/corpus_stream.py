@@ -108,7 +108,8 @@ def _open(file: Path) -> IO[bytes]:
     if file.suffix == ".xz":
         return lzma.open(file, "rb")
     if file.suffix == ".gz":
-        return gzip.open(file, "rb")
+        unpacked: Any = gzip.open(file, "rb")
+        return unpacked
     if file.suffix == ".zst":
         import pyarrow
 
@@ -123,7 +124,9 @@ def _decoded(stream: IO[bytes], file: Path) -> Iterator[str]:
     while block := stream.read(BLOCK_BYTES):
         if b"\0" in block:
             place = offset + block.index(0)
-            raise DataError(f"corpus {file} is binary: a NUL byte at {place}; give UTF-8 text, JSONL or Parquet")
+            raise DataError(
+                f"corpus {file} is binary: a NUL byte at {place}; give UTF-8 text, JSONL or Parquet"
+            )
         try:
             text = decoder.decode(block)
         except UnicodeDecodeError as error:

@@ -55,10 +55,14 @@ class TokenFile:
         try:
             info = TokenFileInfo(**json.loads((path / "tokens.json").read_text()))
         except (OSError, ValueError, TypeError) as error:
-            raise DataError(f"{path} is no complete token file: {error}; remove it and build it again") from error
+            raise DataError(
+                f"{path} is no complete token file: {error}; remove it and build it again"
+            ) from error
         size = (path / "tokens.bin").stat().st_size
         if size != info.tokens * np.dtype(info.dtype).itemsize:
-            raise DataError(f"{path}/tokens.bin has {size} bytes, not those of {info.tokens} tokens; build it again")
+            raise DataError(
+                f"{path}/tokens.bin has {size} bytes, not those of {info.tokens} tokens; build it again"
+            )
         return cls(path, info)
 
     @cached_property
@@ -141,7 +145,9 @@ class _Writer:
     ) -> None:
         sentences = [split_sentences(piece.text) for piece in pieces]
         flat = [sentence for part in sentences for sentence in part]
-        encoded = iter(tokenizer(flat, add_special_tokens=False, verbose=False)["input_ids"]) if flat else iter(())
+        encoded = (
+            iter(tokenizer(flat, add_special_tokens=False, verbose=False)["input_ids"]) if flat else iter(())
+        )
         for piece, part in zip(pieces, sentences, strict=True):
             opening: list[int] = []
             if piece.opens_document and part:

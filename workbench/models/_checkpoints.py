@@ -33,7 +33,9 @@ def expand_checkpoints(name: str) -> list[Path]:
         return found
     chosen = [p for p in found if step_of(p) == int(wanted)]
     if not chosen:
-        raise ModelError(f"no step-{wanted} in {folder}; {did_you_mean(f'step-{wanted}', [p.name for p in found])}")
+        raise ModelError(
+            f"no step-{wanted} in {folder}; {did_you_mean(f'step-{wanted}', [p.name for p in found])}"
+        )
     return chosen
 
 

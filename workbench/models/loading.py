@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import torch
 
 from workbench.errors import ModelError
+from workbench.models._adapters import has_adapter, load_with_adapter
 from workbench.models._checkpoints import expand_checkpoints, is_checkpoint_name
 from workbench.models._device import resolve_device, resolve_dtype
 from workbench.models._files import content_hash
@@ -144,7 +145,7 @@ def _known() -> str:
 
 
 def _check_folder(folder: Path) -> None:
-    if not (folder / "config.json").is_file():
+    if not (folder / "config.json").is_file() and not has_adapter(folder):
         raise ModelError(
             f"folder {folder} holds no config.json; a model folder has config.json and *.safetensors"
         )
@@ -174,6 +175,8 @@ def _load_weights(source: _Source, revision: str | None, dtype: torch.dtype, nam
 
     import workbench.models.auto  # noqa: F401  (the Auto classes learn the built-in models)
 
+    if source.path is not None and has_adapter(source.path):
+        return load_with_adapter(source.path, dtype)
     try:
         config = transformers.AutoConfig.from_pretrained(
             source.location, revision=revision, local_files_only=source.offline

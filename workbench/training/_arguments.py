@@ -29,14 +29,18 @@ def find_precision(wanted: str, device: torch.device) -> torch.dtype:
     return known[wanted]
 
 
-def rows_at_once(wanted: int | None, batch_size: int, length: int, vocab_size: int, device: torch.device) -> int:
+def rows_at_once(
+    wanted: int | None, batch_size: int, length: int, vocab_size: int, device: torch.device
+) -> int:
     """Rows of one forward pass of this process: the most that divides its share of the batch and fits the scores.
 
     Raises :class:`~workbench.errors.ConfigError` if the batch does not divide over the processes.
     """
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     if batch_size % processes:
-        raise ConfigError(f"batch size {batch_size} does not divide over {processes} processes; use a multiple")
+        raise ConfigError(
+            f"batch size {batch_size} does not divide over {processes} processes; use a multiple"
+        )
     share = batch_size // processes
     budget = (8 << 30) if device.type == "cuda" else (256 << 20)  # bytes of float32 scores
     most = wanted or max(1, budget // (4 * length * vocab_size))

@@ -31,7 +31,9 @@ def measure(
             batch = objective([blocks[i] for i in range(start, min(start + rows, len(blocks)))])
             batch = {name: value.to(model.device) for name, value in batch.items()}
             logits, labels = _scores(model, batch, objective)
-            wrong = F.cross_entropy(logits.float().transpose(1, 2), labels, ignore_index=IGNORED, reduction="none")
+            wrong = F.cross_entropy(
+                logits.float().transpose(1, 2), labels, ignore_index=IGNORED, reduction="none"
+            )
             scored = (labels != IGNORED).sum(1)
             losses.extend((wrong.sum(1) / scored)[scored > 0].tolist())
             right = (logits.argmax(-1) == labels).sum(1) / scored

@@ -19,7 +19,9 @@ from workbench.training.settings import TrainSettings
 __all__ = ["finish_run", "open_run"]
 
 
-def open_run(out: Path, settings: TrainSettings, corpora: Corpora, model: Any, device: str, *, resume: bool) -> RunFolder:
+def open_run(
+    out: Path, settings: TrainSettings, corpora: Corpora, model: Any, device: str, *, resume: bool
+) -> RunFolder:
     """Make the folder ``out``, or open it again to go on.
 
     Raises :class:`~workbench.errors.RunError` if something is there already and ``resume`` was not asked.
@@ -29,7 +31,8 @@ def open_run(out: Path, settings: TrainSettings, corpora: Corpora, model: Any, d
     if out.exists() and any(out.iterdir()):
         hint = "go on with --resume" if find_checkpoints(out) else "remove it"
         raise RunError(f"{out} exists already; {hint}, or choose another --out")
-    out.is_dir() and out.rmdir()
+    if out.is_dir():
+        out.rmdir()
     out.parent.mkdir(parents=True, exist_ok=True)
     info = corpora.train.info
     record = RunRecord.new(

@@ -34,9 +34,13 @@ def make_config(source: ModelSource, tokenizer: Any) -> TransformerConfig:
         try:
             config = TransformerConfig.from_yaml(_configuration(str(source.config)).read_text())
         except OSError as error:
-            raise ConfigError(f"cannot read configuration {source.config}: {error.strerror or error}") from error
+            raise ConfigError(
+                f"cannot read configuration {source.config}: {error.strerror or error}"
+            ) from error
         except yaml.YAMLError as error:
-            raise ConfigError(f"{source.config} is not valid YAML: {' '.join(str(error).split())[:200]}") from error
+            raise ConfigError(
+                f"{source.config} is not valid YAML: {' '.join(str(error).split())[:200]}"
+            ) from error
     settings = yaml.safe_load(config.to_yaml())
     settings["vocab_size"] = len(tokenizer)
     for name in ("pad_token_id", "bos_token_id", "eos_token_id"):

@@ -79,7 +79,9 @@ def _last_step(run: Run) -> int:
 
 def _curve(run: Run) -> list[list[float]]:
     """About a hundred pairs of step and training loss."""
-    points = [[row["step"], round(row["loss"], 4)] for row in read_log(run.path / "log.jsonl") if "loss" in row]
+    points = [
+        [row["step"], round(row["loss"], 4)] for row in read_log(run.path / "log.jsonl") if "loss" in row
+    ]
     every = max(1, len(points) // CURVE_POINTS)
     return points[::every]
 

@@ -102,6 +102,8 @@ def save_model_folder(model: Any, tokenizer: Any, folder: Path) -> None:
         else:
             staging.rename(folder)
     except OSError as error:
-        raise RunError(f"cannot save the model in {folder}: {error.strerror or error}; free some space there") from error
+        raise RunError(
+            f"cannot save the model in {folder}: {error.strerror or error}; free some space there"
+        ) from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)

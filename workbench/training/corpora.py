@@ -79,7 +79,9 @@ def _tokenizer(data: DataSource, role: Role, model: str | None, sha256: str) -> 
     if path.exists() and not (path / "config.json").is_file():
         return open_tokenizer(path)
     if "/" not in chosen and not path.exists() and chosen.islower() and "-" not in chosen:
-        raise ConfigError(f"no tokenizer {chosen!r}; give a folder, a model, or one of {', '.join(TokenizerKind)}")
+        raise ConfigError(
+            f"no tokenizer {chosen!r}; give a folder, a model, or one of {', '.join(TokenizerKind)}"
+        )
     return load_tokenizer(chosen)
 
 

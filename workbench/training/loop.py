@@ -29,9 +29,9 @@ class WorkbenchTrainer(Trainer):
         self.meter = meter
         # the built-in models name ``num_items_in_batch`` where transformers looks for ``**kwargs``
         forward = self.accelerator.unwrap_model(self.model).forward
-        self.model_accepts_loss_kwargs |= "num_items_in_batch" in getattr(
-            forward, "__wrapped__", forward
-        ).__code__.co_varnames
+        self.model_accepts_loss_kwargs |= (
+            "num_items_in_batch" in getattr(forward, "__wrapped__", forward).__code__.co_varnames
+        )
         self._bad_step = torch.zeros((), dtype=torch.long, device=self.args.device)
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
@@ -61,8 +61,12 @@ class WorkbenchTrainer(Trainer):
         """Raise :class:`~workbench.errors.NumericsError` naming the first bad step and the last good checkpoint."""
         bad = int(self._bad_step)
         if bad:
-            good = [c for c in find_checkpoints(Path(str(self.args.output_dir))) if not c.problem and c.step < bad]
-            kept = f"the last good checkpoint is {good[-1].path}" if good else "there is no checkpoint before it"
+            good = [
+                c for c in find_checkpoints(Path(str(self.args.output_dir))) if not c.problem and c.step < bad
+            ]
+            kept = (
+                f"the last good checkpoint is {good[-1].path}" if good else "there is no checkpoint before it"
+            )
             raise NumericsError(
                 f"the loss is not a number at step {bad}; {kept}; lower --lr, or train in --precision float32"
             )
@@ -91,13 +95,23 @@ class KeepSteps(TrainerCallback):
         self.save = save
 
     def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **_: Any
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        model: Any = None,
+        **_: Any,
     ) -> None:
         """Step 0."""
         self._keep(state, model)
 
     def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **_: Any
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        model: Any = None,
+        **_: Any,
     ) -> None:
         """Every other one."""
         self._keep(state, model)

@@ -51,7 +51,8 @@ def fit_power_law(
             f"got {len(np.unique(points))}; vary width or tokens more"
         )
     exponent, scale, floor = _fit(points, losses, with_floor)
-    rng, exponents = np.random.default_rng(seed), []
+    rng = np.random.default_rng(seed)
+    exponents: list[float] = []
     while len(exponents) < RESAMPLES:
         drawn = rng.integers(len(points), size=len(points))
         if len(np.unique(points[drawn])) >= min(needed, 2 if not with_floor else needed):

@@ -11,6 +11,7 @@ import torch
 from accelerate import PartialState
 from accelerate.utils.memory import should_reduce_batch_size
 from safetensors import SafetensorError
+from transformers import PreTrainedModel
 from transformers.trainer_callback import PrinterCallback
 
 from workbench.errors import ConfigError, RunError, WorkbenchError
@@ -144,7 +145,7 @@ def _trainer(work: Work, out: Path, *, show: bool) -> tuple[WorkbenchTrainer, Pr
 def _forward_flops(model: torch.nn.Module, length: int) -> float:
     """Operations of a forward pass per token; for foreign models two a weight (Kaplan et al. 2020, section 2.1)."""
     config = getattr(model, "config", None)
-    if isinstance(config, TransformerConfig):
+    if isinstance(config, TransformerConfig) and isinstance(model, PreTrainedModel):
         return float(flops_per_token(config, length, type(model)))
     return 2.0 * sum(p.numel() for p in model.parameters())
 
@@ -156,5 +157,7 @@ def _explained(error: Exception, out: Path) -> WorkbenchError | Exception:
     if full or "PytorchStreamWriter" in text or isinstance(error, SafetensorError):
         whole = [c.path for c in find_checkpoints(out) if not c.problem]
         kept = f"the last good checkpoint is {whole[-1]}" if whole else "no checkpoint was finished"
-        return RunError(f"cannot write to {out}: the disk is full or failing; {kept}; free space, then --resume")
+        return RunError(
+            f"cannot write to {out}: the disk is full or failing; {kept}; free space, then --resume"
+        )
     return error

@@ -15,7 +15,15 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 __all__ = ["Meter", "ProgressLog", "peak_flops", "read_log"]
 
 # Dense operations per second in bfloat16, from the makers' data sheets.
-_CARDS = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12, "L4": 121e12, "A10G": 70e12, "T4": 65e12}
+_CARDS = {
+    "H200": 989e12,
+    "H100": 989e12,
+    "A100": 312e12,
+    "L40S": 362e12,
+    "L4": 121e12,
+    "A10G": 70e12,
+    "T4": 65e12,
+}
 
 
 def peak_flops(device: torch.device, dtype: torch.dtype) -> float:
@@ -93,7 +101,11 @@ class ProgressLog(TrainerCallback):
         self._file = self.path.open("w", encoding="utf-8")
         self._file.writelines(json.dumps(row) + "\n" for row in kept)
         self._bar = tqdm(
-            total=state.max_steps, initial=state.global_step, disable=not self.show, unit="step", dynamic_ncols=True
+            total=state.max_steps,
+            initial=state.global_step,
+            disable=not self.show,
+            unit="step",
+            dynamic_ncols=True,
         )
 
     def on_step_end(

@@ -104,11 +104,15 @@ class Optimisation:
                 raise ConfigError(f"{name} is {getattr(self, name)}; allowed: 1 or more")
         for name in ("warmup", "decay"):
             if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ConfigError(f"{name} is {getattr(self, name)}; allowed: from 0 to 1, a share of the steps")
+                raise ConfigError(
+                    f"{name} is {getattr(self, name)}; allowed: from 0 to 1, a share of the steps"
+                )
         if self.lr <= 0:
             raise ConfigError(f"lr is {self.lr}; allowed: more than 0, such as 1e-3")
         if self.schedule not in list(Schedule):
-            raise ConfigError(f"unknown schedule {self.schedule!r}; {did_you_mean(self.schedule, [*map(str, Schedule)])}")
+            raise ConfigError(
+                f"unknown schedule {self.schedule!r}; {did_you_mean(self.schedule, [*map(str, Schedule)])}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +165,9 @@ class TrainSettings:
         }
         for name in values:
             if name not in parts:
-                raise ConfigError(f"unknown part {name!r} of a recipe; {did_you_mean(str(name), list(parts))}")
+                raise ConfigError(
+                    f"unknown part {name!r} of a recipe; {did_you_mean(str(name), list(parts))}"
+                )
         return cls(**{name: _record(parts[name], name, content) for name, content in values.items()})
 
     @classmethod
@@ -170,7 +176,9 @@ class TrainSettings:
         try:
             values = yaml.safe_load(text)
         except yaml.YAMLError as error:
-            raise ConfigError(f"the recipe is not valid YAML: {' '.join(str(error).split())[:200]}") from error
+            raise ConfigError(
+                f"the recipe is not valid YAML: {' '.join(str(error).split())[:200]}"
+            ) from error
         if not isinstance(values, dict):
             raise ConfigError(f"a recipe is a YAML mapping with model, data, …; got {str(values)[:40]!r}")
         return cls.from_dict(values)
@@ -196,7 +204,7 @@ def _record(kind: type[Record], name: str, content: Any) -> Record:
             raise ConfigError(f"unknown field {name}.{key}; {did_you_mean(str(key), known)}")
     values = {key: tuple(v) if isinstance(v, list) else v for key, v in content.items()}
     if kind is Optimisation and values.get("schedule") in list(Schedule):
-        values["schedule"] = Schedule(values["schedule"])
+        values["schedule"] = Schedule(str(values["schedule"]))
     try:
         return kind(**values)
     except TypeError as error:
@@ -218,5 +226,7 @@ def parse_steps(text: str, total: int) -> tuple[int, ...]:
         elif word.isdigit():
             steps.append(int(word))
         elif word:
-            raise ConfigError(f"keep-steps has {word!r}; allowed: numbers separated by commas, and … to go on doubling")
+            raise ConfigError(
+                f"keep-steps has {word!r}; allowed: numbers separated by commas, and … to go on doubling"
+            )
     return tuple(sorted({step for step in steps if step <= total}))

@@ -17,7 +17,7 @@ from workbench.runs import Run, write_atomically
 from workbench.training.progress import read_log
 from workbench.training.settings import TrainSettings
 
-__all__ = ["SweepRow", "Variation", "parse_variations", "sweep", "sweep_table"]
+__all__ = ["SweepRow", "Variation", "parse_variations", "ranked", "sweep", "sweep_table"]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,9 @@ def parse_variations(texts: Sequence[str]) -> list[Variation]:
         field, separator, values = text.partition("=")
         chosen = tuple(v.strip() for v in values.split(",") if v.strip())
         if not separator or not chosen:
-            raise ConfigError(f"cannot read {text!r}; write --vary field=value,value, such as norm.placement=pre,post")
+            raise ConfigError(
+                f"cannot read {text!r}; write --vary field=value,value, such as norm.placement=pre,post"
+            )
         found.append(Variation(field.strip(), chosen))
     return found
 
@@ -142,7 +144,11 @@ def _row(name: str, runs: Sequence[Run]) -> SweepRow:
     )
 
 
+def ranked(rows: Sequence[SweepRow]) -> list[SweepRow]:
+    """The rows that were trained, the lowest final loss first."""
+    return sorted((r for r in rows if r.final_loss is not None), key=lambda r: r.final_loss or 0.0)
+
+
 def sweep_table(rows: Sequence[SweepRow]) -> pd.DataFrame:
-    """The rows, the best final loss first, those with a problem last."""
-    frame = pd.DataFrame([asdict(row) for row in rows])
-    return frame.sort_values("final_loss", na_position="last", ignore_index=True)
+    """All rows as a table, ranked, those with a problem last."""
+    return pd.DataFrame([asdict(row) for row in [*ranked(rows), *(r for r in rows if r.problem)]])

@@ -74,7 +74,9 @@ def test_masked_tokens_are_15_percent_and_80_10_10() -> None:
     assert not chosen[:, -1].any()  # never [SEP]
     assert (ids[chosen] == SPECIAL.mask).sum() == 200 * 12  # 80 % of 15
     same = (ids == labels)[chosen].sum()
-    assert 200 <= same <= 260  # one of 15 stays (15 - round(0.9 * 15)), and a random id may be the same by chance
+    assert (
+        200 <= same <= 260
+    )  # one of 15 stays (15 - round(0.9 * 15)), and a random id may be the same by chance
     assert (ids[~chosen] >= 0).all()
     assert (ids[chosen] >= 3).all()  # never replaced by a special id but the mask
 
@@ -117,10 +119,14 @@ def test_next_sentences_come_from_elsewhere_half_of_the_time() -> None:
 
 
 def test_sentence_order_swaps_the_halves() -> None:
-    batch = SentencePairs(SPECIAL, 43, task="sentence-order")([draw(seed=s, sentences=(0, 20)) for s in range(50)])
+    batch = SentencePairs(SPECIAL, 43, task="sentence-order")(
+        [draw(seed=s, sentences=(0, 20)) for s in range(50)]
+    )
     ids, labels = batch["input_ids"].numpy(), batch["labels"].numpy()
     first = np.where(labels == IGNORED, ids, labels)[:, 1:21]
-    assert (first == np.where(batch["next_sentence_label"].numpy()[:, None] == 1, WORDS[20:], WORDS[:20])).all()
+    assert (
+        first == np.where(batch["next_sentence_label"].numpy()[:, None] == 1, WORDS[20:], WORDS[:20])
+    ).all()
 
 
 @given(length=st.integers(2, 200), seed=st.integers(0, 1000))
@@ -191,7 +197,10 @@ def test_permutation_and_rotation_keep_every_token() -> None:
     shuffled = damaged("permutation", 3, sentences=(0, 10, 25))
     assert sorted(shuffled) == WORDS.tolist()
     starts = [shuffled.index(i) for i in (10, 20, 35)]
-    assert all(shuffled[s : s + n] == list(range(a, a + n)) for s, a, n in zip(starts, (10, 20, 35), (10, 15, 15), strict=True))
+    assert all(
+        shuffled[s : s + n] == list(range(a, a + n))
+        for s, a, n in zip(starts, (10, 20, 35), (10, 15, 15), strict=True)
+    )
     turned = damaged("rotation", 3)
     cut = turned.index(10)
     assert turned[cut:] + turned[:cut] == WORDS.tolist()
@@ -214,7 +223,13 @@ def test_gap_sentences_move_from_source_to_target() -> None:
     assert unpadded(batch["input_ids"][0].numpy()) == [3, *WORDS[10:], 2]
     assert unpadded(batch["labels"][0].numpy()) == [*WORDS[:10], 2]
     chosen = Counter(
-        len(unpadded(GapSentences(SPECIAL, 41, choice="random")([draw(seed=s, sentences=(0, 10, 25))])["labels"][0].numpy()))
+        len(
+            unpadded(
+                GapSentences(SPECIAL, 41, choice="random")([draw(seed=s, sentences=(0, 10, 25))])["labels"][
+                    0
+                ].numpy()
+            )
+        )
         for s in range(60)
     )
     assert set(chosen) == {11, 16}  # each sentence is chosen at some time

@@ -132,9 +132,9 @@ def _shape(layer: nn.Module) -> tuple[int, int]:
 
 
 def _weight_and_bias(layer: nn.Module) -> tuple[Tensor, Tensor | None]:
-    weight, bias = layer.weight.detach(), layer.bias  # type: ignore[union-attr, operator]
+    weight, bias = layer.weight.detach(), layer.bias  # type: ignore[operator]
     weight = weight.T if isinstance(layer, Conv1D) else weight
-    return weight, None if bias is None else bias.detach()  # type: ignore[union-attr, operator, return-value]
+    return weight, None if bias is None else bias.detach()  # type: ignore[operator]
 
 
 def _layer(like: nn.Module, weight: Tensor, bias: Tensor | None) -> nn.Module:
@@ -148,7 +148,7 @@ def _layer(like: nn.Module, weight: Tensor, bias: Tensor | None) -> nn.Module:
     layer.weight = nn.Parameter((weight.T if isinstance(like, Conv1D) else weight).clone())
     if bias is not None:
         layer.bias = nn.Parameter(bias.clone())
-    return layer  # type: ignore[no-any-return]
+    return layer
 
 
 def _replace(root: nn.Module, name: str, module: nn.Module) -> None:

@@ -67,7 +67,9 @@ def _span(row: Row, task: FineTask, tokenizer: Any, length: int, number: int) ->
     offsets, parts = encoded.pop("offset_mapping"), encoded.sequence_ids()
     end = start + len(answer)
     inside = [
-        i for i, (o, part) in enumerate(zip(offsets, parts, strict=True)) if part == 1 and o[0] < end and o[1] > start
+        i
+        for i, (o, part) in enumerate(zip(offsets, parts, strict=True))
+        if part == 1 and o[0] < end and o[1] > start
     ]
     spans = [list(o) if part == 1 else [-1, -1] for o, part in zip(offsets, parts, strict=True)]
     first, last = (inside[0], inside[-1]) if inside else (0, 0)

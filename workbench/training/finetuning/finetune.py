@@ -15,7 +15,7 @@ from torch.utils.data import Dataset
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments, set_seed
 from transformers.trainer_callback import PrinterCallback
 
-from workbench.errors import NumericsError, RunError
+from workbench.errors import ConfigError, NumericsError, RunError
 from workbench.estimate import Estimate
 from workbench.models._device import resolve_device
 from workbench.runs import Run, RunFolder, RunRecord
@@ -24,8 +24,8 @@ from workbench.training._quiet import quiet
 from workbench.training.finetuning._memory import peak_mib
 from workbench.training.finetuning.encoding import Features, collate, encode
 from workbench.training.finetuning.heads import load_with_head
-from workbench.training.finetuning.metrics import compute_metrics
 from workbench.training.finetuning.methods import Method, apply_method, merged
+from workbench.training.finetuning.metrics import compute_metrics
 from workbench.training.finetuning.predict import Answers, predict
 from workbench.training.finetuning.settings import FineSettings
 from workbench.training.finetuning.tasks import AnswerKind, FineTask, TaskRows
@@ -70,7 +70,10 @@ def finetune(
         "trained_parameters": first.trained,
         "all_parameters": first.parameters,
     }
-    seeds = {str(s): {n: e.value for n, e in o.metrics.items()} for s, o in zip(settings.seeds, outcomes, strict=True)}
+    seeds = {
+        str(s): {n: e.value for n, e in o.metrics.items()}
+        for s, o in zip(settings.seeds, outcomes, strict=True)
+    }
     folder.finish({rows.task.name: _over_seeds(outcomes)}, throughput, {"seeds": seeds})
     return Run.open(out)
 
@@ -108,8 +111,11 @@ def _one_seed(
     set_seed(seed)  # the head's weights, dropout
     started, task, method = time.perf_counter(), rows.task, Method(settings.method)
     model, tokenizer = load_with_head(name, task)
+    in_prefix = method in (Method.PREFIX, Method.PROMPT)
+    if in_prefix and seed == settings.seeds[0]:  # these cannot be merged: the base goes with them
+        model.save_pretrained(out / "base")
     length = min(settings.length, _longest(model, tokenizer))
-    if method in (Method.PREFIX, Method.PROMPT):
+    if in_prefix:
         length = min(length, _longest(model, tokenizer) - settings.virtual_tokens)
     training = encode(rows.train, task, tokenizer, length)
     validation = encode(rows.validation, task, tokenizer, length)
@@ -118,7 +124,10 @@ def _one_seed(
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
     pad = int(tokenizer.pad_token_id or 0)
     watch = _Watch(
-        lambda m: predict(m, validation, rows.validation, task, pad, settings.batch_size), task, settings, show
+        lambda m: predict(m, validation, rows.validation, task, pad, settings.batch_size),
+        task,
+        settings,
+        show,
     )
     trainer = _HeadTrainer(
         weights=_class_weights(rows, training, settings),
@@ -129,7 +138,15 @@ def _one_seed(
         callbacks=[watch],
     )
     trainer.remove_callback(PrinterCallback)
-    trainer.train()
+    try:
+        trainer.train()
+    except ValueError as error:
+        if "past key values" not in str(error):
+            raise
+        raise ConfigError(
+            f"this peft cannot tune a prefix of {name} with this transformers; "
+            "use --method prompt, lora or adapter"
+        ) from error
     watch.restore(trainer.model)
     model = merged(trainer.model, method)
     answers = predict(model, validation, rows.validation, task, pad, settings.batch_size)
@@ -227,7 +244,9 @@ class _HeadTrainer(Trainer):
             loss, output = super().compute_loss(model, inputs, True, num_items_in_batch)
         else:
             output = model(**inputs)
-            loss = F.cross_entropy(output.logits.float(), inputs["labels"], weight=self.weights.to(output.logits.device))
+            loss = F.cross_entropy(
+                output.logits.float(), inputs["labels"], weight=self.weights.to(output.logits.device)
+            )
         return (loss, output) if return_outputs else loss
 
 
@@ -257,7 +276,12 @@ class _Watch(TrainerCallback):
             raise NumericsError(f"the loss is not a number at step {state.global_step}; lower --lr")
 
     def on_epoch_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **_: Any
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        model: Any = None,
+        **_: Any,
     ) -> None:
         """Measure, remember the best, and stop when it has been long ago."""
         if self.settings.patience is None:

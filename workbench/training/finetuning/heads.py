@@ -47,7 +47,7 @@ def load_with_head(name: str, task: FineTask) -> tuple[Any, Any]:
     except (OSError, ValueError, KeyError) as error:
         reason = str(error).strip().splitlines()[0][:160]
         if "Unrecognized configuration class" in reason or "model identifier" in reason:
-            reason = f"its architecture has no head for {task.kind}; allowed are those of transformers' {_AUTO[task.kind]}"
+            reason = f"it has no head for {task.kind}; allowed: models of transformers' {_AUTO[task.kind]}"
         raise ModelError(f"{name} cannot be fine-tuned on {task.name}: {reason}") from error
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token

@@ -45,7 +45,9 @@ _TASK_TYPES = {
 }
 
 
-def apply_method(model: Any, method: Method, kind: AnswerKind, *, rank: int = 8, virtual_tokens: int = 20) -> Any:
+def apply_method(
+    model: Any, method: Method, kind: AnswerKind, *, rank: int = 8, virtual_tokens: int = 20
+) -> Any:
     """The model with the right weights trainable. ``rank`` is LoRA's, and eight times it the adapters' width.
 
     Raises :class:`~workbench.errors.ConfigError` if method, task and architecture do not go together.
@@ -70,7 +72,9 @@ def _with_peft(model: Any, method: Method, kind: AnswerKind, rank: int, virtual_
     except ImportError:
         raise ConfigError(f"method {method} needs the package peft: pip install peft") from None
     if kind is AnswerKind.CHOICE and method is not Method.LORA:
-        raise ConfigError(f"method {method} does not go with multiple choice; allowed: full, head, lora, adapter")
+        raise ConfigError(
+            f"method {method} does not go with multiple choice; allowed: full, head, lora, adapter"
+        )
     task_type = _TASK_TYPES.get(kind)
     config: Any
     if method is Method.LORA:
@@ -82,10 +86,20 @@ def _with_peft(model: Any, method: Method, kind: AnswerKind, rank: int, virtual_
             target_modules=_linear_names(model),
             modules_to_save=_heads(model) or None,
         )
-    elif method is Method.PREFIX:
-        config = peft.PrefixTuningConfig(task_type=task_type, num_virtual_tokens=virtual_tokens)
     else:
-        config = peft.PromptTuningConfig(task_type=task_type, num_virtual_tokens=virtual_tokens)
+        kinds = {Method.PREFIX: peft.PrefixTuningConfig, Method.PROMPT: peft.PromptTuningConfig}
+        shape = model.config.get_text_config()
+        heads, width = int(shape.num_attention_heads), int(shape.hidden_size)
+        shared = int(getattr(shape, "num_key_value_heads", None) or heads)
+        if method is Method.PREFIX:  # one vector for each key/value head
+            heads, width = shared, width // heads * shared
+        config = kinds[method](
+            task_type=task_type,
+            num_virtual_tokens=virtual_tokens,
+            num_layers=int(shape.num_hidden_layers),
+            num_attention_heads=heads,
+            token_dim=width,
+        )
     try:
         with warnings.catch_warnings():  # peft asks transformers by a name that is on its way out
             warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")

@@ -47,7 +47,9 @@ def compute_metrics(kind: AnswerKind, predicted: Sequence[Any], gold: Sequence[A
 
 
 def _over_pairs(
-    metrics: dict[str, Callable[[np.ndarray, np.ndarray], float]], predicted: Sequence[Any], gold: Sequence[Any]
+    metrics: dict[str, Callable[[np.ndarray, np.ndarray], float]],
+    predicted: Sequence[Any],
+    gold: Sequence[Any],
 ) -> dict[str, Estimate]:
     p, g = np.asarray(predicted, dtype=float), np.asarray(gold, dtype=float)
 

@@ -59,7 +59,9 @@ def _answer(
     if task.kind is AnswerKind.TOKENS:
         scored = labels != IGNORED
         names = task.labels
-        return [names[i] for i in logits.argmax(-1)[scored].tolist()], [names[i] for i in labels[scored].tolist()]
+        return [names[i] for i in logits.argmax(-1)[scored].tolist()], [
+            names[i] for i in labels[scored].tolist()
+        ]
     if task.kind is AnswerKind.RESPONSE:
         return float(F.cross_entropy(logits[:-1], labels[1:], ignore_index=IGNORED)), 0.0
     return int(logits.argmax(-1)), int(labels)
@@ -72,7 +74,9 @@ def _span(output: Any, row: int, feature: Features, source: Row, task: FineTask)
     scores = start[:, None] + end[None, :]
     inside = torch.zeros(len(start), dtype=torch.bool, device=start.device)
     inside[: len(offsets)] = torch.tensor([o[0] >= 0 for o in offsets], device=start.device)
-    allowed = torch.ones_like(scores).triu().tril(LONGEST_ANSWER - 1).bool() & inside[:, None] & inside[None, :]
+    allowed = (
+        torch.ones_like(scores).triu().tril(LONGEST_ANSWER - 1).bool() & inside[:, None] & inside[None, :]
+    )
     best = int(scores.masked_fill(~allowed, float("-inf")).argmax())
     first, last = divmod(best, len(end))
     context = str(source[task.pair or ""])

@@ -36,7 +36,9 @@ class FineSettings:
 
     def __post_init__(self) -> None:
         if self.method not in list(Method):
-            raise ConfigError(f"unknown method {self.method!r}; {did_you_mean(self.method, [*map(str, Method)])}")
+            raise ConfigError(
+                f"unknown method {self.method!r}; {did_you_mean(self.method, [*map(str, Method)])}"
+            )
         for name in ("epochs", "batch_size", "length", "rank", "virtual_tokens"):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"{name} is {getattr(self, name)}; allowed: more than 0")

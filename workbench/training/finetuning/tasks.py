@@ -176,7 +176,9 @@ def _table_task(
 
 def _split(rows: list[Row], seed: int) -> tuple[list[Row], list[Row]]:
     if len(rows) < 4:
-        raise DataError(f"{len(rows)} rows are too few to hold some out; give --validation FILE, or more rows")
+        raise DataError(
+            f"{len(rows)} rows are too few to hold some out; give --validation FILE, or more rows"
+        )
     order = np.random.default_rng(seed).permutation(len(rows))
     held = max(2, len(rows) // 10)
     return [rows[i] for i in order[held:]], [rows[i] for i in order[:held]]
@@ -203,7 +205,9 @@ def _check(task: FineTask, rows: list[Row], where: str) -> None:
                 raise DataError(f"{place}: no {column!r}; name columns with --text-column …; it has {has}")
         seen.add(_checked_label(task, row[task.label], place))
     if task.kind is AnswerKind.CLASS and len(seen) < 2 and where == "training":
-        raise DataError(f"{task.name}: every label is {next(iter(seen))!r}; classification needs two at least")
+        raise DataError(
+            f"{task.name}: every label is {next(iter(seen))!r}; classification needs two at least"
+        )
 
 
 def _checked_label(task: FineTask, value: object, place: str) -> object:

@@ -50,7 +50,9 @@ def _masked(unit: MaskUnit) -> Callable[[SpecialIds, int, ObjectiveChoice, bool]
 
 
 def _pairs(task: PairTask) -> Callable[[SpecialIds, int, ObjectiveChoice, bool], Objective]:
-    return lambda special, length, choice, _: SentencePairs(special, length, task=task, rate=choice.rate or 0.15)
+    return lambda special, length, choice, _: SentencePairs(
+        special, length, task=task, rate=choice.rate or 0.15
+    )
 
 
 OBJECTIVES: dict[ObjectiveName, _Recipe] = {
@@ -104,7 +106,9 @@ def _recipe(name: str) -> _Recipe:
     try:
         return OBJECTIVES[ObjectiveName(name)]
     except ValueError:
-        raise ConfigError(f"unknown objective {name!r}; {did_you_mean(name, [*map(str, ObjectiveName)])}") from None
+        raise ConfigError(
+            f"unknown objective {name!r}; {did_you_mean(name, [*map(str, ObjectiveName)])}"
+        ) from None
 
 
 def role_of(name: str) -> Role:

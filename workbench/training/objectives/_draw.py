@@ -100,7 +100,9 @@ class SpecialIds:
     @cached_property
     def ordinary(self) -> Ids:
         """Ids that may replace others: all but the special ones."""
-        return np.setdiff1d(np.arange(self.vocab_size), np.fromiter(self.reserved, np.int64, len(self.reserved)))
+        return np.setdiff1d(
+            np.arange(self.vocab_size), np.fromiter(self.reserved, np.int64, len(self.reserved))
+        )
 
     @cached_property
     def opens_word(self) -> Bool[np.ndarray, "vocabulary"]:
@@ -108,7 +110,9 @@ class SpecialIds:
         if any(piece.startswith("##") for piece in self.pieces):
             return np.array([not piece.startswith("##") for piece in self.pieces])
         if any(piece.startswith(("▁", "Ġ")) for piece in self.pieces):
-            return np.array([piece.startswith(("▁", "Ġ")) or not piece[:1].isalnum() for piece in self.pieces])
+            return np.array(
+                [piece.startswith(("▁", "Ġ")) or not piece[:1].isalnum() for piece in self.pieces]
+            )
         return np.ones(self.vocab_size, dtype=bool)
 
 

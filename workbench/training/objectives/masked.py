@@ -122,7 +122,11 @@ def choose_words(
     ids: Ids, allowed: Chosen, rate: float, special: SpecialIds, rng: np.random.Generator
 ) -> Chosen:
     """Whole words in random order, as long as they fit the budget."""
-    words, chosen, budget = _words(ids, allowed, special), np.zeros(len(ids), dtype=bool), _budget(allowed, rate)
+    words, chosen, budget = (
+        _words(ids, allowed, special),
+        np.zeros(len(ids), dtype=bool),
+        _budget(allowed, rate),
+    )
     for index in rng.permutation(len(words)):
         start, end = words[index]
         if chosen.sum() + end - start <= budget or not chosen.any():
@@ -134,7 +138,11 @@ def choose_spans(
     ids: Ids, allowed: Chosen, rate: float, special: SpecialIds, rng: np.random.Generator
 ) -> Chosen:
     """Runs of whole words, their number from a geometric distribution cut at ten, until the budget is spent."""
-    words, chosen, budget = _words(ids, allowed, special), np.zeros(len(ids), dtype=bool), _budget(allowed, rate)
+    words, chosen, budget = (
+        _words(ids, allowed, special),
+        np.zeros(len(ids), dtype=bool),
+        _budget(allowed, rate),
+    )
     for _ in range(10 * len(words)):
         if chosen.sum() >= budget:
             break

@@ -9,7 +9,15 @@ import numpy as np
 import torch
 
 from workbench.errors import ConfigError
-from workbench.training.objectives._draw import IGNORED, Batch, Draw, Ids, SpecialIds, pad_rows, sentence_parts
+from workbench.training.objectives._draw import (
+    IGNORED,
+    Batch,
+    Draw,
+    Ids,
+    SpecialIds,
+    pad_rows,
+    sentence_parts,
+)
 from workbench.training.objectives.masked import MaskedLM, MaskUnit
 
 __all__ = ["PairTask", "SentencePairs"]

@@ -39,7 +39,9 @@ def noise_mask(
 
 def _cut(total: int, parts: int, rng: np.random.Generator) -> Ids:
     """``total`` as a sum of ``parts`` positive numbers, all such sums equally likely."""
-    cuts = np.sort(rng.choice(total - 1, parts - 1, replace=False)) + 1 if parts > 1 else np.array([], dtype=int)
+    cuts = (
+        np.sort(rng.choice(total - 1, parts - 1, replace=False)) + 1 if parts > 1 else np.array([], dtype=int)
+    )
     return np.diff(np.concatenate(([0], cuts, [total]))).astype(np.int64)
 
 
@@ -56,7 +58,9 @@ class SpanCorruption:
         self, special: SpecialIds, length: int, *, rate: float = 0.15, mean_span: float = 3.0
     ) -> None:
         if not (0.0 < rate < 1.0 and mean_span >= 1.0):
-            raise ConfigError(f"rate {rate}, mean span {mean_span}: allowed are 0 < rate < 1 and a span of 1 or more")
+            raise ConfigError(
+                f"rate {rate}, mean span {mean_span}: allowed are 0 < rate < 1 and a span of 1 or more"
+            )
         self.special = special
         self.length = length
         self.rate = rate
