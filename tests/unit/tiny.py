@@ -43,7 +43,12 @@ def tiny_gpt2(positions: int = 64) -> LoadedModel:
     """A two-layer GPT-2 (learned positions) with random float32 weights."""
     torch.manual_seed(0)
     config = GPT2Config(
-        vocab_size=4 + len(WORDS), n_embd=32, n_layer=2, n_head=4, n_positions=positions, initializer_range=0.3
+        vocab_size=4 + len(WORDS),
+        n_embd=32,
+        n_layer=2,
+        n_head=4,
+        n_positions=positions,
+        initializer_range=0.3,
     )
     return loaded(GPT2LMHeadModel(config), Kind.CAUSAL, word_tokenizer())
 

@@ -13,8 +13,6 @@ from workbench.nn.residual import BranchOutput
 
 __all__ = ["Attention", "AttentionContext"]
 
-_NO_POSITIONS = PositionEncoding()
-
 
 @dataclass(frozen=True)
 class AttentionContext:
@@ -22,7 +20,7 @@ class AttentionContext:
 
     mask: Tensor | None = None  # (B, 1 or H, Q, K): boolean, or additive with the position bias in it
     function: AttentionFunction = eager_attention
-    positions: PositionEncoding = _NO_POSITIONS
+    positions: PositionEncoding | None = None  # cross-attention has none: the source is placed already
     angles: Angles | None = None  # of the query positions, for positions that rotate
     cache: KeyValueStore | None = None
     source: Tensor | None = None  # (B, K, D): what cross-attention attends to
@@ -77,7 +75,8 @@ class Attention(nn.Module):
         else:
             attended = hidden if context.source is None else context.source
             key, value = self._split(self.key(attended)), self._split(self.value(attended))  # (B, KV, K, d)
-            query, key = context.positions.rotate_query_key(query, key, context.angles)
+            if context.positions is not None:
+                query, key = context.positions.rotate_query_key(query, key, context.angles)
             if cache is not None:
                 key, value = cache.update(key, value, self.layer_idx)
         dropout = self.dropout if self.training else 0.0

@@ -72,7 +72,9 @@ def test_auto_policy_is_bos_only_for_tokenizers_that_add_it():
 
     model = tiny_causal()
     assert Engine(model).policy == "prefix"
-    model.tokenizer.backend_tokenizer.post_processor = TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    model.tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", 1)]
+    )
     assert Engine(model).policy == "bos"
 
 
@@ -88,7 +90,9 @@ def test_greedy_and_rank_follow_the_logits():
     with torch.no_grad():
         order = model.model(input_ids=ids).logits[0, -1].argsort(descending=True)
     best, third = (model.tokenizer.decode([order[i]]) for i in (0, 2))
-    first, other = score(model, [Request("the keys to the", f" {best}"), Request("the keys to the", f" {third}")])
+    first, other = score(
+        model, [Request("the keys to the", f" {best}"), Request("the keys to the", f" {third}")]
+    )
     assert (first.is_greedy, first.ranks) == (True, (1,))
     assert (other.is_greedy, other.ranks) == (False, (3,))
 
@@ -97,7 +101,8 @@ def test_equal_requests_are_computed_once(monkeypatch):
     rows = []
     real = _forward.forward_batch
     monkeypatch.setattr(
-        "workbench.scoring.engine.forward_batch", lambda model, batch: rows.extend(batch) or real(model, batch)
+        "workbench.scoring.engine.forward_batch",
+        lambda model, batch: rows.extend(batch) or real(model, batch),
     )
     scores = score(tiny_causal(), REQUESTS)
     assert len(rows) == 4  # five requests, one of them twice
@@ -159,7 +164,10 @@ def test_continuation_longer_than_the_model_is_refused():
         score(tiny_causal(positions=8), [Request("the", " cat" * 20)])
 
 
-@pytest.mark.parametrize(("request_", "message"), [(Request("the", ""), "nothing to score"), (Request("a\ud800", " b"), "lone surrogate")])
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [(Request("the", ""), "nothing to score"), (Request("a\ud800", " b"), "lone surrogate")],
+)
 def test_bad_text_gives_one_line(request_, message):
     with pytest.raises(DataError, match=message):
         score(tiny_causal(), [request_])
