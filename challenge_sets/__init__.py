@@ -1,8 +1,25 @@
 """Challenge sets: templates and tests of behaviour, minimal pairs and diagnostics."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
 from challenge_sets._records import MinimalPair
 from challenge_sets.perturbations import PERTURBATIONS, Perturbation, perturbation
 from challenge_sets.templates import Case, Template, TemplateError
+
+# Names whose modules import torch: imported when first used.
+_LATER = {
+    "SETS": "diagnostics",
+    "Settings": "diagnostics",
+    "Suite": "suite",
+    "check": "diagnostics",
+    "explain": "explanations",
+    "load_suites": "suite",
+    "pair_scorer": "pairs",
+    "score_pairs": "pairs",
+}
 
 __all__ = [
     "PERTURBATIONS",
@@ -12,4 +29,13 @@ __all__ = [
     "Template",
     "TemplateError",
     "perturbation",
+    *_LATER,
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'challenge_sets' has no attribute {name!r}")
+    value = getattr(import_module(f"challenge_sets.{_LATER[name]}"), name)
+    globals()[name] = value
+    return value

@@ -167,8 +167,9 @@ class FactItem:
 class Lama:
     """LAMA (Petroni et al. 2019): P@1 and P@10 of the object, over all facts and over the hard ones.
 
-    Each fact counts once: by its relation's template, else its first sentence with a blank. For causal models only facts
-    whose blank is near the end (nothing but punctuation follows) can be asked; the others are left out.
+    Each fact counts once: by its relation's template, else its first sentence with a blank. For causal
+    models only facts whose blank is at the end (nothing but punctuation follows) can be asked; the others
+    are left out.
     An object of several pieces is at k if each piece is among the k most probable after those before it.
     ``*_without_frequent`` leaves out what a baseline gets that always answers the most frequent object that
     the file has for the relation.

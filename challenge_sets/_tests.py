@@ -140,7 +140,7 @@ class Suite:
         """Run all tests and store the run; see :func:`challenge_sets.diagnostics.check`."""
         from challenge_sets._runner import check
         from challenge_sets._set import Settings
-        from challenge_sets._suite_set import SuiteSet
+        from challenge_sets._suite_set import suite_set
 
         settings = Settings(set=self.name, limit_per_paradigm=limit_per_test)
-        return check(model, SuiteSet((self,)), settings, out=out, doctor=False)
+        return check(model, suite_set((self,)), settings, out=out, doctor=False)

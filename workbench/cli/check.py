@@ -166,7 +166,7 @@ def _export(challenge: Any, arguments: dict[str, Any]) -> int:
 def _explain(run: Any, model: Any, count: int) -> dict[str, Any]:
     if not count or model is None:
         return {}
-    from challenge_sets.explain import explain_failures
+    from challenge_sets.explanations import explain_failures
 
     return {"explanations": [found.to_dict() for found in explain_failures(run, model, count)]}
 

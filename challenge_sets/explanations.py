@@ -1,0 +1,237 @@
+"""From a failure to what happened inside: where attention differs, and the layer at which predictions part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from workbench.errors import DataError
+from workbench.models import Kind, LoadedModel
+from workbench.runs import Run
+from workbench.shapes import Array
+from workbench.trace import trace
+
+__all__ = ["Explanation", "FailingCase", "explain", "explain_failures"]
+
+_TOP_HEADS = 5
+
+
+class _Case(Protocol):
+    """A pair of texts: a :class:`~challenge_sets.pairs.MinimalPair` or anything with these fields."""
+
+    @property
+    def id(self) -> str:
+        """Its name."""
+
+    @property
+    def good(self) -> str:
+        """The text that should be more probable."""
+
+    @property
+    def bad(self) -> str:
+        """The other one."""
+
+
+@dataclass(frozen=True)
+class FailingCase:
+    """A failing row of a run."""
+
+    id: str
+    good: str
+    bad: str
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """What the model did with the two members of a pair.
+
+    ``attention_difference`` (layer, head): how differently the tokens that both members have attend to one
+    another, half the absolute difference summed over keys and averaged over queries, 0 to 1. ``margins``
+    (layer): log-probability (nats) of the good member's tokens, from the first difference on, minus that of
+    the bad member's, read off each layer by the logit lens (nostalgebraist 2020); layer 0 is the embeddings.
+    ``parting_layer`` is the first layer from which on the margin keeps the sign that it has at the end.
+    Margins are empty, and the layer None, for models that are not causal.
+    """
+
+    id: str
+    good: str
+    bad: str
+    attention_difference: Float[Array, "layer head"]
+    margins: tuple[float, ...]
+    parting_layer: int | None
+    texts: tuple[str, str] = field(repr=False)  # as given to trace()
+
+    @property
+    def top_heads(self) -> list[tuple[int, int, float]]:
+        """Layer, head and difference of the heads that differ most."""
+        order = np.argsort(-self.attention_difference, axis=None, kind="stable")[:_TOP_HEADS]
+        heads = self.attention_difference.shape[1]
+        return [(int(i) // heads, int(i) % heads, float(self.attention_difference.flat[i])) for i in order]
+
+    @property
+    def summary(self) -> str:
+        """Two or three lines for a terminal."""
+        heads = ", ".join(
+            f"layer {layer} head {head} ({value:.2f})" for layer, head, value in self.top_heads[:3]
+        )
+        lines = [
+            f"{self.id}: {self.good!r:.90} against {self.bad!r:.90}",
+            f"  attention differs most in {heads}",
+        ]
+        if self.parting_layer is not None:
+            lines.append(
+                f"  predictions part at layer {self.parting_layer} of {len(self.margins) - 1}: margin "
+                f"{self.margins[self.parting_layer]:.2f} there, {self.margins[-1]:.2f} nats at the end"
+            )
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dictionary for JSON."""
+        return {
+            "id": self.id,
+            "good": self.good,
+            "bad": self.bad,
+            "top_heads": [
+                {"layer": layer, "head": head, "difference": value} for layer, head, value in self.top_heads
+            ],
+            "margins": list(self.margins),
+            "parting_layer": self.parting_layer,
+            "summary": self.summary,
+        }
+
+
+def explain(case: _Case, model: LoadedModel) -> Explanation:
+    """Trace both members of ``case`` and compare them.
+
+    Raises :class:`~workbench.errors.DataError` if the members are equal.
+    """
+    if case.good == case.bad:
+        raise DataError(
+            f"case {case.id}: the members are equal, so there is nothing to explain: {case.good!r:.60}"
+        )
+    front = _front(model)
+    texts = (front + case.good, front + case.bad)
+    traced = trace(model, texts, record={"attention", "hidden"}, batch_size=2)
+    ids = [
+        model.tokenizer(text, verbose=False).input_ids[: len(t.tokens)]
+        for text, t in zip(texts, traced, strict=True)
+    ]
+    difference = _attention_difference([t.attention for t in traced], ids)
+    margins: tuple[float, ...] = ()
+    if model.kind is Kind.CAUSAL:
+        start = _first_difference(ids)
+        good, bad = (_lens(model, t.get("hidden"), i, start) for t, i in zip(traced, ids, strict=True))
+        margins = tuple(a - b for a, b in zip(good, bad, strict=True))
+    return Explanation(case.id, case.good, case.bad, difference, margins, _parting(margins), texts)
+
+
+def explain_failures(run: Run, model: LoadedModel, count: int) -> list[Explanation]:
+    """The ``count`` worst failures of a stored check, explained; rows without two texts are passed over."""
+    rows = run.examples()
+    if not {"good", "bad", "correct", "margin"} <= set(rows.columns):
+        return []
+    failing = rows[rows["correct"].eq(False)].sort_values("margin", kind="stable")
+    cases = [FailingCase(str(row.id), str(row.good), str(row.bad)) for row in failing.itertuples()]
+    return [explain(case, model) for case in [c for c in cases if c.good != c.bad][:count]]
+
+
+def _front(model: LoadedModel) -> str:
+    """BOS as text, for causal tokenizers that do not write it themselves: so the first token is predicted too."""
+    bos = model.tokenizer.bos_token
+    if model.kind is not Kind.CAUSAL or bos is None:
+        return ""
+    return "" if model.tokenizer("a").input_ids[:1] == [model.tokenizer.bos_token_id] else str(bos)
+
+
+def _attention_difference(
+    attentions: Sequence[Float[Array, "layer head query key"]], ids: Sequence[Sequence[int]]
+) -> Float[Array, "layer head"]:
+    """Half the absolute difference over keys, averaged over queries, on the tokens that both texts have."""
+    blocks = SequenceMatcher(None, list(ids[0]), list(ids[1]), autojunk=False).get_matching_blocks()
+    places = [(b.a + k, b.b + k) for b in blocks for k in range(b.size)]
+    if not places:
+        return np.zeros(attentions[0].shape[:2], dtype=np.float32)
+    first, second = (
+        attention[:, :, np.asarray(where)[:, None], np.asarray(where)[None, :]]
+        for attention, where in zip(attentions, zip(*places, strict=True), strict=True)
+    )
+    difference: Float[Array, "layer head"] = np.abs(first - second).sum(-1).mean(-1) / 2
+    return difference
+
+
+def _first_difference(ids: Sequence[Sequence[int]]) -> int:
+    """Place of the first token that differs; never the first of all, which nothing predicts."""
+    same = 0
+    while same < min(map(len, ids)) - 1 and ids[0][same] == ids[1][same]:
+        same += 1
+    return max(same, 1)
+
+
+def _lens(
+    model: LoadedModel, hidden: Float[Array, "layer token width"], ids: Sequence[int], start: int
+) -> list[float]:
+    """For each layer the log-probability (nats) of the tokens from ``start`` on, by the logit lens."""
+    norm = _final_norm(model)
+    head = model.model.get_output_embeddings()
+    states = torch.as_tensor(hidden[:, start - 1 : len(ids) - 1]).to(model.device, model.dtype)
+    targets = torch.tensor(ids[start:], device=model.device)
+    found = []
+    with model.lock, torch.inference_mode():
+        for layer, state in enumerate(states):
+            # The last states have been through the final norm already.
+            read = state if norm is None or layer == len(states) - 1 else norm(state)
+            scores = head(read).float().log_softmax(-1)
+            found.append(float(scores.gather(1, targets[:, None]).sum()))
+    return found
+
+
+def _final_norm(model: LoadedModel) -> nn.Module | None:
+    """The module whose output the head reads: found by running one token, not by its name."""
+    with _last_outputs(model.model) as seen, model.lock, torch.inference_mode():
+        model.model(input_ids=torch.tensor([[0, 1]], device=model.device), use_cache=False)
+    inputs: Tensor = seen.pop()[1]
+    for module, output in reversed(seen):
+        if output.data_ptr() == inputs.data_ptr() and hasattr(module, "weight") and module.weight.ndim == 1:
+            return module
+    return None
+
+
+@contextmanager
+def _last_outputs(model: nn.Module) -> Iterator[list[tuple[nn.Module, Tensor]]]:
+    """While open, record what each module without parts gives, and last what the head is given."""
+    head = model.get_output_embeddings()  # type: ignore[operator]
+    seen: list[tuple[nn.Module, Tensor]] = []
+
+    def after(module: nn.Module, _: Any, output: Any) -> None:
+        if isinstance(output, Tensor) and module is not head:
+            seen.append((module, output))
+
+    def before(module: nn.Module, arguments: tuple[Any, ...]) -> None:
+        seen.append((module, arguments[0]))
+
+    leaves = [module for module in model.modules() if not list(module.children())]
+    handles = [module.register_forward_hook(after) for module in leaves]
+    handles.append(head.register_forward_pre_hook(before))
+    try:
+        yield seen
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _parting(margins: Sequence[float]) -> int | None:
+    """The first layer from which on the sign is that of the last."""
+    if not margins:
+        return None
+    layer = len(margins) - 1
+    while layer > 0 and (margins[layer - 1] > 0) == (margins[-1] > 0):
+        layer -= 1
+    return layer

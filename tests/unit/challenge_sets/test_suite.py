@@ -1,0 +1,195 @@
+"""Suites: expectations by hand-made predictions, YAML mistakes with their lines, prediction files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from challenge_sets.suite import (
+    Change,
+    Custom,
+    EqualLabel,
+    Invariant,
+    Monotonic,
+    NotLabel,
+    Prediction,
+    PredictionFile,
+    Settings,
+    TestCase,
+    check_predictions,
+    export_texts,
+    load_suites,
+    suite_names,
+    suite_set,
+)
+from tests.unit.tiny import tiny_causal
+from workbench.errors import ConfigError, DataError, TaskError, WorkbenchError
+
+HEAD = "suite: s\nlabels: {bad: [], good: []}\ntests:\n"
+TEST = """\
+  - name: t
+    capability: c
+    kind: MFT
+    template: 'It was {adj}.'
+    lexicons: {adj: [fine, nice]}
+    label: good
+"""
+
+
+def at(good: float) -> Prediction:
+    return Prediction("good" if good > 0.5 else "bad", {"good": good, "bad": 1 - good})
+
+
+def case(*labels: str | None) -> TestCase:
+    return TestCase("c", "t", tuple((str(i),) for i in range(len(labels))), labels)
+
+
+@pytest.mark.parametrize(
+    ("expectation", "labels", "goods", "margin"),
+    [
+        (EqualLabel(), ("good",), (0.7,), 0.4),
+        (EqualLabel(), ("good", "bad"), (0.7, 0.9), -0.8),
+        (EqualLabel(), (None,), (0.7,), None),
+        (NotLabel(), ("bad",), (0.7,), 0.4),
+        (NotLabel(), ("good",), (0.7,), -0.4),
+        (Invariant(0.1), (None, None), (0.7, 0.75), 0.05),
+        (Invariant(0.1), (None, None), (0.7, 0.9), -0.1),
+        (Invariant(1.0), (None, None), (0.6, 0.4), -0.2),
+        (Invariant(0.1), (None,), (0.7,), None),
+        (Monotonic("good", Change.UP), (None, None), (0.5, 0.7), 0.2),
+        (Monotonic("good", Change.DOWN, 0.1), (None, None), (0.5, 0.7), -0.1),
+        (Monotonic(None, Change.UP), (None, None), (0.2, 0.1), 0.1),  # of the label that the original got
+        (Custom(lambda c, p: p[0].label == "good"), (None,), (0.9,), 0.0),
+        (Custom(lambda c, p: None), (None,), (0.9,), None),
+    ],
+)
+def test_margins(expectation, labels, goods, margin):
+    got = expectation.judge(case(*labels), [at(g) for g in goods])
+    assert got is None if margin is None else got == pytest.approx(margin)
+
+
+def written(folder: Path, text: str) -> str:
+    path = folder / "suite.yaml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            HEAD + TEST.replace("    label:", "    lable:"),
+            "line 9: unknown key 'lable'; did you mean 'label'",
+        ),
+        (
+            HEAD + TEST.replace("label: good", "label: great"),
+            "line 9: 'great' is no label of the suite; labels: bad, good",
+        ),
+        (
+            HEAD + TEST.replace("kind: MFT", "kind: XYZ"),
+            "line 6: 'XYZ' is not allowed; allowed: MFT, INV, DIR",
+        ),
+        (HEAD + TEST.replace("{adj}", "{adv}"), "line 7: slot {adv} has no lexicon 'adv'"),
+        (HEAD + TEST + "    count: 500\n", "can make only 2 of 500 cases"),
+        (
+            HEAD + TEST + "    perturb: typoes\n",
+            "line 10: unknown perturbation 'typoes'; did you mean 'typos'",
+        ),
+        (HEAD + TEST.replace("    label: good\n", ""), "line 4: an MFT test needs 'label' or 'not_label'"),
+        (HEAD + TEST + TEST, "has two tests called 't'"),
+        ("suite: s\nlabels: {a: []}\n", "no key 'tests'"),
+        ("suite: [\n", "is not valid YAML"),
+        ("", "is empty"),
+        ("suite: !!python/object/apply:os.getcwd []\nlabels: {}\ntests: []\n", "line 1: a text is expected"),
+    ],
+)
+def test_a_mistake_is_told_with_its_line(tmp_path, text, message):
+    with pytest.raises(WorkbenchError) as caught:
+        load_suites(written(tmp_path, text))
+    assert message in str(caught.value)
+    assert "suite.yaml" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_invalid_utf8_and_pickles_are_refused(tmp_path):
+    (tmp_path / "s.yaml").write_bytes(b"suite: \xff\n")
+    with pytest.raises(DataError, match="not valid UTF-8"):
+        load_suites(str(tmp_path / "s.yaml"))
+    (tmp_path / "s.pkl").write_bytes(b"\x80\x04.")
+    with pytest.raises(DataError, match="pickle can run any code"):
+        load_suites(str(tmp_path / "s.pkl"))
+    with pytest.raises(TaskError, match="did you mean 'sentiment'"):
+        load_suites("sentimnt")
+
+
+def test_sixty_tests_and_more_come_with_the_package():
+    suites = load_suites("all")
+    assert len(suites) == len(suite_names()) == 7
+    assert sum(len(suite.tests) for suite in suites) >= 60
+    assert all(test.cases for suite in suites for test in suite.tests)
+
+
+def predictions(folder: Path, labels: list[str], change=lambda rows: rows) -> Path:
+    challenge = suite_set(load_suites(written(folder, HEAD + TEST)))
+    export_texts(challenge, Settings(set="s"), folder / "texts.jsonl")
+    rows = [json.loads(line) for line in (folder / "texts.jsonl").read_text().splitlines()]
+    assert sorted(row["texts"][0] for row in rows) == ["It was fine.", "It was nice."]
+    rows = change([{"id": row["id"], "label": label} for row, label in zip(rows, labels, strict=True)])
+    path = folder / "predictions.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def judged(folder: Path, path: Path):
+    challenge = suite_set(load_suites(str(folder / "suite.yaml")))
+    return check_predictions(path, challenge, Settings(set="s"), out=folder / "runs")
+
+
+def test_a_prediction_file_stands_in_for_a_model(tmp_path):
+    run = judged(tmp_path, predictions(tmp_path, ["good", "bad"]))
+    rate = run.results["s/c/t"]["failure_rate"]
+    assert (rate.value, rate.n, rate.higher_is_better) == (0.5, 2, False)
+    assert run.examples()["correct"].tolist() == [False, True]  # failing first
+    assert run.record.model["kind"] == "predictions"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda rows: rows[:1], "has 1 predictions for 2 texts"),
+        (lambda rows: rows[::-1], "line 1 has id 's/t#1/0', but example 1 is 's/t#0/0'"),
+        (lambda rows: [{**row, "label": "fine"} for row in rows], "line 1: unknown label 'fine'"),
+        (lambda rows: [{**row, "probabilities": {"good": 2}} for row in rows], "numbers from 0 to 1"),
+    ],
+)
+def test_a_prediction_file_must_fit_the_texts(tmp_path, change, message):
+    with pytest.raises(DataError, match=message):
+        judged(tmp_path, predictions(tmp_path, ["good", "bad"], change))
+
+
+def test_a_language_model_is_asked_through_the_prompt(tmp_path):
+    prompt = "prompt: {text: 'the {0} is', answers: {bad: ' on', good: ' key'}}\n"
+    (suite,) = load_suites(written(tmp_path, HEAD.replace("tests:", prompt + "tests:") + TEST))
+    run = suite.run(tiny_causal(), out=tmp_path / "runs")
+    rows = [json.loads(p)[0] for p in run.examples()["probabilities"]]
+    assert all(sum(row.values()) == pytest.approx(1) for row in rows)
+    (silent,) = load_suites(written(tmp_path, HEAD + TEST))
+    with pytest.raises(TaskError, match="has no prompt"):
+        silent.run(tiny_causal(), out=tmp_path / "runs")
+
+
+def test_an_unknown_first_label_in_python_is_refused():
+    from challenge_sets.suite import MFT, Suite
+
+    with pytest.raises(ConfigError, match="label 'x' is none of the suite's: good"):
+        Suite(name="s", labels={"good": ()}, tests=(MFT("t", "c", (case("x"),)),))
+
+
+def test_prediction_file_reads_probabilities(tmp_path):
+    path = predictions(
+        tmp_path, ["good", "bad"], lambda r: [{**x, "probabilities": {"good": 0.5, "bad": 0.5}} for x in r]
+    )
+    read = PredictionFile.read(path, load_suites(str(tmp_path / "suite.yaml")))
+    assert read.rows[0][1].probabilities == {"good": 0.5, "bad": 0.5}
