@@ -41,7 +41,7 @@ class BatchOfTexts:
 
     lengths: Tensor  # (B,)
     queries: Tensor  # (B, T), 1 for tokens, 0 for padding
-    distances: Tensor  # (B, T * T, 1): |query - key|, 0 in rows of padding
+    distances: Tensor  # (T, T): |query - key|
     classes: Tensor  # (B, T, C)
     log_visible: Tensor  # (B, T): queries / log(number of visible keys), 0 where that is not defined
 
@@ -60,7 +60,7 @@ class BatchOfTexts:
             padded[row, : len(one)] = torch.as_tensor(one, device=device)
         visible = (position + 1).expand(size, width) if causal else count[:, None].expand(size, width)
         log_visible = torch.where(visible > 1, queries / visible.clamp(min=2).log(), 0.0)
-        return cls(count, queries, (queries[:, :, None] * distance).reshape(size, -1, 1), padded, log_visible)
+        return cls(count, queries, distance, padded, log_visible)
 
     def counts(self, causal: bool) -> Float[Array, "text 1 statistic"]:
         """Over how many queries each statistic of each text is averaged."""
@@ -76,11 +76,11 @@ def reduce_heads(weights: Tensor, batch: BatchOfTexts) -> Tensor:
 
     A handful of matrix products over all heads at once; one temporary of the size of ``weights``.
     """
-    size, heads = weights.shape[:2]
     rows = batch.queries[:, :, None]  # (B, T, 1)
-    logs = weights.clamp(min=_TINY).log_()
-    entropy = logs.mul_(weights).sum(-1).neg_()  # (B, H, T)
-    distance = torch.bmm(weights.reshape(size, heads, -1), batch.distances)[..., 0]
+    buffer = weights.clamp(min=_TINY).log_()
+    entropy = buffer.mul_(weights).sum(-1).neg_()  # (B, H, T)
+    # sum() adds in pairs; one long dot product in float32 would lose the fifth digit
+    distance = torch.mul(weights, batch.distances, out=buffer).sum(-1)
     by_key = batch.queries[:, None, None, :] @ weights  # (B, H, 1, T): weight that each key receives
     classes = torch.bmm(by_key[:, :, 0], batch.classes)  # (B, H, C)
     diagonals = [weights.diagonal(offset, 2, 3) for offset in (-1, 1, 0)]
@@ -94,7 +94,7 @@ def reduce_heads(weights: Tensor, batch: BatchOfTexts) -> Tensor:
         torch.bmm(entropy, rows),
         torch.bmm(entropy, batch.log_visible[:, :, None]),
         torch.bmm(weights.amax(-1), rows),
-        distance[..., None],
+        torch.bmm(distance, rows),
         previous,
         following,
         same,
