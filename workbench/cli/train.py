@@ -33,6 +33,7 @@ def recipe_options(function: Command) -> Command:
             "--set", "changes", multiple=True, help="Change a field: norm.placement=pre. Repeatable."
         ),
         click.option("--objective", help="clm, mlm, span-corruption, …  [default: clm]"),
+        click.option("--teacher", help="Distil this model: match its probabilities and states."),
         click.option("--rate", type=float, help="Share of tokens that the objective hides."),
         click.option("--corpus", help="File (.txt .xz .gz .zst .jsonl .parquet), folder, or hub:owner/name."),
         click.option("--validation", help="Corpus to validate on (default: the last hundredth)."),
@@ -114,6 +115,7 @@ _FIELDS = {
     },
     "objective": ("objective", "name"),
     "rate": ("objective", "rate"),
+    "teacher": ("objective", "teacher"),
     **{name: ("optimisation", name) for name in ("steps", "batch_size", "lr", "schedule", "warmup", "seed")},
     **{
         name: ("loop", name)

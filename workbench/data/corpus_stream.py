@@ -25,7 +25,7 @@ SUFFIXES = (".txt", ".text", ".md", ".raw", ".jsonl", ".parquet", ".xz", ".gz", 
 _DOCUMENT_BREAK = re.compile(r"\n{3,}")
 # A sentence ends after its closing quote, or where a paragraph does; the white space opens the next one.
 _SENTENCE_BREAK = re.compile(
-    r"(?<![ .](?:Mr|Dr|St)\.)(?<! Mrs\.)(?<=[.!?])(?=\s)|(?<=[.!?][\"'”’)\]])(?=\s)|(?<!\n)(?=\n\s*\n)"
+    r"(?<!\b(?:Mr|Dr|St)\.)(?<!\bMrs\.)(?<=[.!?])(?=\s)|(?<=[.!?][\"'”’)\]])(?=\s)|(?<!\n)(?=\n\s*\n)"
 )
 
 
@@ -104,17 +104,15 @@ def _read_file(file: Path, text_column: str) -> Iterator[CorpusPiece]:
         raise DataError(f"cannot read corpus {file}: {getattr(error, 'strerror', None) or error}") from error
 
 
-def _open(file: Path) -> IO[bytes]:
+def _open(file: Path) -> Any:  # the three readers share no type, only read() and lines
     if file.suffix == ".xz":
         return lzma.open(file, "rb")
     if file.suffix == ".gz":
-        unpacked: Any = gzip.open(file, "rb")
-        return unpacked
+        return gzip.open(file, "rb")
     if file.suffix == ".zst":
         import pyarrow
 
-        stream: IO[bytes] = pyarrow.input_stream(str(file), compression="zstd")
-        return stream
+        return pyarrow.input_stream(str(file), compression="zstd")
     return file.open("rb")
 
 

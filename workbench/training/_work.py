@@ -11,9 +11,10 @@ from workbench.errors import ConfigError
 from workbench.models import load
 from workbench.training._arguments import find_precision, rows_at_once
 from workbench.training.blocks import Blocks, held_out
-from workbench.training.building import build_model, make_config
+from workbench.training.building import build_model, build_pair, make_config
 from workbench.training.corpora import Corpora, prepare_corpora
-from workbench.training.objectives import Objective, SpecialIds, make_objective, role_of
+from workbench.training.objectives import Objective, ObjectiveName, SpecialIds, make_objective, role_of
+from workbench.training.objectives.distillation import Distilled
 from workbench.training.settings import TrainSettings
 
 __all__ = ["Work", "prepare"]
@@ -39,16 +40,22 @@ class Work:
 
     def new_model(self) -> Any:
         """The model before its first step, the same each time."""
-        settings = self.settings
-        return build_model(
-            settings.model, self.objective.auto, self.corpora.tokenizer, settings.optimisation.seed
-        )
+        settings, tokenizer = self.settings, self.corpora.tokenizer
+        seed, choice = settings.optimisation.seed, settings.objective
+        if choice.name == ObjectiveName.REPLACED_TOKENS:
+            return build_pair(settings.model, tokenizer, seed)
+        model = build_model(settings.model, self.objective.auto, tokenizer, seed)
+        if choice.teacher is None:
+            return model
+        teacher = load(choice.teacher, dtype="float32", device="cpu").model
+        return Distilled(model, teacher, temperature=choice.temperature)
 
 
 def prepare(settings: TrainSettings, device: torch.device, *, show: bool) -> Work:
     """Tokenizer, token files, objective, and the order of reading; raises the package's errors for bad input."""
     role = role_of(settings.objective.name)
-    corpora = prepare_corpora(settings.data, role, settings.model.model, show=show)
+    given = settings.model.model or settings.objective.teacher
+    corpora = prepare_corpora(settings.data, role, given, show=show)
     length = _length(settings, corpora)
     objective = make_objective(
         settings.objective,

@@ -11,11 +11,12 @@ import yaml
 from workbench.errors import ConfigError, did_you_mean
 from workbench.models import load
 from workbench.models.auto import AUTO_CLASSES
-from workbench.models.configuration import TransformerConfig
+from workbench.models.configuration import EncoderConfig, TransformerConfig
 from workbench.models.presets import preset
+from workbench.training.objectives.replaced_tokens import ReplacedTokens
 from workbench.training.settings import ModelSource
 
-__all__ = ["build_model", "change_fields", "make_config"]
+__all__ = ["build_model", "build_pair", "change_fields", "make_config"]
 
 # Short ways to say what is varied most.
 _SHORT = {"positions": "positions.kind", "layers": "depth.layers", "width": "hidden_size"}
@@ -118,3 +119,15 @@ def build_model(source: ModelSource, auto: str, tokenizer: Any, seed: int) -> An
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return models[auto](config)
+
+
+def build_pair(source: ModelSource, tokenizer: Any, seed: int) -> ReplacedTokens:
+    """Generator and discriminator; raises :class:`~workbench.errors.ConfigError` if the shape is no encoder."""
+    if source.model is not None:
+        raise ConfigError("replaced tokens are trained from fresh weights; name a --preset or --config")
+    config = make_config(source, tokenizer)
+    if not isinstance(config, EncoderConfig):
+        raise ConfigError(f"replaced tokens train an encoder, and the configuration is a {config.model_type}")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return ReplacedTokens(config)

@@ -10,7 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
-from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import (
+    PreTrainedModel,
+    Trainer,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 
 from workbench.errors import NumericsError
 from workbench.training.checkpoints import find_checkpoints, mark_complete
@@ -80,6 +87,9 @@ class WorkbenchTrainer(Trainer):
             mark_complete(Path(str(self.args.output_dir)) / f"checkpoint-{step}", self.recipe, step)
 
     def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
+        if state_dict is None and not isinstance(self.model, PreTrainedModel):
+            # two models as one: tensors that they share are written twice
+            state_dict = {k: v.clone() for k, v in self.model.state_dict().items() if "teacher." not in k}
         super()._save(output_dir, state_dict)
         Path(output_dir or str(self.args.output_dir), "training_args.bin").unlink(missing_ok=True)  # a pickle
 

@@ -6,8 +6,10 @@ from workbench.training.objectives._choose import OBJECTIVES, ObjectiveName, mak
 from workbench.training.objectives._draw import IGNORED, Batch, Draw, Ids, Objective, SpecialIds
 from workbench.training.objectives.causal import CausalLM
 from workbench.training.objectives.denoising import Denoising, Noise
+from workbench.training.objectives.distillation import DistillationWeights, Distilled
 from workbench.training.objectives.gap_sentences import GapSentences
 from workbench.training.objectives.masked import MaskedLM, MaskUnit
+from workbench.training.objectives.replaced_tokens import ReplacedTokens
 from workbench.training.objectives.sentence_pairs import PairTask, SentencePairs
 from workbench.training.objectives.span_corruption import PrefixLM, SpanCorruption
 
@@ -17,6 +19,8 @@ __all__ = [
     "Batch",
     "CausalLM",
     "Denoising",
+    "DistillationWeights",
+    "Distilled",
     "Draw",
     "GapSentences",
     "Ids",
@@ -27,6 +31,7 @@ __all__ = [
     "ObjectiveName",
     "PairTask",
     "PrefixLM",
+    "ReplacedTokens",
     "SentencePairs",
     "SpanCorruption",
     "SpecialIds",

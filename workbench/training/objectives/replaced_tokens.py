@@ -1,0 +1,98 @@
+"""ELECTRA: a small generator fills masked places, and the model learns which tokens were replaced."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers.utils.generic import ModelOutput
+
+from workbench.models.configuration import EncoderConfig
+from workbench.models.heads.masked import (
+    TransformerEncoderForMaskedLM,
+    TransformerEncoderForReplacedTokenDetection,
+)
+from workbench.training.objectives._draw import IGNORED
+
+__all__ = ["ReplacedTokenOutput", "ReplacedTokens", "generator_config"]
+
+DISCRIMINATOR_WEIGHT = 50.0  # Clark et al. 2020, "ELECTRA", appendix A
+GENERATOR_SHARE = 4  # the generator is a quarter as wide; section 3.2
+
+
+@dataclass
+class ReplacedTokenOutput(ModelOutput):
+    """Total ``loss``; the generator's ``logits`` (B, T, V); ``detected`` (B, T), above 0 for "replaced"."""
+
+    loss: Tensor | None = None
+    logits: Tensor | None = None
+    detected: Tensor | None = None
+    replaced: Tensor | None = None
+
+
+def generator_config(config: EncoderConfig) -> EncoderConfig:
+    """The same encoder, a quarter as wide; its token vectors are as wide as the discriminator's, to be shared."""
+    heads = max(1, config.attention.heads // GENERATOR_SHARE)
+    width = max(heads * 2, config.hidden_size // GENERATOR_SHARE // (heads * 2) * heads * 2)
+    settings = config.to_dict()
+    for name in ("model_type", "architectures", "transformers_version"):
+        settings.pop(name, None)
+    settings["hidden_size"] = width
+    settings["attention"] = replace(config.attention, heads=heads, key_value_heads=None, head_size=None)
+    settings["feed_forward"] = replace(
+        config.feed_forward, size=max(8, config.feed_forward.size // GENERATOR_SHARE)
+    )
+    settings["embeddings"] = replace(config.embeddings, size=config.embeddings.size or config.hidden_size)
+    # its dense layer leads from the narrow states back to the width of the token vectors
+    settings["head"] = replace(config.head, transform=config.head.transform or "gelu")
+    return EncoderConfig(**settings)
+
+
+class ReplacedTokens(nn.Module):
+    """Both models as one to train: Clark et al. 2020, section 2. They share the token table (section 3.2).
+
+    A token counts as replaced if it differs from the original one, also where the generator happened to be right.
+    """
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.discriminator = TransformerEncoderForReplacedTokenDetection(config)
+        self.generator = TransformerEncoderForMaskedLM(generator_config(config))
+        table: Any = self.discriminator.get_input_embeddings()
+        self.generator.set_input_embeddings(table)
+        if config.tie_word_embeddings:
+            self.generator.head.output.weight = table.weight
+
+    @property
+    def device(self) -> torch.device:
+        """Where it is."""
+        return next(self.parameters()).device
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, labels: Tensor | None = None
+    ) -> ReplacedTokenOutput:
+        """Masked ids (B, T) and ``labels`` (B, T), -100 where nothing was chosen."""
+        filled = self.generator(input_ids=input_ids, attention_mask=attention_mask, labels=labels)
+        if labels is None:
+            return ReplacedTokenOutput(logits=filled.logits)
+        chosen = labels != IGNORED
+        drawn = torch.distributions.Categorical(logits=filled.logits.detach().float()[chosen]).sample()
+        ids = input_ids.masked_scatter(chosen, drawn)
+        original = torch.where(chosen, labels, input_ids)
+        replaced = ids != original
+        found = self.discriminator(input_ids=ids, attention_mask=attention_mask, labels=replaced)
+        return ReplacedTokenOutput(
+            loss=filled.loss + DISCRIMINATOR_WEIGHT * found.loss,
+            logits=filled.logits,
+            detected=found.logits,
+            replaced=replaced,
+        )
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """The discriminator, which is the model that is kept, and the generator in a folder inside."""
+        self.discriminator.save_pretrained(folder)
+        self.generator.save_pretrained(Path(folder) / "generator")
