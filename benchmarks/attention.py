@@ -3,8 +3,9 @@
 python benchmarks/attention.py [--segments 200] [--repeats 3] [--json FILE]
 
 A forward pass takes most of the time of every arm, so no statistics can be faster than that: the ratio to
-NumPy is bounded by the time of the plain pass. The peer is measured twice: keeping every segment's attention until the end (what the documentation's
-examples do), and batch by batch, which needs less memory. Both compute the same statistics, without loops.
+NumPy is bounded by the time of the plain pass. The peer is measured twice: keeping every segment's
+attention until the end (what the documentation's examples do), and batch by batch, which needs less memory.
+Both compute the same statistics, without loops.
 """
 
 from __future__ import annotations
