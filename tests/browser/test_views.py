@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from shutil import which
 from typing import Any
 
 import numpy as np
@@ -24,11 +23,6 @@ from workbench.figures import (
 )
 from workbench.statistics import Statistic
 
-CHROMIUM = which("chromium")
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the path; apt-get install chromium"),
-    pytest.mark.skipif(find_spec("playwright") is None, reason="pip install playwright"),
-]
 SENTENCE = "The animal didn't cross the street because it was too tired."
 LONGEST_CHANGE = 300  # milliseconds for a change of head or layer
 INK = """() => { const c = document.querySelector('main canvas, .cells canvas'), x = c.getContext('2d');
@@ -41,16 +35,6 @@ CHANGE = """async (selector) => { const times = [];
   return times.sort((a, b) => a - b)[2]; }"""
 
 Open = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield started
-        started.close()
 
 
 @pytest.fixture

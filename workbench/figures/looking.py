@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 from workbench.errors import ConfigError, TraceError
@@ -123,7 +124,7 @@ class _Traced:
     look: Look
 
     def title(self, what: str) -> str:
-        return f"{what} · {self.trace.model}"
+        return f"{what} · {Path(self.trace.model).name}"
 
     def layers(self, stack: Stack, array: Array) -> Sequence[Array | None]:
         """One entry per layer of the model up to the last recorded, ``None`` where a layer was not."""

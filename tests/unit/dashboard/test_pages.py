@@ -1,0 +1,229 @@
+"""What the pages say and show, without a browser."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.unit.tiny import WORDS
+from workbench.dashboard.resources import traced
+from workbench.estimate import Estimate
+from workbench.figures.looking import Look, ViewKind, trace_for
+from workbench.models import load
+from workbench.runs import RunFolder, RunRecord
+
+HOSTILE = "<script>alert(1)</script> [x](javascript:alert(2)) ![i](http://evil.example/i.png) **b**"
+
+
+def frames(page: Any) -> list[str]:
+    """The documents inside the page's frames: a view is framed twice."""
+    inner = [re.search(r'srcdoc="([^"]*)"', element.proto.srcdoc) for element in page.get("iframe")]
+    return [html.unescape(found.group(1)) for found in inner if found]
+
+
+def view_data(document: str) -> Any:
+    """What the view's script reads."""
+    found = re.search(r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', document, re.DOTALL)
+    assert found is not None
+    return json.loads(found.group(1))
+
+
+def shown_tokens(page: Any) -> list[str]:
+    return list(view_data(frames(page)[0])["maps"][0]["queries"]["tokens"])
+
+
+def text_of(page: Any) -> str:
+    kinds = (page.markdown, page.caption, page.info, page.warning, page.error, page.subheader, page.title)
+    return "\n".join(str(element.value) for kind in kinds for element in kind)
+
+
+def store_run(root: Path, label: str = "tiny", model: str = "tiny") -> RunFolder:
+    record = RunRecord.new(
+        "evaluate", recipe={"tasks": ["t"]}, model={"name": model}, data={}, seeds={}, label=label
+    )
+    folder = RunFolder.create(root, record)
+    folder.append([{"id": "0", "text": HOSTILE}])
+    return folder
+
+
+def finish(folder: RunFolder) -> str:
+    accuracy = Estimate(value=0.75, standard_error=0.1, low=0.5, high=0.9, n=4)
+    folder.finish({"t": {"accuracy": accuracy}}, {})
+    return folder.path.name
+
+
+def test_models_shows_the_card_of_the_first_model(open_page: Any) -> None:
+    page = open_page("models")
+    assert not page.exception
+    assert page.selectbox(key="model").value == "bert"
+    facts = page.get("html")[0].proto.body
+    pairs = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", facts))
+    # 32 wide: embeddings of words, positions and two segments, their norm, two layers, and the pooler
+    layer = 4 * (32 * 32 + 32) + (32 * 64 + 64) + (64 * 32 + 32) + 2 * 64
+    parameters = (4 + len(WORDS) + 64 + 2) * 32 + 64 + 2 * layer + 32 * 32 + 32
+    assert pairs == {
+        "Kind": "encoder",
+        "Architecture": "bert",
+        "Parameters": f"{parameters:,}",
+        "Layers": "2",
+        "Heads": "4",
+        "Width": "32",
+        "Vocabulary": str(4 + len(WORDS)),
+        "Longest input": "64 tokens",
+    }
+    assert page.dataframe[0].value["parameters"].sum() == parameters
+
+
+def test_the_doctor_runs_when_asked(open_page: Any) -> None:
+    page = open_page("models")
+    assert "Verdict" not in text_of(page)
+    page.button[0].click().run()
+    assert not page.exception
+    checks = page.dataframe[1].value
+    assert {"right_padding", "attention_rows"} <= set(checks["name"])
+    assert "fail" not in set(checks["status"])
+
+
+def test_a_model_that_is_not_there_is_told_and_the_page_lives_on(open_page: Any, bart: str) -> None:
+    page = open_page("models")
+    page.text_input(key="another").input("./no such model")
+    page.button[-1].click().run()
+    assert not page.exception
+    assert "no model at" in page.error[0].value
+    page.text_input(key="another").input(bart)
+    page.button[-1].click().run()
+    assert page.selectbox(key="model").value == "bart"
+
+
+def test_a_link_opens_no_model_by_itself(open_page: Any) -> None:
+    page = open_page("models", model="/etc/secret <b>")
+    assert page.selectbox(key="model").value == "bert"
+    assert "The link names a model that is not open here" in page.info[0].value
+    assert "\\<b\\>" in page.info[0].value
+    page.sidebar.button[0].click().run()
+    assert not page.exception
+    assert "no model at" in page.error[0].value  # and now it was asked for
+
+
+def test_inspect_reproduces_what_the_address_says(open_page: Any) -> None:
+    address = {
+        "text": "the cat sat",
+        "pair": "a dogs ran",
+        "layer": "1",
+        "head": "2",
+        "words": "true",
+        "sinks": "true",
+    }
+    page = open_page("inspect", **address)
+    assert not page.exception
+    assert shown_tokens(page) == ["<s>", "the", "cat", "sat", "</s>", "a", "dogs", "ran", "</s>"]
+    data = view_data(frames(page)[0])
+    assert data["maps"][0]["split"] == 5
+    assert data["state"] == {"map": 0, "layer": 1, "heads": [2], "words": True, "sinks": True}
+
+
+@pytest.mark.parametrize("view", ["head", "model", "neuron"])
+def test_each_view_of_an_encoder(open_page: Any, view: str) -> None:
+    page = open_page("inspect", text="the cat sat", view=view)
+    assert not page.exception
+    assert shown_tokens(page) == ["<s>", "the", "cat", "sat", "</s>"]
+
+
+@pytest.mark.parametrize("view", ["head", "model", "neuron", "alignment"])
+def test_each_view_of_an_encoder_decoder(open_page: Any, view: str) -> None:
+    page = open_page("inspect", model="bart", text="the cat sat", target="a cat", view=view)
+    assert not page.exception
+    if view == "alignment":
+        record = view_data(frames(page)[0])["maps"][0]
+        assert record["keys"]["tokens"] == ["<s>", "the", "cat", "sat", "</s>"]
+        assert record["queries"]["tokens"][-2:] == ["a", "cat"]
+
+
+def test_a_value_out_of_range_in_a_link_does_no_harm(open_page: Any) -> None:
+    page = open_page("inspect", text="the cat", layer="99", head="x", view="alignment")
+    assert not page.exception
+    assert page.selectbox(key="layer").value == 0
+
+
+def test_empty_and_overlong_texts(open_page: Any) -> None:
+    page = open_page("inspect", text="cat " * 100)
+    assert "38 tokens did not fit" in page.warning[0].value  # 100 + 2 - 64
+    page.text_area(key="text").input(" ").run()
+    assert not page.exception
+    assert "is empty" in page.error[0].value
+    page.text_area(key="text").input("the cat").run()
+    assert not page.error
+
+
+def test_hostile_text_reaches_the_frame_escaped(open_page: Any) -> None:
+    page = open_page("inspect", text=HOSTILE)
+    assert not page.exception
+    assert all("<script>alert" not in element.proto.srcdoc for element in page.get("iframe"))
+    assert 'sandbox="allow-scripts"' in page.get("iframe")[0].proto.srcdoc
+    assert "<script>alert" not in frames(page)[0]
+
+
+def test_texts_read_at_once_never_mix(bert: str) -> None:
+    """Eight threads ask one model for a text each, again and again: everyone gets the attention of their own."""
+    model = load(bert, dtype="float32")
+    texts = [f"the {word} sat" for word in ("cat", "cats", "dogs", "key", "keys", "mat", "table", "cabinet")]
+    alone = [trace_for(model, text, Look())[0].attention for text in texts]
+
+    def session(text: str) -> list[Any]:
+        traced.clear()
+        return [traced(model, text, None, ViewKind.HEAD)[0] for _ in range(3)]
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(session, texts))
+    for text, expected, got in zip(texts, alone, found, strict=True):
+        assert [one.alignment.text for one in got] == [text] * 3
+        assert all(np.array_equal(one.attention, expected) for one in got)
+
+
+def test_runs_are_listed_newest_first_and_opened(open_page: Any, runs: Path) -> None:
+    done = finish(store_run(runs))
+    (runs / "broken").mkdir()
+    page = open_page("runs", run=done)
+    assert not page.exception
+    listed = page.dataframe[0].value
+    assert list(listed["state"]) == ["unreadable", "complete"]  # "broken" sorts after digits
+    results = page.dataframe[1].value
+    assert results.loc[0, ["task", "metric", "value", "n"]].tolist() == ["t", "accuracy", 0.75, 4]
+    page.toggle(key="report").set_value(True).run()
+    assert not page.exception
+    assert "<script>alert" not in frames(page)[0]
+    assert "0.7500" in frames(page)[0]
+
+
+def test_an_unfinished_run_is_shown_as_such(open_page: Any, runs: Path) -> None:
+    page = open_page("runs", run=store_run(runs).path.name)
+    assert not page.exception
+    assert "not finished" in page.warning[0].value
+
+
+@pytest.mark.parametrize("name", ["../outside", "/etc", "..", "linked", "<img src=x onerror=alert(1)>"])
+def test_paths_outside_the_runs_folder_are_refused(
+    open_page: Any, runs: Path, tmp_path: Path, name: str
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    stored = store_run(outside)
+    finish(stored)
+    (runs / "linked").symlink_to(stored.path)
+    finish(store_run(runs))
+    page = open_page("runs", run=name)
+    assert not page.exception
+    assert "There is no run" in page.error[0].value
+    assert page.selectbox(key="run").value is None
+    assert len(page.dataframe[0].value) == 1  # the link is not listed
+
+
+def test_no_runs_say_how_to_make_one(open_page: Any) -> None:
+    assert "workbench evaluate" in open_page("runs").info[0].value
