@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -30,7 +32,7 @@ def train_classifier(
     targets = torch.as_tensor(codes)
     order = torch.as_tensor(np.random.default_rng(seed).permutation(len(targets)))
     held, kept = order[: max(len(order) // 10, 1)], order[max(len(order) // 10, 1) :]
-    optimiser = torch.optim.AdamW(module.parameters(), lr=learning_rate, weight_decay=weight_decay)
+    optimiser = torch.optim.AdamW(_groups(module, learning_rate, weight_decay))
     generator = torch.Generator().manual_seed(seed)
     best, best_loss, since = copy.deepcopy(module.state_dict()), float("inf"), 0
     epoch = 0
@@ -49,6 +51,16 @@ def train_classifier(
     module.load_state_dict(best)
     module.eval()
     return epoch
+
+
+def _groups(module: nn.Module, learning_rate: float, weight_decay: float) -> list[dict[str, Any]]:
+    """Weights that are not vectors or matrices of a layer (mixing scores) learn faster and are not decayed."""
+    mixing = [p for name, p in module.named_parameters() if name == "scores"]
+    others = [p for name, p in module.named_parameters() if name != "scores"]
+    return [
+        {"params": others, "lr": learning_rate, "weight_decay": weight_decay},
+        {"params": mixing, "lr": 10 * learning_rate, "weight_decay": 0.0},
+    ]
 
 
 def _loss(module: nn.Module, inputs: Tensor, targets: Tensor, rows: Tensor) -> float:

@@ -28,11 +28,16 @@ def linear_cka(first: Float[Array, "row a"], second: Float[Array, "row b"]) -> f
 def cka_between(first: Features, second: Features, limit: int = 4000) -> Statistic:
     """CKA of each layer of one store with each of another, on the same places (at most ``limit``, spread evenly)."""
     if len(first.valid) != len(second.valid):
-        raise DataError(f"the stores hold {len(first.valid)} and {len(second.valid)} places; use the same sentences")
+        raise DataError(
+            f"the stores hold {len(first.valid)} and {len(second.valid)} places; use the same sentences"
+        )
     rows = np.flatnonzero(first.valid & second.valid)
     rows = rows[:: max(1, len(rows) // limit)][:limit]
     values = np.array(
-        [[linear_cka(first.layer(a)[rows], second.layer(b)[rows]) for b in second.layers] for a in first.layers]
+        [
+            [linear_cka(first.layer(a)[rows], second.layer(b)[rows]) for b in second.layers]
+            for a in first.layers
+        ]
     )
     names = (f"{first.model} layer", f"{second.model} layer")
     axes = names if names[0] != names[1] else ("layer", "other layer")

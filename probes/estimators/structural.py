@@ -94,7 +94,9 @@ class StructuralProbe(BaseEstimator):
         squares = projected.square().sum(-1)
         if self.target == "depth":
             return squares
-        return (squares[:, :, None] + squares[:, None] - 2 * projected @ projected.transpose(1, 2)).clamp_min(0)
+        return (squares[:, :, None] + squares[:, None] - 2 * projected @ projected.transpose(1, 2)).clamp_min(
+            0
+        )
 
     def predict(self, X: Sequence[Array]) -> list[Array]:
         """Distances (W, W) or depths (W,) of each sentence's words."""

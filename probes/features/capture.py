@@ -88,5 +88,3 @@ def _modules(model: LoadedModel, site: str, stack: Stack) -> list[str]:
 def _head(inputs: Tensor, head: int, model: LoadedModel, stack: Stack) -> Tensor:
     width = inputs.shape[-1] // structure_of(model.model).heads[stack]
     return inputs[..., head * width : (head + 1) * width]
-
-

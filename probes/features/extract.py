@@ -146,7 +146,11 @@ class _Job:
         found: dict[int, tuple[Array, Array]] = {}
         for batch in _batches({s: len(e.alignment) for s, e in texts.items() if e}, self.model.device.type):
             encoded = [e for s in batch if (e := texts[s]) is not None]
-            spans = [(k, r, self._span(encoded[k], self.places[r])) for k, s in enumerate(batch) for r in by_sentence[s]]
+            spans = [
+                (k, r, self._span(encoded[k], self.places[r]))
+                for k, s in enumerate(batch)
+                for r in by_sentence[s]
+            ]
             found.update(self._batch(run, encoded, spans))
         self.dropped += sum(len(by_sentence[s]) for s, e in texts.items() if e is None)
         self._write(found)
@@ -205,7 +209,9 @@ class _Job:
 class _Taker:
     """Picks or averages the tokens of each place out of a (B, T, D) tensor."""
 
-    def __init__(self, pool: str, spans: Sequence[tuple[int, int, int]], width: int, device: torch.device) -> None:
+    def __init__(
+        self, pool: str, spans: Sequence[tuple[int, int, int]], width: int, device: torch.device
+    ) -> None:
         self._pool = pool
         ends = {"first": lambda s: s[1], "cls": lambda s: s[1], "last": lambda s: s[2] - 1}
         if pool in ends:

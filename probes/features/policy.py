@@ -70,7 +70,9 @@ def parse_site(what: str) -> tuple[str, int | None, int | None]:
     return what, None, None
 
 
-def chosen_layers(layers: str | tuple[int, ...], what: str, structure: Structure, stack: Stack) -> tuple[int, ...]:
+def chosen_layers(
+    layers: str | tuple[int, ...], what: str, structure: Structure, stack: Stack
+) -> tuple[int, ...]:
     """The layer numbers to keep; raises :class:`TaskError` with the allowed range for one out of it."""
     site, layer, head = parse_site(what)
     if site == "head":

@@ -29,7 +29,9 @@ def read_wic(path: Path, limit: int | None = None) -> ProbeData:
         if "label" not in record:
             raise DataError(f"{where}: no field 'label'; a test file without labels cannot be probed")
         places = tuple(_marked(words, record, which, where) for which in ("1", "2"))
-        items.append(Item(places, str(bool(record["label"])).lower(), text_field(record, "word", where).lower()))
+        items.append(
+            Item(places, str(bool(record["label"])).lower(), text_field(record, "word", where).lower())
+        )
     return probe_data("wic", Unit.PAIR, tuple(words), items, (path.stem, str(path)), _SENSE)
 
 
@@ -38,7 +40,9 @@ def _marked(words: list[Words], record: dict[str, Any], which: str, where: str) 
     text = text_field(record, f"sentence{which}", where)
     start, stop = record.get(f"start{which}"), record.get(f"end{which}")
     if not (isinstance(start, int) and isinstance(stop, int) and 0 <= start < stop <= len(text)):
-        raise DataError(f"{where}: characters {start} to {stop} are not in sentence{which} ({len(text)} characters)")
+        raise DataError(
+            f"{where}: characters {start} to {stop} are not in sentence{which} ({len(text)} characters)"
+        )
     spans = split_words(text, punctuation=True)
     inside = [w for w, (a, b) in enumerate(spans) if a < stop and b > start]
     if not inside:

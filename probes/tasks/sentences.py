@@ -87,7 +87,9 @@ def _number_of(relations: tuple[str, ...]) -> Callable[[Treebank, random.Random]
             found = [
                 value
                 for w in tree.words
-                if w.head == root and w.relation.partition(":")[0] in relations and (value := feature(w, "Number"))
+                if w.head == root
+                and w.relation.partition(":")[0] in relations
+                and (value := feature(w, "Number"))
             ]
             if len(found) == 1:
                 yield words, found[0]
@@ -103,14 +105,20 @@ def _odd_man_out(treebank: Treebank, draw: random.Random) -> Iterator[Labelled]:
     for tree in treebank.trees:
         for w in tree.words:
             if w.upos in kind:
-                groups.setdefault(_class(w.upos, w.features, counts[w.form.lower()]), []).append(w.form.lower())
+                groups.setdefault(_class(w.upos, w.features, counts[w.form.lower()]), []).append(
+                    w.form.lower()
+                )
     for words, tree in zip(treebank.words, treebank.trees, strict=True):
         places = [i for i, w in enumerate(tree.words) if w.upos in kind and i > 0]
         if not places:
             continue
         at = draw.choice(places)
         old = tree.words[at]
-        others = [f for f in groups[_class(old.upos, old.features, counts[old.form.lower()])] if f != old.form.lower()]
+        others = [
+            f
+            for f in groups[_class(old.upos, old.features, counts[old.form.lower()])]
+            if f != old.form.lower()
+        ]
         odd = draw.random() < 0.5 and bool(others)
         yield (_with_word(words, at, draw.choice(others)) if odd else words), "odd" if odd else "original"
 
@@ -163,7 +171,8 @@ def _task(name: str, about: str, label: Callable[[Treebank, random.Random], Iter
         found = list(label(treebank, random.Random(seed)))
         words = tuple(w for w, _ in found)
         items = [
-            Item((Place(n, 0, len(w.forms)),), value, " ".join(w.forms).lower()) for n, (w, value) in enumerate(found)
+            Item((Place(n, 0, len(w.forms)),), value, " ".join(w.forms).lower())
+            for n, (w, value) in enumerate(found)
         ]
         return probe_data(name, Unit.SENTENCE, words, items, (treebank.name, treebank.source), about)
 
@@ -179,5 +188,7 @@ SENTENCE_TASKS = (
     _task("subject_number", "the number of the main verb's subject", _number_of(_SUBJECTS)),
     _task("object_number", "the number of the main verb's object", _number_of(("obj",))),
     _task("odd_man_out", "whether a noun or verb was replaced by another", _odd_man_out),
-    _task("coordination_inversion", "whether two coordinated phrases changed places", _coordination_inversion),
+    _task(
+        "coordination_inversion", "whether two coordinated phrases changed places", _coordination_inversion
+    ),
 )

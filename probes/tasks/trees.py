@@ -50,7 +50,9 @@ def _arcs(treebank: Treebank, seed: int) -> ProbeData:
     return treebank.data("arc", Unit.PAIR, items, _ARC)
 
 
-_CONSTITUENT = "the part of speech of the head of a span that is the subtree of a word, or none for a span that is not"
+_CONSTITUENT = (
+    "the part of speech of the head of a span that is the subtree of a word, or none for a span that is not"
+)
 _ARC = "the relation of a word to its head, both words given"
 
 TREE_TASKS = (

@@ -55,7 +55,11 @@ WORD_TASKS = (
         "the relation to its head, without subtype",
         lambda t: [_given(w.relation.partition(":")[0]) for w in t.words],
     ),
-    _task("head_distance", "where its head is: words to the right, -6 to +6, farther counts as 6", _head_distance),
+    _task(
+        "head_distance",
+        "where its head is: words to the right, -6 to +6, farther counts as 6",
+        _head_distance,
+    ),
     _task("tree_depth", "arcs from it to the root of its sentence, 7 for more", _depth),
     _task("number", "the feature Number of words that have one", _by_feature("Number")),
     _task("tense", "the feature Tense of words that have one", _by_feature("Tense")),

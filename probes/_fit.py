@@ -1,0 +1,215 @@
+"""Fit a probe of each kind on one layer, for all labellings, seeds and strengths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from probes._prepare import Prepared, item_rows
+from probes.estimators import MLPProbe, NeighbourProbe, online_code
+from probes.features import Features
+from probes.settings import ProbeSettings
+from probes.solvers import Problems, Rows, solve_logistic, solve_ridge
+from probes.splits import held_out
+from workbench.shapes import Array
+
+__all__ = ["CURVE", "Labels", "LayerFit", "Predicted", "fit_layer", "fit_static"]
+
+# Parts of the training sentences in the learning curve; the whole is the experiment itself.
+CURVE = (0.0625, 0.125, 0.25, 0.5)
+
+
+@dataclass(frozen=True, eq=False)
+class LayerFit:
+    """What a layer's probes said of the test items. Rows of predictions are seeds."""
+
+    predictions: Int[Array, "seed item"]
+    control: Int[Array, "seed item"]
+    strengths: Float[Array, "seed"]  # chosen C of each seed; NaN where the probe has none
+    random: Int[Array, "one item"] | None = None  # on the features of random weights
+    curve: Float[Array, "fraction item"] | None = None  # predictions with parts of the training data
+    bits: Float[Array, "seed three"] | None = None  # online code of labels and control labels, uniform code
+
+    def arrays(self) -> dict[str, Array]:
+        """By field name, without what is absent."""
+        found = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: np.ascontiguousarray(value) for name, value in found.items() if value is not None}
+
+    @classmethod
+    def of(cls, arrays: dict[str, Any]) -> LayerFit:
+        """The inverse of :meth:`arrays`."""
+        return cls(**arrays)
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """P labellings of the training items; ``held`` marks where a strength may be chosen, ``used`` what is trained on."""
+
+    targets: Int[Array, "problem item"]
+    used: Array
+    held: Array
+    classes: int
+    seeds: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Predicted:
+    """Classes of the test items (problem, item) and the strength chosen for each labelling."""
+
+    classes: Int[Array, "problem item"]
+    strengths: Float[Array, "problem"]
+
+
+Fitter = Callable[[Rows, Rows, Labels, ProbeSettings], Predicted]
+
+
+def linear(train: Rows, test: Rows, labels: Labels, settings: ProbeSettings) -> Predicted:
+    """Logistic regressions at every strength, side by side; the best on held-out sentences is kept."""
+    strengths = np.asarray(settings.strengths)
+    count = len(strengths)
+    problems = Problems(
+        np.repeat(labels.targets, count, axis=0),
+        np.repeat(labels.used, count, axis=0).astype(np.float32),
+        np.tile(1 / strengths, len(labels.targets)),
+        labels.classes,
+    )
+    solution = solve_logistic(train, problems)
+    on_train = solution.predict(train).reshape(len(labels.targets), count, -1)
+    on_test = solution.predict(test).reshape(len(labels.targets), count, -1)
+    return _best(on_train, on_test, labels, strengths)
+
+
+def ridge(train: Rows, test: Rows, labels: Labels, settings: ProbeSettings) -> Predicted:
+    """Ridge regressions to one-hot labels at every strength from one eigendecomposition a labelling."""
+    strengths = np.asarray(settings.strengths)
+    shape = (len(labels.targets), len(strengths))
+    on_train, on_test = np.empty((*shape, train.count), int), np.empty((*shape, test.count), int)
+    for p, targets in enumerate(labels.targets):
+        solution = solve_ridge(
+            train, np.eye(labels.classes)[targets], labels.used[p].astype(float), list(1 / strengths)
+        )
+        on_train[p] = solution.predict(train).argmax(-1).cpu().numpy()
+        on_test[p] = solution.predict(test).argmax(-1).cpu().numpy()
+    return _best(on_train, on_test, labels, strengths)
+
+
+def _best(on_train: Array, on_test: Array, labels: Labels, strengths: Array) -> Predicted:
+    """For each labelling the strength with the most correct held-out items, the weakest probe on a tie."""
+    chosen = []
+    for p, targets in enumerate(labels.targets):
+        correct = (on_train[p] == targets) & labels.held[p]
+        chosen.append(int(correct.sum(1).argmax()))
+    picked = on_test[np.arange(len(chosen)), chosen]
+    return Predicted(picked, strengths[chosen])
+
+
+def _each(make: Callable[[int], Any]) -> Fitter:
+    """A fitter that trains one estimator a labelling."""
+
+    def fit(train: Rows, test: Rows, labels: Labels, settings: ProbeSettings) -> Predicted:
+        x, x_test = train.read(0, train.count), test.read(0, test.count)
+        found = []
+        for targets, used, seed in zip(labels.targets, labels.used, labels.seeds, strict=True):
+            rows = used > 0
+            found.append(make(seed).fit(x[rows], targets[rows]).predict(x_test))
+        return Predicted(np.stack(found), np.full(len(found), np.nan))
+
+    return fit
+
+
+FITTERS: dict[str, Fitter] = {
+    "linear": linear,
+    "mdl": linear,
+    "ridge": ridge,
+    "mlp": _each(lambda seed: MLPProbe(seed=seed)),
+    "knn": _each(lambda seed: NeighbourProbe()),
+}
+
+
+def fit_layer(prepared: Prepared, layer: int, settings: ProbeSettings) -> LayerFit:
+    """All probes of one layer: labels and control labels at each seed, parts of the data, random weights."""
+    train, test = _rows(prepared, prepared.features, layer)
+    fitter = FITTERS[settings.probe]
+    seeds = range(settings.seeds)
+    true = _labels(prepared, [prepared.train_codes for _ in seeds], list(seeds), settings)
+    control = _labels(
+        prepared, [prepared.control[s, prepared.split.train] for s in seeds], list(seeds), settings
+    )
+    both = replace(
+        true,
+        targets=np.concatenate([true.targets, control.targets]),
+        used=np.concatenate([true.used, control.used]),
+        held=np.concatenate([true.held, control.held]),
+        seeds=true.seeds + control.seeds,
+    )
+    found = fitter(train, test, both, settings)
+    part = Predicted(found.classes[: settings.seeds], found.strengths[: settings.seeds])
+    fit = LayerFit(part.classes, found.classes[settings.seeds :], part.strengths)
+    if settings.probe in ("linear", "mdl", "ridge"):
+        fit = replace(fit, curve=_curve(prepared, train, test, settings, float(part.strengths[0])))
+    if settings.probe == "mdl":
+        fit = replace(fit, bits=_bits(prepared, train, settings))
+    if prepared.random is not None:
+        fit = replace(fit, random=_single(prepared, prepared.random, layer, settings))
+    return fit
+
+
+def fit_static(prepared: Prepared, settings: ProbeSettings) -> Array:
+    """Predictions (item,) of a linear probe on static embeddings."""
+    found: Array = _single(prepared, prepared.features, None, replace(settings, probe=_simple(settings)))[0]
+    return found
+
+
+def _simple(settings: ProbeSettings) -> str:
+    return settings.probe if settings.probe in FITTERS and settings.probe != "mdl" else "linear"
+
+
+def _single(prepared: Prepared, features: Features, layer: int | None, settings: ProbeSettings) -> Array:
+    train, test = _rows(prepared, features, layer)
+    labels = _labels(prepared, [prepared.train_codes], [0], settings)
+    return FITTERS[settings.probe](train, test, labels, settings).classes
+
+
+def _rows(prepared: Prepared, features: Features, layer: int | None) -> tuple[Rows, Rows]:
+    train = item_rows(features, layer, prepared.data, prepared.split.train)
+    return train, item_rows(features, layer, prepared.data, prepared.split.test, train.scaling)
+
+
+def _labels(prepared: Prepared, targets: list[Array], seeds: list[int], settings: ProbeSettings) -> Labels:
+    clusters = prepared.clusters(prepared.split.train)
+    choose = len(settings.strengths) > 1 and settings.probe in ("linear", "mdl", "ridge")
+    held = [held_out(clusters, settings.seed + s) & choose for s in seeds]
+    return Labels(
+        np.stack(targets), np.stack([~h for h in held]), np.stack(held), len(prepared.classes), tuple(seeds)
+    )
+
+
+def _curve(
+    prepared: Prepared, train: Rows, test: Rows, settings: ProbeSettings, strength: float
+) -> Int[Array, "fraction item"]:
+    """Predictions after training on the first parts of the sentences in a drawn order, at one strength."""
+    clusters = prepared.clusters(prepared.split.train)
+    used = np.stack([held_out(clusters, settings.seed, share) for share in CURVE])
+    labels = Labels(
+        np.repeat(prepared.train_codes[None], len(CURVE), axis=0),
+        used,
+        np.zeros_like(used),
+        len(prepared.classes),
+        (0,) * len(CURVE),
+    )
+    return FITTERS[settings.probe](train, test, labels, replace(settings, strengths=(strength,))).classes
+
+
+def _bits(prepared: Prepared, train: Rows, settings: ProbeSettings) -> Float[Array, "seed three"]:
+    """Online code length of the labels and control labels, and the uniform one, in bits, for each seed."""
+    rows = []
+    for s in range(settings.seeds):
+        targets = np.stack([prepared.train_codes, prepared.control[s, prepared.split.train]])
+        clusters = prepared.clusters(prepared.split.train)
+        codes = online_code(train, targets, len(prepared.classes), clusters=clusters, seed=settings.seed + s)
+        rows.append([codes[0].bits, codes[1].bits, codes[0].uniform_bits])
+    return np.array(rows)

@@ -1,0 +1,222 @@
+"""Experiments as stored runs: created, resumed layer by layer, and opened again as reports."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save
+
+from probes._data import ProbeData
+from probes._fit import LayerFit
+from probes._prepare import read_data
+from probes.experiment import check_kind, run_experiment
+from probes.report import ProbeReport, TestItems
+from probes.settings import ProbeSettings
+from probes.splits import Split
+from probes.tasks import read_treebank
+from workbench.data import DataIdentity, content_hash
+from workbench.errors import RunError
+from workbench.estimate import Estimate
+from workbench.models import LoadedModel
+from workbench.runs import Run, RunFolder, RunRecord, default_root, write_atomically
+
+__all__ = ["identity_of", "open_report", "read_inputs", "run_probe", "settings_of"]
+
+Inputs = tuple[tuple[ProbeData, Split] | None, DataIdentity]
+
+
+def settings_of(recipe: Mapping[str, Any]) -> ProbeSettings:
+    """The settings in a stored recipe."""
+    known = {f.name for f in fields(ProbeSettings)}
+    values = {k: tuple(v) if isinstance(v, list) else v for k, v in recipe.items() if k in known}
+    return ProbeSettings(**values)
+
+
+def read_inputs(settings: ProbeSettings) -> Inputs:
+    """Items and split (none for trees), and the data's identity; mistakes show before a model is loaded."""
+    check_kind(settings.probe)
+    if settings.probe != "structural":
+        read = read_data(settings)
+        return read, read[0].identity
+    names = [name for name in (settings.train, settings.data) if name is not None]
+    banks = [read_treebank(name, settings.limit, settings.seed) for name in names]
+    digest = content_hash(
+        [
+            f"{w.forms}{[x.head for x in t.words]}"
+            for b in banks
+            for w, t in zip(b.words, b.trees, strict=True)
+        ]
+    )
+    return None, DataIdentity(banks[-1].name, banks[-1].source, digest, sum(len(b.trees) for b in banks))
+
+
+def identity_of(model: LoadedModel) -> dict[str, Any]:
+    """Which model, for ``run.json``."""
+    return {
+        "name": model.name,
+        "kind": str(model.kind),
+        "implementation": model.implementation,
+        "revision": model.revision,
+        "dtype": str(model.dtype).removeprefix("torch."),
+        "content_hash": model.content_hash,
+        "parameters": model.num_parameters,
+    }
+
+
+def run_probe(
+    model: LoadedModel,
+    settings: ProbeSettings,
+    inputs: Inputs,
+    *,
+    out: Path | None = None,
+    resume: Path | None = None,
+    progress: bool = False,
+) -> Run:
+    """Run an experiment and store it under ``out`` (default: ``runs/``), or go on with the run in ``resume``.
+
+    Each layer is stored when it is fitted; features lie in their own store and are not extracted again.
+    """
+    read, identity = inputs
+    recipe, data = settings.to_dict(), {settings.task: asdict(identity)}
+    if resume is not None:
+        folder = RunFolder.resume(resume, recipe, model=identity_of(model), data=data)
+    else:
+        folder = RunFolder.create(out or default_root(), _record(model, settings, data))
+    if folder.complete:
+        return Run.open(folder.path)
+    folder.set_doctor({"verdict": "skipped", "checks": []})
+    started = time.perf_counter()
+    kept = _Layers(folder.path / "layers")
+    report = run_experiment(model, settings, read=read, keep=kept, progress=progress)
+    _store(folder, report, time.perf_counter() - started)
+    shutil.rmtree(kept.folder, ignore_errors=True)
+    return Run.open(folder.path)
+
+
+def _record(model: LoadedModel, settings: ProbeSettings, data: dict[str, Any]) -> RunRecord:
+    return RunRecord.new(
+        "probe",
+        recipe=settings.to_dict(),
+        model=identity_of(model),
+        data=data,
+        seeds={"split, labels and intervals": settings.seed},
+        device=str(model.device),
+        label=f"{Path(model.name).name}-{settings.task}-{settings.probe}",
+    )
+
+
+class _Layers:
+    """Finished layers of a run that is not finished; a file each, whole or not there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self, layer: int, make: Callable[[], LayerFit]) -> LayerFit:
+        path = self.folder / f"{layer}.safetensors"
+        if path.is_file():
+            try:
+                return LayerFit.of(load_file(path))
+            except (OSError, SafetensorError, TypeError):
+                pass  # broken by a full disk: fitted again
+        fit = make()
+        self.folder.mkdir(exist_ok=True)
+        write_atomically(path, save(fit.arrays()))
+        return fit
+
+
+def _store(folder: RunFolder, report: ProbeReport, seconds: float) -> None:
+    results: dict[str, dict[str, Estimate]] = {
+        f"{report.task}/{name}": {f"layer {n}": e for n, e in zip(report.layers, values, strict=True)}
+        for name, values in report.series.items()
+    }
+    for name, part in (("baselines", report.baselines), ("summary", report.summary)):
+        if part:
+            results[f"{report.task}/{name}"] = dict(part)
+    notes = {
+        "probe": report.probe,
+        "metric": report.metric,
+        "layers": list(report.layers),
+        "p values": dict(report.p_values),
+        "conclusions": list(report.conclusions),
+        "stated": list(report.stated),
+        "classes": list(report.items.classes) if report.items else [],
+    }
+    if report.items is not None:
+        known = folder.finished_ids()
+        folder.append([row for row in _rows(report, report.items) if row["id"] not in known])
+        folder.save_arrays({"predictions": np.ascontiguousarray(report.items.predictions)})
+    folder.save_figure(f"{report.task.replace(' ', '_')}.html", report.figure().html.encode())
+    folder.finish(results, {"seconds": seconds}, notes)
+
+
+def _rows(report: ProbeReport, items: TestItems) -> list[dict[str, Any]]:
+    """A row for each test item: its label and what the best layer's probe said."""
+    best = items.predictions[report.layers.index(report.best_layer)]
+    right = np.array([items.classes[k] for k in items.predictions.reshape(-1)]).reshape(
+        items.predictions.shape
+    )
+    correct = right == np.array(items.labels)
+    return [
+        {
+            "id": str(i),
+            "task": report.task,
+            "sentence": items.names[i],
+            "text": items.texts[i],
+            "label": items.labels[i],
+            "prediction": items.classes[best[i]],
+            "correct": float(items.classes[best[i]] == items.labels[i]),
+            "layers correct": int(correct[:, i].sum()),
+        }
+        for i in range(len(items.labels))
+    ]
+
+
+def open_report(run: Run) -> ProbeReport:
+    """The report of a finished run of ``workbench probe``; raises :class:`RunError` for any other."""
+    if run.record.verb != "probe" or not run.complete:
+        state = (
+            "is not finished" if run.record.verb == "probe" else f"was made by workbench {run.record.verb}"
+        )
+        raise RunError(f"{run.path} {state}; a report needs a finished run of workbench probe")
+    notes, layers = run.notes, tuple(run.notes["layers"])
+    parts = {name.partition("/")[2]: metrics for name, metrics in run.results.items()}
+    task = next(iter(run.results)).partition("/")[0]
+    return ProbeReport(
+        model=run.record.model["name"],
+        task=task,
+        probe=notes["probe"],
+        metric=notes["metric"],
+        layers=layers,
+        series={
+            name: tuple(metrics[f"layer {n}"] for n in layers)
+            for name, metrics in parts.items()
+            if name not in ("baselines", "summary")
+        },
+        baselines=parts.get("baselines", {}),
+        summary=parts.get("summary", {}),
+        p_values=notes["p values"],
+        conclusions=tuple(notes["conclusions"]),
+        stated=tuple(notes["stated"]),
+        items=_items(run),
+    )
+
+
+def _items(run: Run) -> TestItems | None:
+    arrays = run.arrays()
+    if "predictions" not in arrays:
+        return None
+    examples = run.examples()
+    return TestItems(
+        names=tuple(examples["sentence"]),
+        texts=tuple(examples["text"]),
+        labels=tuple(examples["label"]),
+        classes=tuple(run.notes["classes"]),
+        predictions=arrays["predictions"],
+    )

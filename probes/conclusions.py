@@ -1,0 +1,89 @@
+"""What an experiment's numbers allow to be said, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from workbench.estimate import Estimate
+
+__all__ = ["CAUSAL_CAVEAT", "classification_conclusions", "shown"]
+
+CAUSAL_CAVEAT = (
+    "That a probe can read a property does not say that the model uses it; erase it and see what changes: "
+    "probes.amnesic."
+)
+_FEW_SENTENCES = 30
+_LOW_SELECTIVITY = 0.10
+_LEVEL = 0.05
+
+
+def classification_conclusions(
+    layers: Sequence[int],
+    series: Mapping[str, tuple[Estimate, ...]],
+    baselines: Mapping[str, Estimate],
+    p_values: Mapping[str, float],
+    indistinct: Sequence[int],
+    sentences: int,
+) -> tuple[str, ...]:
+    """Sentences about accuracy against baselines and random weights, selectivity, which layer, and how much data.
+
+    ``p_values`` are of the best layer against each comparison; ``indistinct`` are layers whose difference from
+    the best has an interval that holds 0.
+    """
+    values = series["accuracy"]
+    best = max(range(len(layers)), key=lambda i: values[i].value)
+    accuracy = values[best]
+    said = [f"Accuracy is highest at layer {layers[best]}: {shown(accuracy)}."]
+    others = [n for n in indistinct if n != layers[best]]
+    if others:
+        said.append(
+            f"Layers {', '.join(map(str, others))} cannot be told apart from it, so it is no claim about one layer."
+        )
+    said.append(_against(accuracy, {**baselines, **_random(series, best)}, p_values))
+    said.append(_selectivity(series["selectivity"][best], series["control task"][best]))
+    if sentences < _FEW_SENTENCES:
+        said.append(
+            f"Only {sentences} test sentences: the intervals are too uncertain to rely on; use more data."
+        )
+    return (*said, CAUSAL_CAVEAT)
+
+
+def _random(series: Mapping[str, tuple[Estimate, ...]], best: int) -> dict[str, Estimate]:
+    if "random weights" not in series:
+        return {}
+    top = max(series["random weights"], key=lambda e: e.value)
+    return {"random weights": top}
+
+
+def _against(accuracy: Estimate, others: Mapping[str, Estimate], p_values: Mapping[str, float]) -> str:
+    """Whether the best layer beats what needs no trained layers."""
+    better = [
+        n for n in others if n in p_values and p_values[n] <= _LEVEL and others[n].value < accuracy.value
+    ]
+    rest = [n for n in others if n not in better]
+    listed = "; ".join(f"{name} {others[name].value:.3f}" for name in others)
+    if not rest:
+        return f"It is above every comparison ({listed}): the trained layers add information that is easy to read."
+    return (
+        f"It is not established to be above {' or '.join(rest)} ({listed}): what the probe finds may be in the "
+        "words or the architecture, not in what was learnt."
+    )
+
+
+def _selectivity(selectivity: Estimate, control: Estimate) -> str:
+    if not selectivity.low >= _LOW_SELECTIVITY:
+        return (
+            f"Selectivity is low ({shown(selectivity)}; random labels of word types are predicted with "
+            f"{control.value:.3f}): the probe may have memorised words rather than read the property."
+        )
+    return (
+        f"Selectivity is {shown(selectivity)}: random labels of word types are predicted with {control.value:.3f} "
+        "only, so the probe did not get there by memorising words."
+    )
+
+
+def shown(estimate: Estimate) -> str:
+    """A value with its interval, or without where the data allow none."""
+    if not estimate.low <= estimate.high:
+        return f"{estimate.value:.3f} (too little data for an interval)"
+    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"

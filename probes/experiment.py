@@ -1,0 +1,95 @@
+"""``probes.probe``: an experiment in one call, from a notebook, the command line or the dashboard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from probes._data import ProbeData
+from probes._fit import FITTERS, LayerFit
+from probes._prepare import prepare, read_data
+from probes.classification import Keep, classify
+from probes.mixing import mix
+from probes.report import ProbeReport
+from probes.settings import ProbeSettings
+from probes.splits import Split, split_items
+from probes.trees import probe_trees
+from workbench.errors import TaskError, did_you_mean
+from workbench.models import LoadedModel
+
+__all__ = ["PROBE_KINDS", "check_kind", "layers_of", "probe", "run_experiment"]
+
+PROBE_KINDS = {
+    "linear": "logistic regression of each layer",
+    "ridge": "ridge regression of each layer to one-hot labels",
+    "mlp": "one hidden layer on each layer",
+    "knn": "nearest neighbours in each layer",
+    "mdl": "linear, with the online code length of the labels",
+    "scalar_mix": "one linear probe on a learnt mixture of all layers",
+    "edge": "one probe with a hidden layer on a mixture of all layers, for one or two spans",
+    "structural": "syntax trees as distances in a projection of each layer",
+}
+
+
+def probe(
+    model: LoadedModel, task: str | ProbeData, *, progress: bool = False, **options: Any
+) -> ProbeReport:
+    """What each layer of ``model`` knows of ``task``, with controls.
+
+    ``task`` is a name (``probes.TASKS.names()``) whose items come from ``data=`` (a file, or the built-in
+    grammar by default), or items of your own. Further options are the fields of :class:`ProbeSettings`.
+
+    Raises the errors of :mod:`workbench.errors`, in one line each.
+    """
+    name = task if isinstance(task, str) else task.task
+    settings = ProbeSettings(task=name, **options)
+    return run_experiment(model, settings, data=None if isinstance(task, str) else task, progress=progress)
+
+
+def check_kind(kind: str) -> None:
+    """Raise :class:`TaskError` for an unknown probe."""
+    if kind not in PROBE_KINDS:
+        raise TaskError(f"unknown probe {kind!r}; {did_you_mean(kind, list(PROBE_KINDS))}")
+
+
+def run_experiment(
+    model: LoadedModel,
+    settings: ProbeSettings,
+    *,
+    data: ProbeData | None = None,
+    read: tuple[ProbeData, Split] | None = None,
+    keep: Keep | None = None,
+    progress: bool = False,
+) -> ProbeReport:
+    """Run ``settings``; ``read`` is what :func:`read_data` gave, ``keep`` remembers finished layers."""
+    check_kind(settings.probe)
+    if settings.probe == "structural":
+        return probe_trees(model, settings, progress)
+    if read is None:
+        read = read_data(settings) if data is None else (data, _split(data, settings))
+    if settings.probe in FITTERS:
+        return classify(prepare(model, settings, *read, progress=progress), settings, keep or _now, progress)
+    bare = replace(settings, random_weights=False)
+    return mix(prepare(model, bare, *read, progress=progress), settings, progress)
+
+
+def _split(data: ProbeData, settings: ProbeSettings) -> Split:
+    return split_items(data, settings.split, settings.test_share, settings.seed)
+
+
+def _now(layer: int, make: Callable[[], LayerFit]) -> LayerFit:
+    return make()
+
+
+def layers_of(text: str) -> tuple[int, ...] | None:
+    """``all`` as ``None``, ``0,3,6`` or ``0-6`` as numbers; raises :class:`TaskError` for anything else."""
+    if text == "all":
+        return None
+    numbers: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdigit() or (dash and not last.isdigit()):
+            raise TaskError(f"layers {text!r} are no numbers; write all, 0,3,6 or 0-6")
+        numbers += range(int(first), int(last or first) + 1)
+    return tuple(numbers)

@@ -1,0 +1,223 @@
+"""``workbench probe``: what each layer of a model knows of a property, with controls, as a stored run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from workbench.cli._options import model_options
+from workbench.errors import RunError, WorkbenchError
+
+if TYPE_CHECKING:
+    from probes import ProbeReport, ProbeSettings
+    from workbench.runs import Run
+
+__all__ = ["command"]
+
+
+@click.command(name="probe")
+@click.argument("model", required=False)
+@click.option("--task", help="pos, deprel, number, tree_depth, …; see: workbench probe --list.")
+@click.option(
+    "--data", help="File in the task's format, or builtin: the grammar's sentences.  [default: builtin]"
+)
+@click.option("--train", help="A second file to train on; without it --data is split.")
+@click.option(
+    "--probe", "kind", help="linear, ridge, mlp, knn, mdl, scalar_mix, edge or structural.  [default: linear]"
+)
+@click.option("--layers", help="all, 0,3,6 or 0-6; layer 0 is the embeddings.  [default: all]")
+@click.option(
+    "--pool", help="Which token stands for a word: auto, first, last, mean or cls.  [default: auto]"
+)
+@click.option("--what", help="residual, attention_out, mlp_out or head:LAYER.HEAD.  [default: residual]")
+@click.option("--stack", help="encoder or decoder, of an encoder-decoder.")
+@click.option("--split", help="sentence, document or type (no word in both parts).  [default: sentence]")
+@click.option("--seeds", type=int, help="Draws of control labels and held-out sentences.  [default: 3]")
+@click.option("--strengths", help="C of the linear probes: 0.01,1.  [default: 0.0001,0.001,0.01,0.1,1]")
+@click.option("--limit", type=int, help="Only the first N sentences of each file.")
+@click.option("--seed", type=int, help="Seed of splits, control labels and intervals.  [default: 0]")
+@click.option(
+    "--no-random-weights", is_flag=True, help="Skip the control of the same model with random weights."
+)
+@click.option(
+    "--over-steps", is_flag=True, help="Probe every kept checkpoint of MODEL, a folder with step-N."
+)
+@click.option("--list", "listing", is_flag=True, help="List the tasks.")
+@model_options
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Folder that gets the run folder (default: runs/)."
+)
+@click.option("--resume", help="Go on with a run that was cut short: its folder or id.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+def command(model: str | None, listing: bool, over_steps: bool, as_json: bool, **options: Any) -> None:
+    """Ask what each layer of MODEL knows of a property, with the controls that make it believable.
+
+    \b
+    workbench probe minilm-l6 --task pos --data en_ewt-ud-dev.conllu
+    workbench probe smollm2-135m --task deprel --data builtin --layers 0,10,20,30
+    workbench probe minilm-l6 --probe structural --data en_ewt-ud-dev.conllu
+    """
+    if listing:
+        click.echo(_task_table())
+    elif over_steps:
+        _over_steps(model, options, as_json)
+    else:
+        _print(_run(model, options), as_json)
+
+
+def _task_table() -> str:
+    from probes import TASKS
+    from workbench.cli._tables import table
+
+    rows = [(t.name, str(t.unit), t.formats, t.about) for t in map(TASKS.get, TASKS.names())]
+    return table(("task", "item", "data", "label"), rows)
+
+
+def _run(model: str | None, options: dict[str, Any], step: str | None = None) -> Run:
+    from probes._run import read_inputs, run_probe, settings_of
+    from workbench.runs import Run, find_run
+
+    folder = find_run(options["resume"], options["out"]) if options["resume"] else None
+    if folder is not None:
+        record = Run.open(folder).record
+        if record.verb != "probe":
+            raise RunError(f"{folder} was made by workbench {record.verb}, not by probe")
+        settings = _settings(options, settings_of(record.recipe))
+        stored = record.model
+        model = model or stored["name"]
+        options = {**options, **{k: stored[k] for k in ("revision", "dtype", "implementation")}}
+    else:
+        settings = _settings(options, None)
+    if model is None:
+        raise WorkbenchError("name a MODEL and a --task, or a --resume RUN; see: workbench probe --help")
+    inputs = read_inputs(settings)  # wrong files and names are told before a model is loaded
+    loaded = _load(step or model, options)
+    progress = sys.stderr.isatty()
+    return run_probe(loaded, settings, inputs, out=options["out"], resume=folder, progress=progress)
+
+
+def _load(name: str, options: dict[str, Any]) -> Any:
+    from workbench.models import load
+
+    dtype = "float32" if options["dtype"] == "auto" else options["dtype"]
+    return load(
+        name,
+        revision=options["revision"],
+        dtype=dtype,
+        device=options["device"],
+        implementation=options["implementation"],
+    )
+
+
+# option -> field of the settings
+_FIELDS = {
+    **{n: n for n in ("task", "data", "train", "pool", "what", "stack", "split", "seeds", "limit", "seed")},
+    "kind": "probe",
+}
+
+
+def _settings(options: dict[str, Any], stored: ProbeSettings | None) -> ProbeSettings:
+    """What was given, completed from the resumed run, or else from the defaults."""
+    from probes import ProbeSettings
+    from probes.experiment import layers_of
+
+    given = {field: options[name] for name, field in _FIELDS.items() if options[name] is not None}
+    if options["layers"] is not None:
+        given["layers"] = layers_of(options["layers"])
+    if options["strengths"] is not None:
+        given["strengths"] = _numbers(options["strengths"])
+    if options["no_random_weights"]:
+        given["random_weights"] = False
+    if stored is not None:
+        return ProbeSettings(**{**stored.to_dict(), **given})
+    if "task" not in given and given.get("probe") == "structural":
+        given["task"] = "trees"
+    if "task" not in given:
+        raise WorkbenchError("name a --task, such as --task pos; see: workbench probe --list")
+    return ProbeSettings(**given)
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise WorkbenchError(f"--strengths {text!r} are no numbers; write 0.01,1") from None
+
+
+def _over_steps(model: str | None, options: dict[str, Any], as_json: bool) -> None:
+    from probes import open_report, over_steps, steps_figure
+    from workbench.models._checkpoints import expand_checkpoints, step_of
+
+    if model is None or options["resume"]:
+        raise WorkbenchError("--over-steps needs a MODEL and starts new runs; leave --resume out")
+    folders = expand_checkpoints(model if "@step-" in model else f"{model}@step-*")
+    runs = {step_of(f): _run(model, {**options, "no_random_weights": True}, str(f)) for f in folders}
+    reports = {step: open_report(run) for step, run in runs.items()}
+    statistic = over_steps(reports)
+    first = next(iter(runs.values())).path
+    figure = steps_figure(statistic).save(first / "figures" / "over_steps.html")
+    if as_json:
+        said = {"runs": {step: str(run.path) for step, run in runs.items()}, "figure": str(figure)}
+        frame = statistic.to_frame()
+        click.echo(json.dumps({**said, "metric": statistic.name, "values": frame.to_dict("records")}))
+        return
+    from workbench.cli._tables import table
+
+    layers = [f"layer {n}" for n in statistic.labels["layer"]]
+    rows = [
+        (str(s), *(f"{v:.4f}" for v in row)) for s, row in zip(sorted(runs), statistic.values, strict=True)
+    ]
+    click.echo(f"{statistic.note}: {statistic.name}\n\n{table(('step', *layers), rows)}\n\nfigure: {figure}")
+
+
+def _print(run: Run, as_json: bool) -> None:
+    from probes import open_report
+
+    report = open_report(run)
+    if as_json:
+        click.echo(json.dumps(_summary(run, report), ensure_ascii=False))
+    else:
+        click.echo(report_text(report, run))
+
+
+def _summary(run: Run, report: ProbeReport) -> dict[str, Any]:
+    return {
+        "run": str(run.path),
+        "metric": report.metric,
+        "best_layer": report.best_layer,
+        "results": {
+            task: {name: estimate.to_dict() for name, estimate in metrics.items()}
+            for task, metrics in run.results.items()
+        },
+        "conclusions": list(report.conclusions),
+        "stated": list(report.stated),
+        "throughput": run.throughput,
+    }
+
+
+def report_text(report: ProbeReport, run: Run) -> str:
+    """How it was made, the table of layers, baselines, and what may be concluded."""
+    from workbench.cli._tables import table
+
+    names = list(report.series)
+    rows = [
+        (str(layer), *(_shown(report.series[name][k]) for name in names))
+        for k, layer in enumerate(report.layers)
+    ]
+    others = [(name, _shown(e)) for part in (report.baselines, report.summary) for name, e in part.items()]
+    parts = [
+        f"{report.task} in {report.model}, {report.probe} probe\n" + "\n".join(report.stated),
+        table(("layer", *names), rows),
+        table(("for comparison", "value"), others) if others else "",
+        "\n".join(f"- {line}" for line in report.conclusions),
+        f"run stored in {run.path}\nnext: workbench report {run.path}",
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+def _shown(estimate: Any) -> str:
+    return f"{estimate.value:.4f} [{estimate.low:.4f}, {estimate.high:.4f}]"
