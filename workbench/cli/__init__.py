@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Give a model a head, or a few new weights, and train it on a task.",
     ),
     "models": ("workbench.cli.models", "List the known models and presets, or show one."),
+    "probe": ("workbench.cli.probe", "Ask what each layer knows, with controls."),
     "report": ("workbench.cli.report", "Write a self-contained HTML report of a run."),
     "runs": ("workbench.cli.runs", "List the stored runs."),
     "sweep": ("workbench.cli.sweep", "Train variants on the same data and budget; compare them in a table."),
