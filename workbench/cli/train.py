@@ -45,7 +45,7 @@ def recipe_options(function: Command) -> Command:
             "--isolate-documents", is_flag=True, default=None, help="Attention stays in a document."
         ),
         click.option("--steps", type=int, help="Optimizer steps.  [default: 1000]"),
-        click.option("--batch-size", type=int, help="Rows of one step, over all processes.  [default: 32]"),
+        click.option("--batch-size", type=int, help="Rows of one step, over all processes.  [default: 16]"),
         click.option("--batch-tokens", type=int, help="The same in tokens."),
         click.option("--micro-batch", type=int, help="Rows of one forward pass (default: what fits)."),
         click.option("--lr", type=float, help="Highest learning rate.  [default: 0.001]"),

@@ -88,7 +88,7 @@ class Optimisation:
     """AdamW's settings and the budget; ``warmup`` and ``decay`` are shares of ``steps``."""
 
     steps: int = 1000
-    batch_size: int = 32  # rows of one step, over all processes
+    batch_size: int = 16  # rows of one step, over all processes
     lr: float = 1e-3
     schedule: Schedule = Schedule.COSINE
     warmup: float = 0.05

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -355,9 +354,9 @@ def test_a_power_law_is_recovered() -> None:
 
 
 @pytest.fixture
-def quick_sweep(place: Path) -> Iterator[Any]:
+def quick_sweep(place: Path) -> Any:
     variations = parse_variations(["positions=learned,alibi", "heads=2,3"])
-    yield sweep(recipe(place), variations, place / "sweep", device="cpu")
+    return sweep(recipe(place), variations, place / "sweep", device="cpu")
 
 
 def test_a_sweep_ranks_what_could_be_trained(quick_sweep: Any, place: Path) -> None:
