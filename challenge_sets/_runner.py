@@ -49,21 +49,23 @@ def check(
     seconds = _ask(
         subject, challenge, Work(data.items, settings, batch_tokens=batch_tokens, progress=progress), folder
     )
-    rows = pd.DataFrame(folder.rows())
+    order = [item.id for item in data.items]
+    rows = pd.DataFrame(folder.rows()).set_index("id", drop=False).loc[order]
     ties = int(rows["tie"].sum()) if "tie" in rows else 0
     notes = {"policy": policy, "ties": ties, **challenge.notes(settings)}
     throughput = {"items": len(rows), "seconds": seconds, "items_per_second": len(rows) / max(seconds, 1e-9)}
-    folder.finish(challenge.metrics(rows), throughput, notes, order=_order(rows, data))
+    folder.finish(challenge.metrics(rows), throughput, notes, order=_order(rows))
     return Run.open(folder.path)
 
 
-def _order(rows: pd.DataFrame, data: Dataset[Any]) -> list[str]:
+def _order(rows: pd.DataFrame) -> list[str]:
     """Ids: failing examples first, the worst of them first, then the others as they are in the data."""
-    items = [item.id for item in data.items]
+    items: list[str] = rows["id"].tolist()
     if "correct" not in rows or "margin" not in rows:
         return items
     failing = rows[rows["correct"].eq(False)].sort_values("margin", kind="stable")["id"].tolist()
-    return [*failing, *(name for name in items if name not in set(failing))]
+    first = set(failing)
+    return [*failing, *(name for name in items if name not in first)]
 
 
 def _examine(subject: LoadedModel | PredictionFile, folder: RunFolder, doctor: bool) -> None:
