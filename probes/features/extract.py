@@ -147,7 +147,7 @@ class _Job:
         for batch in _batches({s: len(e.alignment) for s, e in texts.items() if e}, self.model.device.type):
             encoded = [e for s in batch if (e := texts[s]) is not None]
             spans = [
-                (k, r, self._span(encoded[k], self.places[r]))
+                (k, r, self._span(self._read(encoded[k]), self.places[r]))
                 for k, s in enumerate(batch)
                 for r in by_sentence[s]
             ]
@@ -163,7 +163,10 @@ class _Job:
         alignment = align_words(words.forms, self.model.tokenizer, space_after=words.space_after)
         if not len(alignment):
             return None
-        encoded = encode_all(self.model, [alignment])[0]
+        return encode_all(self.model, [alignment])[0]
+
+    def _read(self, encoded: Encoded) -> Encoded:
+        """What the probed stack reads: a decoder beside an encoder starts with a token of its own."""
         decoder = self.stack is Stack.DECODER and self.model.config.is_encoder_decoder
         return started(self.model, encoded) if decoder else encoded
 
@@ -185,10 +188,12 @@ class _Job:
         """Vectors (L, D) and static embedding of each place, by its number."""
         kept = [(k, row, span) for k, row, span in spans if span[0] < span[1]]
         inputs = inputs_of(self.model, encoded)
-        width = inputs["input_ids"].shape[1]
-        embedded = self.model.model.get_input_embeddings()(inputs["input_ids"])
+        read = inputs["input_ids"]
         if self.stack is Stack.DECODER and self.model.config.is_encoder_decoder:
-            inputs.update(decoder_batch(self.model, encoded))
+            inputs.update(decoder_batch(self.model, [self._read(e) for e in encoded]))
+            read = inputs["decoder_input_ids"]
+        width = read.shape[1]
+        embedded = self.model.model.get_input_embeddings()(read)
         layers = run(inputs)
         chosen = layers if len(layers) == 1 else [layers[n] for n in self.policy.layers]
         if not kept:
