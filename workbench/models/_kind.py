@@ -13,6 +13,7 @@ _ENDINGS = (
     ("ForCausalLM", Kind.CAUSAL, "AutoModelForCausalLM"),
     ("LMHeadModel", Kind.CAUSAL, "AutoModelForCausalLM"),
     ("ForMaskedLM", Kind.MASKED, "AutoModelForMaskedLM"),
+    ("ForPreTraining", Kind.MASKED, "AutoModelForMaskedLM"),
     ("ForConditionalGeneration", Kind.SEQ2SEQ, "AutoModelForSeq2SeqLM"),
     ("ForSequenceClassification", Kind.CLASSIFIER, "AutoModelForSequenceClassification"),
     ("ForTokenClassification", Kind.CLASSIFIER, "AutoModelForTokenClassification"),

@@ -8,8 +8,7 @@ import torch
 from tests.unit.tiny import tiny_causal, tiny_gpt2
 from workbench.errors import DataError, ModelError, NumericsError
 from workbench.models import Kind, LoadedModel
-from workbench.scoring import Engine, Request, score
-from workbench.scoring import _forward
+from workbench.scoring import Engine, Request, _forward, score
 
 REQUESTS = [
     Request("the keys to the cabinet", " are on the table"),

@@ -39,7 +39,7 @@ class Lambada:
         return TaskData(tuple(_item(p.id, p.text) for p in data), data.identity)
 
     def example(self, item: Item, scores: Sequence[Score], tokenizer: Any) -> dict[str, Any]:
-        """Target, what greedy decoding gives up to its first difference, log-probability (nats), rank of the first token."""
+        """Target, greedy decoding up to its first difference, log-probability (nats), rank of the first token."""
         (score,) = scores
         pairs = zip(score.token_ids, score.greedy_ids, strict=True)
         right = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
