@@ -14,13 +14,12 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from _frame import Result, in_subprocess, machine, parser, peak_mib, report
+from _frame import Result, alternate, in_subprocess, machine, parser, peak_mib, report
 
 import workbench
 from workbench.analysis._token_classes import count_words, token_classes
@@ -113,20 +112,6 @@ def agreement(model: workbench.LoadedModel, texts: list[str]) -> Result:
     )
 
 
-def cpu_seconds(
-    ours: Callable[[], Any], other: Callable[[], Any], repeats: int
-) -> tuple[list[float], list[float]]:
-    """CPU seconds of each run, in turn: unlike wall-clock time they do not count other work of the machine."""
-    seconds: tuple[list[float], list[float]] = ([], [])
-    for turn in range(repeats + 1):
-        for arm, times in zip((ours, other), seconds, strict=True):
-            started = time.process_time()
-            arm()
-            if turn:  # the first turn warms up
-                times.append(time.process_time() - started)
-    return seconds
-
-
 def speed(model: workbench.LoadedModel, texts: list[str], repeats: int) -> list[Result]:
     results = []
     for name, arm, goal in (
@@ -134,14 +119,12 @@ def speed(model: workbench.LoadedModel, texts: list[str], repeats: int) -> list[
         ("output_attentions and NumPy, kept", lambda: peer(model, texts, True), "<= 0.4"),
         ("output_attentions and NumPy, by batch", lambda: peer(model, texts, False), "<= 0.4"),
     ):
-        ours, other = cpu_seconds(lambda: head_statistics(model, texts), arm, repeats)
+        ours, other = alternate(lambda: head_statistics(model, texts), arm, repeats)
         ratios = sorted(o / p for o, p in zip(ours, other, strict=True))
         ratio = ratios[len(ratios) // 2]
         met = ratio <= float(goal.split()[1])
         spread = (ratios[0], ratios[-1])
-        results.append(
-            Result(f"time against {name}", min(ours), min(other), "CPU s", ratio, goal, met, spread)
-        )
+        results.append(Result(f"time against {name}", min(ours), min(other), "s", ratio, goal, met, spread))
     return results
 
 
