@@ -28,13 +28,23 @@ sys.path.append(sys.path.pop(0))
 
 import numpy as np
 import torch
-from _frame import Result, alternate, in_subprocess, machine, parser, peak_mib, rate_result, report, reset_peak
+from _frame import (
+    Result,
+    alternate,
+    in_subprocess,
+    machine,
+    parser,
+    peak_mib,
+    rate_result,
+    report,
+    reset_peak,
+)
 
 import workbench
 from probes._fit import Labels, _labels, _rows
 from probes._prepare import Prepared, prepare, read_data
 from probes.features import extract
-from probes.features.extract import _batches
+from probes.features._pool import batches_by_length
 from probes.settings import ProbeSettings
 from probes.solvers import Problems, solve_logistic
 from probes.tasks import read_treebank
@@ -138,7 +148,11 @@ def linear(
     sample = cells(count, *predictions.shape[:3])[first:last]
     for cell in sample:
         spent, guess, iterations = peer(ready, settings, cell)
-        gold = ready.test_codes if cell[1] < settings.seeds else ready.control[cell[1] - settings.seeds, ready.split.test]
+        gold = (
+            ready.test_codes
+            if cell[1] < settings.seeds
+            else ready.control[cell[1] - settings.seeds, ready.split.test]
+        )
         gap = 100 * abs(np.mean(guess == gold) - np.mean(predictions[cell] == gold))
         times.append(spent)
         gaps.append(gap)
@@ -175,17 +189,20 @@ def extraction(data_dir: Path, repeats: int, limit: int) -> Result:
             encoded = encode_all(
                 model, [align_words(w.forms, model.tokenizer, space_after=w.space_after) for w in words]
             )
-            for batch in _batches({i: len(e.alignment) for i, e in enumerate(encoded)}, "cpu"):
+            for batch in batches_by_length({i: len(e.alignment) for i, e in enumerate(encoded)}, 1024):
                 model.model(**inputs_of(model, [encoded[i] for i in batch]))
 
     ours_seconds, peer_seconds = alternate(store, plain, repeats)
-    return rate_result("extraction beside a plain forward pass", len(words), "sentences/s", ours_seconds, peer_seconds, 0.9)
+    return rate_result(
+        "extraction beside a plain forward pass", len(words), "sentences/s", ours_seconds, peer_seconds, 0.9
+    )
 
 
 def extraction_peak(data_dir: Path, limit: int) -> float:
     """MiB of resident memory that extraction adds at its peak."""
     model = workbench.load(MODEL, dtype="float32")
-    words = list(read_treebank(data_dir / "ud" / "en_ewt-ud-train.every6thdoc.conllu", limit).words)
+    some = list(read_treebank(data_dir / "ud" / "en_ewt-ud-train.every6thdoc.conllu", 512).words)
+    words = some * (limit // len(some))  # the same sentences again: nothing but their number grows
     extract(model, words[:64], out=Path(tempfile.mkdtemp()) / "warm")
     reset_peak()
     before = peak_mib()
@@ -198,19 +215,35 @@ def extraction_peak(data_dir: Path, limit: int) -> float:
 def memory(data_dir: Path) -> Result:
     """Peak memory of extraction with four times as many sentences."""
     few, many = (
-        float(in_subprocess(__file__, "--arm", "memory", "--train-limit", str(n), "--data-dir", str(data_dir))["mib"])
+        float(
+            in_subprocess(__file__, "--arm", "memory", "--train-limit", str(n), "--data-dir", str(data_dir))[
+                "mib"
+            ]
+        )
         for n in (512, 2048)
     )
-    return Result("peak memory of extraction, 2,048 sentences beside 512", many, few, "MiB", many / few, "<= 1.3", many <= 1.3 * few)
+    return Result(
+        "peak memory of extraction, 2,048 sentences beside 512",
+        many,
+        few,
+        "MiB",
+        many / few,
+        "<= 1.3",
+        many <= 1.3 * few,
+    )
 
 
 def main() -> None:
     options = parser(__doc__ or "")
     options.add_argument("--part", choices=("all", "linear", "extraction", "memory"), default="all")
     options.add_argument("--cells", type=int, default=12, help="how many of the 210 scikit-learn fits to run")
-    options.add_argument("--first", type=int, default=0, help="first of these cells (to run them in portions)")
+    options.add_argument(
+        "--first", type=int, default=0, help="first of these cells (to run them in portions)"
+    )
     options.add_argument("--last", type=int, help="end of these cells")
-    options.add_argument("--kept", type=Path, help="an .npz file that carries results from portion to portion")
+    options.add_argument(
+        "--kept", type=Path, help="an .npz file that carries results from portion to portion"
+    )
     options.add_argument("--train-limit", type=int, help="only the first N sentences of each file")
     options.add_argument("--arm", choices=("memory",), help=argparse.SUPPRESS)
     chosen: Any = options.parse_args()

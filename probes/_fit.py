@@ -47,7 +47,7 @@ class LayerFit:
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """P labellings of the training items; ``held`` marks where a strength may be chosen, ``used`` what is trained on."""
+    """P labellings of the training items; ``used`` is trained on, ``held`` is where a strength is chosen."""
 
     targets: Int[Array, "problem item"]
     used: Array

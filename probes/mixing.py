@@ -143,11 +143,13 @@ def _expected(cumulative: Array, layers: tuple[int, ...], clusters: Array, seed:
     sums = np.stack([np.bincount(codes, weights=row) for row in cumulative])  # (layer, sentence)
     counts = np.bincount(codes)
     draws = np.random.default_rng(seed).integers(len(names), size=(_RESAMPLES, len(names)))
-    values = [expected_layer(sums[:, d].sum(1) / counts[d].sum(), layers) for d in draws]
-    low, high = np.nanquantile(values, [0.025, 0.975])
+    found = np.array([expected_layer(sums[:, d].sum(1) / counts[d].sum(), layers) for d in draws])
+    values = found[np.isfinite(found)]
+    enough = len(values) > len(found) / 2  # else the layers gain nothing that could be placed
+    low, high = np.quantile(values, [0.025, 0.975]) if enough else (np.nan, np.nan)
     return Estimate(
         value=expected_layer(cumulative.mean(1), layers),
-        standard_error=float(np.nanstd(values, ddof=1)),
+        standard_error=float(values.std(ddof=1)) if enough else float("nan"),
         low=float(low),
         high=float(high),
         n=len(names),

@@ -35,8 +35,9 @@ def train_classifier(
     optimiser = torch.optim.AdamW(_groups(module, learning_rate, weight_decay))
     generator = torch.Generator().manual_seed(seed)
     best, best_loss, since = copy.deepcopy(module.state_dict()), float("inf"), 0
-    epoch = 0
-    for epoch in range(1, epochs + 1):
+    done = 0
+    while done < epochs and since < patience:
+        done += 1
         module.train()
         for rows in kept[torch.randperm(len(kept), generator=generator)].split(_BATCH):
             optimiser.zero_grad()
@@ -46,11 +47,9 @@ def train_classifier(
         since = since + 1 if loss >= best_loss else 0
         if loss < best_loss:
             best, best_loss = copy.deepcopy(module.state_dict()), loss
-        if since >= patience:
-            break
     module.load_state_dict(best)
     module.eval()
-    return epoch
+    return done
 
 
 def _groups(module: nn.Module, learning_rate: float, weight_decay: float) -> list[dict[str, Any]]:

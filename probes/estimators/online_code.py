@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -103,7 +104,7 @@ def _mixed(log_p: Array, order: Array, ends: list[int]) -> list[float]:
     """Bits of each block under the mixture of strengths."""
     so_far = np.zeros(log_p.shape[1])
     bits = []
-    for k, (start, stop) in enumerate(zip(ends[:-1], ends[1:], strict=True)):
+    for k, (start, stop) in enumerate(itertools.pairwise(ends)):
         per_strength = log_p[k][:, order[start:stop]].sum(1)
         prior = so_far - np.logaddexp.reduce(so_far)
         bits.append(float(-np.logaddexp.reduce(prior + per_strength) / math.log(2)))

@@ -133,6 +133,8 @@ def _solve(
             state.keep(~finished)
         if not len(active):
             break
+    # the same vector added to every class changes no probability, and the penalty is least where they sum to 0
+    parameters -= parameters.mean(1, keepdim=True)
     return Logistic(parameters, spent, left, left <= tolerance)
 
 

@@ -38,7 +38,7 @@ class Rows:
     count: int
     width: int
     scaling: Scaling
-    device: torch.device = torch.device("cpu")
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     _kept: list[Tensor] = field(default_factory=list, repr=False)
 
     @classmethod

@@ -47,7 +47,9 @@ def accuracy_by_layer(kind: ProbeKind, make: Any) -> list[float]:
     (x, y), (x_test, y_test) = make(0), make(1)
     found = []
     for layer in range(LAYERS):
-        part, part_test = (f[:, layer] if kind.reads is Reads.LAYER else f[:, layer : layer + 1] for f in (x, x_test))
+        part, part_test = (
+            f[:, layer] if kind.reads is Reads.LAYER else f[:, layer : layer + 1] for f in (x, x_test)
+        )
         found.append(float(np.mean(kind.make().fit(part, y).predict(part_test) == y_test)))
     return found
 
@@ -117,7 +119,7 @@ def random_tree(draw: np.random.Generator, size: int) -> list[int | None]:
 
 
 def planted_trees(seed: int, count: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Each word's vector is a random orthogonal image of its path from the root: squared distances are tree distances."""
+    """Vectors are a rotated image of each word's path from the root: squared distances are tree distances."""
     draw = np.random.default_rng(seed)
     rotation = np.linalg.qr(np.random.default_rng(99).normal(size=(24, 24)))[0]
     vectors, distances = [], []
@@ -138,10 +140,10 @@ def planted_trees(seed: int, count: int) -> tuple[list[np.ndarray], list[np.ndar
 def test_planted_trees_are_found(kind: ProbeKind) -> None:
     x, y = planted_trees(0, 400)
     x_test, y_test = planted_trees(1, 60)
-    fitted = kind.make().set_params(rank=8, epochs=60, learning_rate=0.01).fit(x, y)
-    assert fitted.score(x_test, y_test) > 0.95  # the exact projection gives 1
+    fitted = kind.make().set_params(rank=8, epochs=100, learning_rate=0.02).fit(x, y)
+    assert fitted.score(x_test, y_test) > 0.94  # 1 for the exact projection; noise breaks ties
     shuffled = [v[np.random.default_rng(i).permutation(8)] for i, v in enumerate(x)]
-    blind = kind.make().set_params(rank=8, epochs=60, learning_rate=0.01).fit(shuffled, y)
+    blind = kind.make().set_params(rank=8, epochs=100, learning_rate=0.02).fit(shuffled, y)
     assert blind.score(x_test, y_test) < 0.6
 
 

@@ -46,7 +46,8 @@ def test_a_run_holds_every_number_with_its_controls(probe: Probe, bert: str) -> 
     assert (code, err) == (0, "")
     said = json.loads(out)
     run = Run.open(said["run"])
-    assert set(run.results) == {f"pos/{s}" for s in ("accuracy", "control task", "selectivity", "random weights", "baselines", "summary")}  # fmt: skip
+    names = ("accuracy", "control task", "selectivity", "random weights", "baselines", "summary")
+    assert set(run.results) == {f"pos/{name}" for name in names}
     assert set(run.results["pos/baselines"]) == {"majority class", "word identity", "static embedding"}
     accuracy, control, gap = (run.results[f"pos/{s}"] for s in ("accuracy", "control task", "selectivity"))
     for layer in ("layer 0", "layer 1", "layer 2"):
@@ -117,9 +118,10 @@ def test_structural(probe: Probe, bert: str) -> None:
     assert 0 < said["results"]["syntax trees/baselines"]["chain of neighbours"]["value"] < 1
 
 
-def test_over_steps(probe: Probe, tmp_path: Path) -> None:
+def test_over_steps(probe: Probe, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for step in (0, 5):
         save_bert(tmp_path / "trained" / f"step-{step}")
+    capsys.readouterr()  # transformers shows a bar while it saves
     code, out, err = probe("trained", "--over-steps", "--task", "pos", *QUICK, "--json")
     assert (code, err) == (0, "")
     said = json.loads(out)
@@ -131,7 +133,7 @@ def test_over_steps(probe: Probe, tmp_path: Path) -> None:
 
 
 BAD = {
-    "no model": ([], "name a MODEL and a --task"),
+    "no model": (["--task", "pos"], "name a MODEL and a --task"),
     "no task": (["MODEL"], "name a --task"),
     "unknown task": (["MODEL", "--task", "poss"], "did you mean 'pos'"),
     "unknown probe": (["MODEL", "--task", "pos", "--probe", "liner"], "did you mean 'linear'"),
@@ -160,7 +162,9 @@ def test_a_mistake_is_one_line_and_exit_2(probe: Probe, bert: str, tmp_path: Pat
     assert expected in err
 
 
-def test_amnesia_needs_a_decoder_and_says_what_it_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_amnesia_needs_a_decoder_and_says_what_it_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import workbench
 
     monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path / "cache"))

@@ -72,7 +72,11 @@ def test_no_group_is_on_both_sides(how: str) -> None:
 def test_one_document_cannot_be_parted() -> None:
     toy = data()
     one = ProbeData(
-        toy.task, toy.unit, tuple(Words(w.forms, None, "only") for w in toy.sentences), toy.items, toy.identity
+        toy.task,
+        toy.unit,
+        tuple(Words(w.forms, None, "only") for w in toy.sentences),
+        toy.items,
+        toy.identity,
     )
     with pytest.raises(DataError, match="give --train FILE, or --split sentence"):
         split_items(one, "document", 0.2, 0)

@@ -31,7 +31,9 @@ def test_weights_equal_those_of_scikit_learn(problem: tuple[np.ndarray, np.ndarr
     np.testing.assert_allclose(solution.parameters[0, :, :-1].numpy(), reference.coef_, atol=2e-3)
     # the intercepts are free, so only their differences are determined
     found = solution.parameters[0, :, -1].numpy()
-    np.testing.assert_allclose(found - found.mean(), reference.intercept_ - reference.intercept_.mean(), atol=2e-3)
+    np.testing.assert_allclose(
+        found - found.mean(), reference.intercept_ - reference.intercept_.mean(), atol=2e-3
+    )
     assert solution.converged.all()
 
 

@@ -1,0 +1,156 @@
+"""Sentences through a model, a window at a time, and the vectors of their places into a store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from tqdm.auto import tqdm
+
+from probes._data import Place, Words
+from probes.features._pool import Taker, batches_by_length, runs
+from probes.features.capture import Run
+from probes.features.policy import Policy
+from probes.features.store import Writer
+from workbench.models import LoadedModel
+from workbench.shapes import Array
+from workbench.text import align_words
+from workbench.trace import Stack
+from workbench.trace._targets import decoder_batch, started
+from workbench.trace.encoding import Encoded, encode_all, inputs_of
+
+__all__ = ["Stream"]
+
+# Sentences tokenized, sorted by length and written together: memory does not grow with the corpus.
+_WINDOW = 256
+_BATCH_TOKENS = {"cpu": 1024, "cuda": 32768}
+_OTHER_BATCH = 8192
+
+
+@dataclass(frozen=True)
+class _Text:
+    """One sentence: what the model is given, and what the probed stack reads (the same but for decoders)."""
+
+    source: Encoded
+    read: Encoded
+
+
+@dataclass
+class Stream:
+    """One extraction. ``dropped`` and ``cut`` count places that got no vector."""
+
+    model: LoadedModel
+    words: Sequence[Words]
+    places: Sequence[Place]
+    policy: Policy
+    stack: Stack
+    writer: Writer
+    dropped: int = 0
+    cut: int = 0
+
+    def run(self, run: Run, progress: bool) -> None:
+        """Extract and write, a window of sentences at a time."""
+        sentences = np.array([place.sentence for place in self.places])
+        order = np.argsort(sentences, kind="stable")
+        starts = range(0, len(self.words), _WINDOW)
+        edges = np.searchsorted(sentences[order], [*starts, len(self.words)])
+        with tqdm(total=len(self.words), unit="sentence", disable=not progress, leave=False) as bar:
+            for number, start in enumerate(starts):
+                if edges[number] < edges[number + 1]:
+                    self._window(run, order[edges[number] : edges[number + 1]])
+                bar.update(min(_WINDOW, len(self.words) - start))
+
+    def _window(self, run: Run, rows: Array) -> None:
+        """Features of the places numbered ``rows``, which lie in neighbouring sentences."""
+        by_sentence: dict[int, list[int]] = {}
+        for position, row in enumerate(rows.tolist()):
+            by_sentence.setdefault(self.places[row].sentence, []).append(position)
+        texts = {s: text for s in by_sentence if (text := self._text(s)) is not None}
+        self.dropped += sum(len(found) for s, found in by_sentence.items() if s not in texts)
+        budget = _BATCH_TOKENS.get(self.model.device.type, _OTHER_BATCH)
+        window = _Window(len(rows))
+        for batch in batches_by_length({s: len(t.read.alignment) for s, t in texts.items()}, budget):
+            spans = [
+                (position, k, *span)
+                for k, s in enumerate(batch)
+                for position in by_sentence[s]
+                if (span := self._span(texts[s].read, self.places[rows[position]])) is not None
+            ]
+            self._batch(run, [texts[s] for s in batch], spans, window)
+        window.write(self.writer, rows)
+
+    def _text(self, sentence: int) -> _Text | None:
+        """The sentence cut to the model's length; ``None`` if it has no tokens."""
+        words = self.words[sentence]
+        if not any(form.strip() for form in words.forms):
+            return None
+        alignment = align_words(words.forms, self.model.tokenizer, space_after=words.space_after)
+        if not len(alignment):
+            return None
+        encoded = encode_all(self.model, [alignment])[0]
+        return _Text(encoded, started(self.model, encoded) if self._has_source else encoded)
+
+    @property
+    def _has_source(self) -> bool:
+        """Whether the probed stack is a decoder beside an encoder, which starts with a token of its own."""
+        return self.stack is Stack.DECODER and bool(self.model.config.is_encoder_decoder)
+
+    def _span(self, encoded: Encoded, place: Place) -> tuple[int, int] | None:
+        """Tokens of a place, half-open; ``None`` where it has none."""
+        if self.policy.pool == "cls":
+            return 0, 1
+        spans = [s for s in encoded.alignment.token_spans[place.start : place.stop] if s[0] < s[1]]
+        if spans and (len(spans) == place.stop - place.start or not encoded.cut):
+            return spans[0][0], spans[-1][1]
+        self.dropped += not encoded.cut
+        self.cut += bool(encoded.cut)
+        return None
+
+    def _batch(
+        self, run: Run, texts: Sequence[_Text], spans: list[tuple[int, int, int, int]], window: _Window
+    ) -> None:
+        """Run a batch; ``spans`` are (position in the window, row of the batch, first token, end)."""
+        inputs = inputs_of(self.model, [text.source for text in texts])
+        read = inputs["input_ids"]
+        if self._has_source:
+            inputs.update(decoder_batch(self.model, [text.read for text in texts]))
+            read = inputs["decoder_input_ids"]
+        if not spans:
+            return
+        layers = run(inputs)
+        chosen = layers if len(layers) == 1 else [layers[n] for n in self.policy.layers]
+        take = Taker(self.policy.pool, [span[1:] for span in spans], read.shape[1], self.model.device)
+        vectors = torch.stack([take(layer) for layer in chosen]).float().cpu().numpy()
+        static = take.mean(self.model.model.get_input_embeddings()(read)).float().cpu().numpy()
+        window.put([span[0] for span in spans], vectors, static)
+
+
+class _Window:
+    """The vectors of one window's places, in the places' order."""
+
+    def __init__(self, places: int) -> None:
+        self.valid = np.zeros(places, dtype=bool)
+        self._values: Array | None = None
+        self._static: Array | None = None
+
+    def put(self, positions: list[int], vectors: Array, static: Array) -> None:
+        """Vectors (L, P, D) and static embeddings (P, D) of some places."""
+        if self._values is None or self._static is None:
+            count = len(self.valid)
+            self._values = np.empty((len(vectors), count, vectors.shape[2]), dtype=np.float32)
+            self._static = np.empty((count, static.shape[1]), dtype=np.float32)
+        self._values[:, positions] = vectors
+        self._static[positions] = static
+        self.valid[positions] = True
+
+    def write(self, writer: Writer, rows: Array) -> None:
+        """Write runs of neighbouring places together; ``rows`` number the window's places in the store."""
+        if self._values is None or self._static is None:
+            return
+        for first, last in runs(rows, self.valid):
+            start = int(rows[first])
+            writer.valid[start : start + last - first] = True
+            writer.write("values", start, self._values[:, first:last])
+            writer.write("static", start, self._static[None, first:last])
