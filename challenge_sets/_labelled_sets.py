@@ -48,6 +48,7 @@ def _hans(settings: Settings) -> tuple[Suite, ...]:
 def _contrast(settings: Settings) -> tuple[Suite, ...]:
     folder = needs_folder(settings, "imdb_*_original.tsv with imdb_*_contrast.tsv, or boolq_perturbed.json")
     suites = []
+    labels: dict[str, tuple[str, ...]]
     if any(folder.glob("*test_original.tsv")):
         labels = {"negative": ("LABEL_0", "0"), "positive": ("LABEL_1", "1")}
         answers = {k: v for k, v in SENTIMENT_PROMPT.answers.items() if k in labels}

@@ -107,7 +107,7 @@ class Entry:
         return str(self.node.value)
 
     def _short(self) -> str:
-        kinds = {yaml.SequenceNode: "a list", yaml.MappingNode: "a mapping"}
+        kinds: dict[type[yaml.Node], str] = {yaml.SequenceNode: "a list", yaml.MappingNode: "a mapping"}
         return kinds.get(type(self.node), f"{self.node.value!r:.40}")
 
 

@@ -35,7 +35,9 @@ Inputs = tuple[tuple[ProbeData, Split] | None, DataIdentity]
 def settings_of(recipe: Mapping[str, Any]) -> ProbeSettings:
     """The settings in a stored recipe."""
     known = {f.name for f in fields(ProbeSettings)}
-    values = {k: tuple(v) if isinstance(v, list) else v for k, v in recipe.items() if k in known}
+    values: dict[str, Any] = {
+        k: tuple(v) if isinstance(v, list) else v for k, v in recipe.items() if k in known
+    }
     return ProbeSettings(**values)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +21,7 @@ from workbench.estimate import Estimate
 from workbench.models import Kind, LoadedModel
 from workbench.shapes import Array
 from workbench.statistics import bootstrap
-from workbench.text import align_words
+from workbench.text import Alignment, align_words
 from workbench.trace import Edit, Site, intervene
 from workbench.trace.encoding import encode_all, inputs_of
 
@@ -155,13 +155,16 @@ def _change(mean: Array, removed: Array) -> Callable[[Tensor], Tensor]:
 
 
 def _losses(
-    model: LoadedModel, texts: list[object], layer: int = 0, change: Callable[[Tensor], Tensor] | None = None
+    model: LoadedModel,
+    texts: Sequence[Alignment],
+    layer: int = 0,
+    change: Callable[[Tensor], Tensor] | None = None,
 ) -> Array:
     """Mean next-token loss of each text, in nats; ``change`` acts on what leaves block ``layer - 1``."""
     edits = [] if change is None else [Edit(Site.RESIDUAL, layer - 1, change)]
     losses = []
     with intervene(model, *edits), torch.inference_mode():
-        for encoded in encode_all(model, texts):  # type: ignore[arg-type]
+        for encoded in encode_all(model, texts):
             inputs = inputs_of(model, [encoded])
             log_p = torch.log_softmax(model.model(**inputs, use_cache=False).logits[0, :-1].float(), -1)
             losses.append(float(-log_p.gather(1, inputs["input_ids"][0, 1:, None]).mean()))

@@ -83,7 +83,9 @@ class _Numbers:
             "selectivity": self.accuracy - self.control,
         }
         if self.fits[0].random is not None:
-            found["random weights"] = np.stack([(f.random == self.truth).mean(0) for f in self.fits])
+            found["random weights"] = np.stack(
+                [np.equal(np.asarray(f.random), self.truth).mean(0) for f in self.fits]
+            )
         series = {name: tuple(self.estimate(row) for row in rows) for name, rows in found.items()}
         if self.fits[0].bits is not None:
             bits = np.stack([f.bits for f in self.fits if f.bits is not None])  # (layer, seed, 3)
@@ -111,7 +113,7 @@ class _Numbers:
         best = self.accuracy[self._best()]
         others = dict(self.baselines)
         if self.fits[0].random is not None:
-            rows = [(f.random == self.truth).mean(0) for f in self.fits]
+            rows = [np.equal(np.asarray(f.random), self.truth).mean(0) for f in self.fits]
             others["random weights"] = max(rows, key=lambda row: float(row.mean()))
         seed = self.settings.seed
         return {name: permutation_p(best - row, self.clusters, seed) for name, row in others.items()}

@@ -73,7 +73,7 @@ class ProbeReport:
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each number: series, layer (empty for baselines and summaries), value, error, interval."""
-        rows = [
+        rows: list[tuple[str, int | None, Estimate]] = [
             (name, layer, e)
             for name, values in self.series.items()
             for layer, e in zip(self.layers, values, strict=True)

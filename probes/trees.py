@@ -132,7 +132,7 @@ def _layer(features: Features, layer: int, trees: _Trees, test: Array) -> _Score
 
     def fitted(target: str, wanted: Sequence[Array]) -> list[Array]:
         probe = StructuralProbe(target=target, rank=_RANK)
-        probe.fit([x[i] for i in train], [wanted[i] for i in train])
+        probe.fit([x[i] for i in train], [wanted[int(i)] for i in train])
         return probe.predict([x[i] for i in held])
 
     predicted, by_depth = fitted("distance", distances), fitted("depth", depths)

@@ -31,7 +31,9 @@ class Registry(Generic[Item]):
         try:
             return self._items[name]
         except KeyError:
-            raise TaskError(f"unknown {self.noun} {name!r}; {did_you_mean(name, list(self._items))}") from None
+            raise TaskError(
+                f"unknown {self.noun} {name!r}; {did_you_mean(name, list(self._items))}"
+            ) from None
 
     def names(self) -> list[str]:
         """All names, sorted."""

@@ -65,7 +65,8 @@ class ScalarMixProbe(ClassifierMixin, BaseEstimator):
         self.deviation_ = np.where(deviation > 1e-6, deviation, 1.0).astype(np.float32)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
-            self.network_ = _Mix(*stacked.shape[1:], self.hidden, len(self.classes_))
+            layers, width = stacked.shape[1:]
+            self.network_ = _Mix(layers, width, self.hidden, len(self.classes_))
         train_classifier(
             self.network_,
             self._inputs(stacked),

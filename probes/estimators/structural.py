@@ -163,7 +163,7 @@ def _batches(
         vectors = torch.zeros(len(rows), longest, matrices[rows[0]].shape[1])
         wanted, mask = torch.zeros(shape), torch.zeros(shape)
         for k, i in enumerate(rows):
-            inside = (k, *(slice(len(matrices[i])),) * targets[i].ndim)
+            inside: tuple[int | slice, ...] = (k, *(slice(len(matrices[i])),) * targets[i].ndim)
             vectors[k, : len(matrices[i])] = _tensor(matrices[i], mean, scale)
             wanted[inside] = torch.from_numpy(np.asarray(targets[i], dtype=np.float32))
             mask[inside] = 1

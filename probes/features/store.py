@@ -105,7 +105,7 @@ class Writer:
     def write(self, name: str, first: int, rows: Float[Array, "layer place width"]) -> None:
         """Put ``rows`` at places ``first`` and on, in every layer."""
         layers, _, width = rows.shape
-        shape = (layers, self.places, width) if name == "values" else (self.places, width)
+        shape: tuple[int, ...] = (layers, self.places, width) if name == "values" else (self.places, width)
         path = self.folder / f"{name}.npy"
         if name not in self._files:
             self._files[name] = (_create(path, shape), shape)

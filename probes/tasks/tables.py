@@ -78,7 +78,8 @@ def read_table(path: Path, limit: int | None = None) -> ProbeData:
             f"{path}, line 1: columns {', '.join(map(repr, sorted(names)))}; needed are 'text' and 'label', "
             "or 'words' and 'labels'"
         )
-    words, items = [], []
+    words: list[Words] = []
+    items: list[Item] = []
     for number, row in rows:
         forms = tuple(row[text].split())
         if not forms:

@@ -95,7 +95,7 @@ def _free_port() -> int:
 
 
 def _wait_for(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    for _ in range(600):
+    for _ in range(3000):
         try:
             with urlopen(address, timeout=5):
                 return

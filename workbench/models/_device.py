@@ -8,7 +8,12 @@ from workbench.errors import ModelError, did_you_mean
 
 __all__ = ["fast_bfloat16", "resolve_device", "resolve_dtype"]
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
+DTYPES = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+    "float64": torch.float64,
+}
 
 
 def resolve_device(device: str) -> torch.device:
@@ -21,7 +26,9 @@ def resolve_device(device: str) -> torch.device:
         resolved = torch.device(device)
         torch.empty(0, device=resolved)
     except (RuntimeError, AssertionError, NotImplementedError):
-        raise ModelError(f"device {device!r} is not available here; allowed: auto, cpu, cuda, cuda:N, mps") from None
+        raise ModelError(
+            f"device {device!r} is not available here; allowed: auto, cpu, cuda, cuda:N, mps"
+        ) from None
     return resolved
 
 

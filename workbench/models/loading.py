@@ -130,7 +130,9 @@ def _one_checkpoint(name: str) -> str:
     """The folder of ``MODEL@step-N``; several cannot be one model."""
     found = expand_checkpoints(name)
     if name.endswith("*"):
-        raise ModelError(f"{name!r} is {len(found)} models; name one, such as {name[:-1]}{found[-1].name[5:]}")
+        raise ModelError(
+            f"{name!r} is {len(found)} models; name one, such as {name[:-1]}{found[-1].name[5:]}"
+        )
     return str(found[0])
 
 

@@ -87,7 +87,7 @@ class WorkbenchTrainer(Trainer):
             mark_complete(Path(str(self.args.output_dir)) / f"checkpoint-{step}", self.recipe, step)
 
     def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
-        if state_dict is None and not isinstance(self.model, PreTrainedModel):
+        if state_dict is None and self.model is not None and not isinstance(self.model, PreTrainedModel):
             # two models as one: tensors that they share are written twice
             state_dict = {k: v.clone() for k, v in self.model.state_dict().items() if "teacher." not in k}
         super()._save(output_dir, state_dict)

@@ -1,4 +1,3 @@
-
 import pytest
 
 from challenge_sets.templates import Template, TemplateError
