@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from probes.features.capture import Run
 from probes.features.policy import Policy
 from probes.features.store import Writer
 from workbench.models import LoadedModel
+from workbench.scoring._lanes import Lanes, lanes
 from workbench.shapes import Array
 from workbench.text import align_words
 from workbench.trace import Stack
@@ -25,7 +26,7 @@ __all__ = ["Stream"]
 
 # Sentences tokenized, sorted by length and written together: memory does not grow with the corpus.
 _WINDOW = 256
-_BATCH_TOKENS = {"cpu": 1024, "cuda": 32768}
+_BATCH_TOKENS = {"cpu": 512, "cuda": 32768}
 _OTHER_BATCH = 8192
 
 
@@ -35,6 +36,14 @@ class _Text:
 
     source: Encoded
     read: Encoded
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Texts that are read together; ``spans`` are (place in the window, row of the batch, first token, end)."""
+
+    texts: list[_Text]
+    spans: list[tuple[int, int, int, int]]
 
 
 @dataclass
@@ -56,13 +65,14 @@ class Stream:
         order = np.argsort(sentences, kind="stable")
         starts = range(0, len(self.words), _WINDOW)
         edges = np.searchsorted(sentences[order], [*starts, len(self.words)])
-        with tqdm(total=len(self.words), unit="sentence", disable=not progress, leave=False) as bar:
+        bar = tqdm(total=len(self.words), unit="sentence", disable=not progress, leave=False)
+        with bar, lanes(self.model) as side_by_side:
             for number, start in enumerate(starts):
                 if edges[number] < edges[number + 1]:
-                    self._window(run, order[edges[number] : edges[number + 1]])
+                    self._window(run, side_by_side, order[edges[number] : edges[number + 1]])
                 bar.update(min(_WINDOW, len(self.words) - start))
 
-    def _window(self, run: Run, rows: Array) -> None:
+    def _window(self, run: Run, side_by_side: Lanes, rows: Array) -> None:
         """Features of the places numbered ``rows``, which lie in neighbouring sentences."""
         by_sentence: dict[int, list[int]] = {}
         for position, row in enumerate(rows.tolist()):
@@ -70,15 +80,26 @@ class Stream:
         texts = {s: text for s in by_sentence if (text := self._text(s)) is not None}
         self.dropped += sum(len(found) for s, found in by_sentence.items() if s not in texts)
         budget = _BATCH_TOKENS.get(self.model.device.type, _OTHER_BATCH)
+        batches = [
+            _Batch(
+                [texts[s] for s in chosen],
+                [
+                    (position, k, *span)
+                    for k, s in enumerate(chosen)
+                    for position in by_sentence[s]
+                    if (span := self._span(texts[s].read, self.places[rows[position]])) is not None
+                ],
+            )
+            for chosen in batches_by_length({s: len(t.read.alignment) for s, t in texts.items()}, budget)
+        ]
+        batches = [batch for batch in batches if batch.spans]
         window = _Window(len(rows))
-        for batch in batches_by_length({s: len(t.read.alignment) for s, t in texts.items()}, budget):
-            spans = [
-                (position, k, *span)
-                for k, s in enumerate(batch)
-                for position in by_sentence[s]
-                if (span := self._span(texts[s].read, self.places[rows[position]])) is not None
-            ]
-            self._batch(run, [texts[s] for s in batch], spans, window)
+        for start in range(0, len(batches), side_by_side.count):
+            group = batches[start : start + side_by_side.count]
+            for batch, (vectors, static) in zip(
+                group, side_by_side.run(self._vectors(run), group), strict=True
+            ):
+                window.put([span[0] for span in batch.spans], vectors, static)
         window.write(self.writer, rows)
 
     def _text(self, sentence: int) -> _Text | None:
@@ -108,23 +129,24 @@ class Stream:
         self.cut += bool(encoded.cut)
         return None
 
-    def _batch(
-        self, run: Run, texts: Sequence[_Text], spans: list[tuple[int, int, int, int]], window: _Window
-    ) -> None:
-        """Run a batch; ``spans`` are (position in the window, row of the batch, first token, end)."""
-        inputs = inputs_of(self.model, [text.source for text in texts])
-        read = inputs["input_ids"]
-        if self._has_source:
-            inputs.update(decoder_batch(self.model, [text.read for text in texts]))
-            read = inputs["decoder_input_ids"]
-        if not spans:
-            return
-        layers = run(inputs)
-        chosen = layers if len(layers) == 1 else [layers[n] for n in self.policy.layers]
-        take = Taker(self.policy.pool, [span[1:] for span in spans], read.shape[1], self.model.device)
-        vectors = torch.stack([take(layer) for layer in chosen]).float().cpu().numpy()
-        static = take.mean(self.model.model.get_input_embeddings()(read)).float().cpu().numpy()
-        window.put([span[0] for span in spans], vectors, static)
+    def _vectors(self, run: Run) -> Callable[[LoadedModel, _Batch], tuple[Array, Array]]:
+        """A function from a batch to its places' vectors (L, P, D) and static embeddings (P, D)."""
+
+        def vectors(model: LoadedModel, batch: _Batch) -> tuple[Array, Array]:
+            inputs = inputs_of(model, [text.source for text in batch.texts])
+            read = inputs["input_ids"]
+            if self._has_source:
+                inputs.update(decoder_batch(model, [text.read for text in batch.texts]))
+                read = inputs["decoder_input_ids"]
+            layers = run(inputs)
+            chosen = layers if len(layers) == 1 else [layers[n] for n in self.policy.layers]
+            take = Taker(self.policy.pool, [span[1:] for span in batch.spans], read.shape[1], model.device)
+            with torch.inference_mode():
+                found = torch.stack([take(layer) for layer in chosen]).float().cpu().numpy()
+                static = take.mean(model.model.get_input_embeddings()(read)).float().cpu().numpy()
+            return found, static
+
+        return vectors
 
 
 class _Window:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from threading import local
 from typing import Any
 
 import torch
@@ -31,27 +32,35 @@ def capturing(model: LoadedModel, what: str, stack: Stack) -> Iterator[Run]:
     module = _reader(model, stack)
     with ExitStack() as opened:
         opened.enter_context(evaluating(model.model))
-        opened.enter_context(torch.inference_mode())
-        seen: list[Tensor] = []
+        seen = _Seen()
         if site != "residual":
             for name in _modules(model, site, stack):
                 watched = model.model.get_submodule(name)
                 if site == "head":
-                    handle = watched.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+                    handle = watched.register_forward_pre_hook(
+                        lambda _, inputs: seen.tensors.append(inputs[0])
+                    )
                     opened.callback(handle.remove)
                 else:
-                    opened.enter_context(on_output(watched, seen.append))
+                    opened.enter_context(on_output(watched, lambda tensor: seen.tensors.append(tensor)))
 
         def run(inputs: dict[str, Tensor]) -> list[Tensor]:
-            seen.clear()
-            output = module(**inputs, **without_cache(module), output_hidden_states=site == "residual")
+            seen.tensors = []
+            with torch.inference_mode():
+                output = module(**inputs, **without_cache(module), output_hidden_states=site == "residual")
             if site == "residual":
                 return list(_hidden(output, stack, model))
             rows = inputs["input_ids"].shape[0]
-            found = [tensor.reshape(rows, -1, tensor.shape[-1]) for tensor in seen]
+            found = [tensor.reshape(rows, -1, tensor.shape[-1]) for tensor in seen.tensors]
             return found if site != "head" else [_head(found[layer or 0], head or 0, model, stack)]
 
         yield run
+
+
+class _Seen(local):
+    """What the hooks saw in this thread's pass: batches may run side by side."""
+
+    tensors: list[Tensor]
 
 
 def _reader(model: LoadedModel, stack: Stack) -> Any:
