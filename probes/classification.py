@@ -93,6 +93,12 @@ class _Numbers:
             series["compression of the control task"] = tuple(_over_seeds(b[:, 2] / b[:, 1]) for b in bits)
         return series
 
+    def _random(self) -> Array:
+        """Correctness (layer, item) of the probes on random weights."""
+        return np.stack(
+            [(f.random[0] == self.truth).astype(float) for f in self.fits if f.random is not None]
+        )
+
     def _baselines(self) -> dict[str, Array]:
         """Correctness of each test item under what needs no layer."""
         train, test = self.prepared.split.train, self.prepared.split.test
