@@ -76,7 +76,7 @@ def recipe(place: Path, shape: str = "decoder", objective: str = "clm", **optimi
 @pytest.mark.parametrize(
     ("shape", "objective", "kind"),
     [
-        ("encoder", "next-sentence", "encoder"),
+        ("encoder", "next-sentence", "masked"),
         ("encoder", "replaced-tokens", "encoder"),
         ("encoder", "mlm-span", "masked"),
         ("encoder-decoder", "span-corruption", "seq2seq"),
