@@ -136,7 +136,13 @@ def test_word_senses(tmp_path: Path) -> None:
     assert data.text(0) == "bank | bank"
     assert data.labels == ("false",)
     assert data.sentences[0].forms == ("The", "bank", ",", "closed", ".")
-    assert data.sentences[0].space_after == (True, False, True, False, True)  # the last word is followed by nothing
+    assert data.sentences[0].space_after == (
+        True,
+        False,
+        True,
+        False,
+        True,
+    )  # the last word is followed by nothing
 
 
 def test_edges(tmp_path: Path) -> None:
