@@ -1,17 +1,19 @@
-"""Sequences that start alike, read as a tree: the shared ids once, then each branch.
+"""Sequences that start alike, read as trees: what they share is read once.
 
-Axis legend: B forks, T nodes of a fork (padded), N scored tokens, V vocabulary.
+Axis legend: B trees, T nodes of a tree (padded), N scored tokens, V vocabulary.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from collections.abc import Sequence as Sequence_
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate, takewhile
+from itertools import takewhile
 from weakref import WeakKeyDictionary
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -22,7 +24,8 @@ from workbench.scoring._records import Score, Sequence
 
 __all__ = ["Fork", "forward_forks", "from_difference", "reads_trees"]
 
-_PADDING = -1  # branch number of padding
+# Nodes of a tree that several forks share; attention looks at all of them, so longer is slower in the end.
+_NODES = 96
 _CHECK_IDS = (1, 2, 3, 4, 5, 6, 7)
 _CHECK_TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-4}
 _COARSE_TOLERANCE = 0.05
@@ -41,15 +44,15 @@ class Fork:
         """How many leading ids are read once: never the last id of a member, which is only predicted."""
         return min(_common(self.members), min(member.length for member in self.members))
 
+    @property
+    def key(self) -> tuple[int, ...]:
+        """Forks next to one another by this key begin alike."""
+        return self.members[0].ids
+
     @cached_property
     def length(self) -> int:
-        """Nodes of the tree, that is, tokens that the model reads."""
+        """Tokens that the model reads for this fork alone."""
         return self.shared + sum(member.length - self.shared for member in self.members)
-
-    def offsets(self) -> list[int]:
-        """For each member the node where its branch starts."""
-        lengths = (member.length - self.shared for member in self.members)
-        return list(accumulate(lengths, initial=self.shared))[:-1]
 
 
 def _common(members: Sequence_[Sequence]) -> int:
@@ -67,22 +70,88 @@ def from_difference(members: Sequence_[Sequence]) -> Fork:
     return Fork(tuple(replace(member, start=max(member.start, common)) for member in members))
 
 
+@dataclass
+class _Tree:
+    """Nodes in the order they were added, parents before children: token, depth, and parent of each."""
+
+    ids: list[int] = field(default_factory=list)
+    depths: list[int] = field(default_factory=list)
+    parents: list[int] = field(default_factory=list)
+    children: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def add(self, ids: Sequence_[int]) -> list[int]:
+        """The node of each id of a sequence, new ones where the sequence leaves those that are there."""
+        path: list[int] = []
+        for depth, token in enumerate(ids):
+            parent = path[-1] if path else -1
+            node = self.children.setdefault((parent, token), len(self.ids))
+            if node == len(self.ids):
+                self.ids.append(token)
+                self.depths.append(depth)
+                self.parents.append(parent)
+            path.append(node)
+        return path
+
+    def fits(self, fork: Fork) -> bool:
+        """Whether there is room for what ``fork`` would add."""
+        node, known = -1, 0
+        for token in fork.members[0].ids[: fork.shared]:
+            if (node, token) not in self.children:
+                break
+            node, known = self.children[node, token], known + 1
+        return len(self.ids) + fork.length - known <= _NODES
+
+    def visible(self, width: int) -> npt.NDArray[np.bool_]:
+        """Which nodes (column) a node (row) attends to: its ancestors and itself; padding sees itself."""
+        seen = np.eye(width, dtype=bool)
+        for node, parent in enumerate(self.parents):
+            if parent >= 0:
+                seen[node] |= seen[parent]
+        return seen
+
+
 def forward_forks(model: LoadedModel, forks: Sequence_[Fork]) -> list[tuple[Score, ...]]:
     """Scores of every fork's members, as :func:`forward_batch` would give them one by one.
 
-    A node attends to the shared nodes and to its own branch, and its position is its place in its member.
+    Forks are put into trees with what begins alike. A node attends to its ancestors, and its position is
+    its depth.
     """
-    width = max(fork.length for fork in forks)
-    rows, targets = _scored(forks, width)
-    # The token after a shared node is predicted for all members from one hidden state.
-    nodes, owners = torch.tensor(rows).unique(return_inverse=True)
+    trees, paths = _planted(forks)
+    width = max(len(tree.ids) for tree in trees)
+    nodes: list[int] = []
+    targets: list[int] = []
+    for fork, of_fork in zip(forks, paths, strict=True):
+        for member, (row, path) in zip(fork.members, of_fork, strict=True):
+            nodes += [row * width + path[place - 1] for place in range(member.start, len(member.ids))]
+            targets += member.ids[member.start :]
+    # What follows a shared node is predicted for all from one hidden state.
+    unique, owners = torch.tensor(nodes).unique(return_inverse=True)
     wanted = torch.tensor(targets, device=model.device)
-    inputs = _inputs(model, forks, width)
-    with model.lock, torch.inference_mode(), project_only(model.model, nodes.to(model.device)):
+    inputs = _inputs(model, trees, width)
+    with model.lock, torch.inference_mode(), project_only(model.model, unique.to(model.device)):
         logits = model.model(**inputs, use_cache=False).logits[0]  # (unique nodes, V)
-    log_probabilities, greedy, ranks = target_statistics(logits, wanted, owners.to(model.device))
-    scores = _scores(forks, targets, log_probabilities, greedy, ranks)
+    scores = _scores(forks, targets, *target_statistics(logits, wanted, owners.to(model.device)))
     return [tuple(next(scores) for _ in fork.members) for fork in forks]
+
+
+_Paths = list[tuple[int, list[int]]]  # tree, and node of each id that is read, for each member of a fork
+
+
+def _planted(forks: Sequence_[Fork]) -> tuple[list[_Tree], list[_Paths]]:
+    """The trees, and where each fork's members are in them.
+
+    Neighbours by their ids go into one tree while there is room; the gaps that are left take small forks.
+    """
+    trees: list[_Tree] = []
+    paths: list[_Paths] = [[] for _ in forks]
+    for number in sorted(range(len(forks)), key=lambda k: forks[k].key):
+        fork = forks[number]
+        room = (row for row in reversed(range(len(trees))) if trees[row].fits(fork))
+        row = next(room, len(trees))
+        if row == len(trees):
+            trees.append(_Tree())
+        paths[number] = [(row, trees[row].add(member.ids[:-1])) for member in fork.members]
+    return trees, paths
 
 
 def _scores(
@@ -106,48 +175,19 @@ def _scores(
         )
 
 
-def _scored(forks: Sequence_[Fork], width: int) -> tuple[list[int], list[int]]:
-    """Flat node (row * T + column) that predicts each scored token, and the token's id."""
-    nodes: list[int] = []
-    targets: list[int] = []
-    for row, fork in enumerate(forks):
-        for member, offset in zip(fork.members, fork.offsets(), strict=True):
-            # The node of place i: itself while shared, then counted from the start of the branch.
-            places = range(member.start - 1, member.length)
-            nodes += [row * width + (i if i < fork.shared else i - fork.shared + offset) for i in places]
-            targets += member.ids[member.start :]
-    return nodes, targets
-
-
-def _inputs(model: LoadedModel, forks: Sequence_[Fork], width: int) -> dict[str, Tensor]:
+def _inputs(model: LoadedModel, trees: Sequence_[_Tree], width: int) -> dict[str, Tensor]:
     """Ids and positions (B, T), and the mask (B, 1, T, T) that is added to attention scores."""
     padding = model.tokenizer.pad_token_id or 0
-    ids, positions, branches = [], [], []
-    for fork in forks:
-        shared, gap = fork.shared, width - fork.length
-        row, places, numbers = list(fork.members[0].ids[:shared]), list(range(shared)), [0] * shared
-        for number, member in enumerate(fork.members, start=1):
-            row += member.ids[shared:-1]
-            places += range(shared, member.length)
-            numbers += [number] * (member.length - shared)
-        ids.append(row + [padding] * gap)
-        positions.append(places + [0] * gap)
-        branches.append(numbers + [_PADDING] * gap)
+    padded = lambda rows, filler: torch.tensor(  # noqa: E731
+        [row + [filler] * (width - len(row)) for row in rows], device=model.device
+    )
+    visible = torch.from_numpy(np.stack([tree.visible(width) for tree in trees])).to(model.device)
+    mask = torch.zeros(visible.shape, dtype=model.dtype, device=model.device)
     return {
-        "input_ids": torch.tensor(ids, device=model.device),
-        "position_ids": torch.tensor(positions, device=model.device),
-        "attention_mask": _mask(torch.tensor(branches, device=model.device), model.dtype),
+        "input_ids": padded([tree.ids for tree in trees], padding),
+        "position_ids": padded([tree.depths for tree in trees], 0),
+        "attention_mask": mask.masked_fill_(~visible, torch.finfo(model.dtype).min)[:, None],
     }
-
-
-def _mask(branches: Int[Tensor, "B T"], dtype: torch.dtype) -> Float[Tensor, "B 1 T T"]:
-    """0 where a node (row) may attend to another (column): not later, and shared or of its own branch."""
-    width = branches.shape[1]
-    earlier = torch.ones(width, width, dtype=torch.bool, device=branches.device).tril()
-    query, key = branches[:, :, None], branches[:, None, :]
-    allowed = earlier & ((key == 0) | (key == query))  # padding attends to itself: no row is empty
-    mask = torch.zeros(allowed.shape, dtype=dtype, device=branches.device)
-    return mask.masked_fill_(~allowed, torch.finfo(dtype).min)[:, None]
 
 
 def reads_trees(model: LoadedModel) -> bool:

@@ -67,8 +67,15 @@ class Engine:
         Models that cannot read trees (see :func:`~workbench.scoring._forks.reads_trees`) read the members
         one by one, with the same scores.
         """
-        forward = forward_forks if reads_trees(self.model) else _one_by_one
-        yield from Stream(self.model, forward, self.batch_tokens, self.progress)(forks, done)
+        trees = reads_trees(self.model)
+        stream = Stream(
+            self.model,
+            forward_forks if trees else _one_by_one,
+            self.batch_tokens,
+            self.progress,
+            neighbours=(lambda fork: fork.key) if trees else None,
+        )
+        yield from stream(forks, done)
 
     def score(self, requests: Sequence_[Request]) -> list[Score]:
         """All scores, in the order of ``requests``."""

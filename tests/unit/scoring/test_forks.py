@@ -9,7 +9,7 @@ from transformers import BloomConfig, BloomForCausalLM
 from tests.unit.tiny import WORDS, loaded, tiny_causal, tiny_gpt2, word_tokenizer
 from workbench.models import Kind
 from workbench.scoring import Engine, Fork, Request, from_difference
-from workbench.scoring._forks import reads_trees
+from workbench.scoring._forks import _planted, reads_trees
 from workbench.scoring._records import Sequence
 
 GROUPS = [
@@ -44,9 +44,20 @@ def test_a_fork_scores_as_its_members_do_alone(make, policy, budget):
 def test_what_is_read_is_the_shared_part_once_and_each_branch():
     fork = Fork((Sequence((1, 2, 3, 4, 5), 1), Sequence((1, 2, 3, 9, 5, 6), 1)))
     # shared 1 2 3; branches read 4 and 9 5; the last ids are only predicted
-    assert (fork.shared, fork.length, fork.offsets()) == (3, 6, [3, 4])
+    assert (fork.shared, fork.length) == (3, 6)
     inside = Fork((Sequence((1, 2, 3), 1), Sequence((1, 2, 3, 4), 1)))
     assert (inside.shared, inside.length) == (2, 3)
+
+
+def test_forks_that_begin_alike_share_a_tree():
+    one = Fork((Sequence((1, 2, 3, 4), 1), Sequence((1, 2, 5, 4), 1)))
+    two = Fork((Sequence((1, 2, 6, 4), 1), Sequence((1, 7, 5, 4), 1)))
+    trees, paths = _planted([one, two])
+    # read are 1 2 3, 1 2 5, 1 2 6 and 1 7 5: seven nodes, of which 1 and 2 are shared
+    assert [tree.ids for tree in trees] == [[1, 2, 3, 5, 6, 7, 5]]
+    assert trees[0].depths == [0, 1, 2, 2, 2, 1, 2]
+    assert paths == [[(0, [0, 1, 2]), (0, [0, 1, 3])], [(0, [0, 1, 4]), (0, [0, 5, 6])]]
+    assert trees[0].visible(8)[6].tolist() == [True, False, False, False, False, True, True, False]
 
 
 def test_scoring_from_the_first_difference_keeps_differences():
