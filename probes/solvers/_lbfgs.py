@@ -9,7 +9,7 @@ from torch import Tensor
 
 __all__ = ["Memory"]
 
-_LENGTH = 12
+_LENGTH = 16
 
 
 class Memory:
@@ -38,15 +38,23 @@ class Memory:
         self._inverse = torch.cat([self._inverse[start:], inverse[None]])
 
     def apply(self, gradient: Tensor, first: Callable[[Tensor], Tensor]) -> Tensor:
-        """The inverse Hessian times ``gradient``: the two-loop recursion around ``first``."""
+        """The inverse Hessian times ``gradient``: the two-loop recursion around ``first``, scaled to the last pair."""
         result = gradient.clone()
         factors: list[Tensor] = []
         for k in reversed(range(len(self._steps))):
             factor = self._inverse[k] * (self._steps[k] * result).sum((1, 2))
             result -= factor[:, None, None] * self._changes[k]
             factors.append(factor)
-        result = first(result)
+        result = first(result) * self._scale(first)
         for k, factor in enumerate(reversed(factors)):
             back = self._inverse[k] * (self._changes[k] * result).sum((1, 2))
             result += (factor - back)[:, None, None] * self._steps[k]
         return result
+
+    def _scale(self, first: Callable[[Tensor], Tensor]) -> Tensor | float:
+        """step'change / change'first(change) of the last pair: curvature shrinks as probabilities sharpen."""
+        if not len(self._steps):
+            return 1.0
+        change, inverse = self._changes[-1], self._inverse[-1]
+        expected = inverse * (change * first(change)).sum((1, 2))
+        return torch.where(expected > 0, 1 / expected.clamp_min(1e-30), 1.0)[:, None, None]

@@ -7,8 +7,9 @@ Each problem q minimises what scikit-learn's ``LogisticRegression(C=1/penalty)``
 with the intercept b free. The problems share every product with the rows: two matrix products a round serve
 all of them. Each follows its own limited-memory BFGS path (Nocedal & Wright 2006, algorithm 7.4); a problem
 whose step is refused tries a shorter one in the next round while the others go on, and one that has
-converged leaves. The first inverse Hessian is that of the bound at the class frequencies p (Böhning 1992):
-for class k, (p_k (1 - p_k) X'X + penalty)^-1, from one eigendecomposition of X'X for all problems.
+converged leaves. The first inverse Hessian takes the mean of p (1 - p) over the rows for each class k, with p
+the current probabilities: (mean p_k (1 - p_k) X'X + penalty)^-1 (compare the bound of Böhning 1992), from one
+eigendecomposition of X'X for all problems.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ __all__ = ["Logistic", "Problems", "solve_logistic"]
 
 # Columns (problems x classes) solved in one go: bounds the memory of their L-BFGS histories.
 _COLUMNS = 1024
+# A class that is certain everywhere still gets a finite step.
+_LEAST_CURVATURE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +153,7 @@ class _State:
         self.penalty = torch.as_tensor(problems.penalty, device=device, dtype=torch.float32)
         self.total = self.weights.sum(1).clamp_min(1e-12)
         frequencies = self._frequencies(problems.classes)
-        self.curvature = (frequencies * (1 - frequencies)).clamp_min(1e-5)  # (P, K)
+        self.curvature = (frequencies * (1 - frequencies)).clamp_min(_LEAST_CURVATURE)  # (P, K)
         shape = (len(problems), problems.classes, rows.width + 1)
         self.best = torch.zeros(shape, device=device)
         self.best[..., -1] = frequencies.clamp_min(1e-6).log()
@@ -177,7 +180,7 @@ class _State:
 
     def advance(self) -> Tensor:
         """Evaluate each problem's trial point, accept or shorten; the largest derivative at each best point."""
-        value, gradient = self._evaluate(self.trial)
+        value, gradient, curvature = self._evaluate(self.trial)
         noise = 1e-6 * self.value.abs().nan_to_num(posinf=0.0)
         accepted = value <= self.value + 1e-4 * self.length * self.slope + noise
         first = torch.isinf(self.value)
@@ -186,6 +189,7 @@ class _State:
         self.best = torch.where(accepted[:, None, None], self.trial, self.best)
         self.gradient = torch.where(accepted[:, None, None], gradient, self.gradient)
         self.value = torch.where(accepted, value, self.value)
+        self.curvature = torch.where(accepted[:, None], curvature, self.curvature)
         direction = -self.memory.apply(self.gradient, self._precondition)
         self.direction = torch.where(accepted[:, None, None], direction, self.direction)
         self.length = torch.where(accepted, 1.0, 0.4 * self.length)
@@ -202,19 +206,21 @@ class _State:
         intercept = vectors[..., -1:] / self.curvature[..., None]
         return torch.cat([rotated @ self.vectors.T, intercept], dim=-1)
 
-    def _evaluate(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean penalised loss (P,) and its gradient (P, K, D + 1): one pass over the rows."""
+    def _evaluate(self, parameters: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean penalised loss (P,), its gradient (P, K, D + 1), mean p (1 - p) (P, K): one pass over the rows."""
         problems, classes, width = parameters.shape
         flat, intercept = parameters[..., :-1].reshape(-1, width - 1), parameters[..., -1].reshape(-1)
         loss = torch.zeros(problems, device=parameters.device, dtype=torch.float64)
         slopes = torch.zeros_like(flat)
         shifts = torch.zeros_like(intercept)
+        spread = torch.zeros(problems, classes, device=parameters.device)
         for where, chunk in self.rows:
             logits = torch.addmm(intercept, chunk, flat.T).view(-1, problems, classes)  # (n, P, K)
             target, weight = self.targets[:, where].T[..., None], self.weights[:, where].T  # (n, P, 1)
             logits = logits.log_softmax(-1)
             loss -= (logits.gather(-1, target)[..., 0] * weight).sum(0, dtype=torch.float64)
             residual = logits.exp_()
+            spread += ((residual - residual.square()) * weight[..., None]).sum(0)
             residual.scatter_add_(-1, target, residual.new_full((), -1.0).expand(target.shape))
             residual *= weight[..., None]
             columns = residual.view(len(chunk), -1)
@@ -225,4 +231,5 @@ class _State:
         gradient *= scale
         gradient[..., :-1] += parameters[..., :-1] * self.penalty[:, None, None] * scale
         squares = parameters[..., :-1].square().sum((1, 2)).double()
-        return (loss + 0.5 * self.penalty * squares) / self.total, gradient
+        curvature = (spread / self.total[:, None]).clamp_min(_LEAST_CURVATURE)
+        return (loss + 0.5 * self.penalty * squares) / self.total, gradient, curvature
