@@ -25,7 +25,7 @@ from workbench.scoring._records import Score, Sequence
 __all__ = ["Fork", "forward_forks", "from_difference", "reads_trees"]
 
 # Nodes of a tree that several forks share; attention looks at all of them, so longer is slower in the end.
-_NODES = 96
+_NODES = 64
 _CHECK_IDS = (1, 2, 3, 4, 5, 6, 7)
 _CHECK_TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-4}
 _COARSE_TOLERANCE = 0.05
