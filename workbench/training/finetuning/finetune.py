@@ -180,6 +180,7 @@ def _arguments(settings: FineSettings, seed: int, out: Path, device: torch.devic
         logging_nan_inf_filter=False,
         logging_steps=20,
         save_strategy="no",
+        train_sampling_strategy="group_by_length",  # less padding
         remove_unused_columns=False,
         dataloader_pin_memory=device.type == "cuda",
         disable_tqdm=True,
