@@ -15,6 +15,7 @@ __all__ = ["main"]
 # verb -> (module that defines ``command``, one line of help)
 COMMANDS: dict[str, tuple[str, str]] = {
     "attend": ("workbench.cli.attend", "Show a text's attention, or measure all heads over a corpus."),
+    "card": ("workbench.cli.card", "Write a model card in the hub's format from the stored runs."),
     "dashboard": ("workbench.cli.dashboard", "Open the dashboard in the browser, on localhost only."),
     "check": ("workbench.cli.check", "Check a model on challenge sets and behavioural tests."),
     "doctor": (
@@ -29,7 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "models": ("workbench.cli.models", "List the known models and presets, or show one."),
     "probe": ("workbench.cli.probe", "Ask what each layer knows, with controls."),
-    "report": ("workbench.cli.report", "Write a self-contained HTML report of a run."),
+    "report": ("workbench.cli.report", "Write stored runs as one HTML page, or as a table for a paper."),
     "runs": ("workbench.cli.runs", "List the stored runs."),
     "sweep": ("workbench.cli.sweep", "Train variants on the same data and budget; compare them in a table."),
     "tasks": ("workbench.cli.tasks", "List the tasks."),

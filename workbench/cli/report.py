@@ -1,4 +1,4 @@
-"""``workbench report``: the HTML report of a stored run."""
+"""``workbench report``: stored runs as one HTML page, or their results as a table."""
 
 from __future__ import annotations
 
@@ -10,16 +10,45 @@ __all__ = ["command"]
 
 
 @click.command("report")
-@click.argument("run")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="HTML file to write (default: report.html in the run)."
+    "--out",
+    type=click.Path(path_type=Path),
+    help="File to write (default: report.html in the run; for several runs report.html here).",
+)
+@click.option(
+    "--format",
+    "form",
+    default="html",
+    show_default=True,
+    help="html, or the results alone as md, latex, csv or json.",
 )
 @click.option(
     "--root", type=click.Path(path_type=Path), help="Where runs lie (default: runs/ or WORKBENCH_RUNS)."
 )
-def command(run: str, out: Path | None, root: Path | None) -> None:
-    """Write one self-contained HTML file about RUN, a run id or the path of a run folder."""
-    from workbench.report import write_report
-    from workbench.runs import Run
+def command(runs: tuple[str, ...], out: Path | None, form: str, root: Path | None) -> None:
+    """Write one self-contained HTML file about RUN..., ids or paths of run folders.
 
-    click.echo(write_report(Run.open(run, root), out))
+    \b
+    workbench report runs/20261127-224751-smollm2-135m-lambada_sample-7b18
+    workbench report RUN RUN --out both.html
+    workbench report RUN --format latex
+    """
+    from workbench.report import render_table, write_report
+    from workbench.runs import Run, write_atomically
+
+    opened = [Run.open(run, root) for run in dict.fromkeys(runs)]
+    if form == "html":
+        several = Path("report.html") if len(opened) > 1 else None
+        click.echo(write_report(opened, out or several, comparison=_compared(opened)))
+        return
+    text = render_table(opened, form)
+    if out is None:
+        click.echo(text, nl=False)
+    else:
+        write_atomically(out, text.encode())
+        click.echo(out)
+
+
+def _compared(runs: list[object]) -> list[str]:
+    return []

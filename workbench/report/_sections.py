@@ -152,11 +152,18 @@ def _whole(value: Any) -> int | None:
     return None if value is None else int(value)
 
 
-def preview(examples: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
-    """Column names and the first rows of examples that are no passages."""
-    head = examples.head(_EXTREMES).astype(object)
+def preview(examples: pd.DataFrame) -> tuple[tuple[list[str], list[list[str]]], str]:
+    """Column names and rows of examples that are no passages, and which rows they are: failures come first."""
+    verdicts = [name for name in _VERDICTS if name in examples and examples[name].notna().any()]
+    ordered, note = examples, "The first"
+    if verdicts:
+        ordered, note = examples.sort_values(verdicts[0], kind="stable"), "Those that went wrong first:"
+    head = ordered.head(_EXTREMES).astype(object)
     rows = [[visible(clip_left(shown(v), 300)) for v in row] for row in head.itertuples(index=False)]
-    return [visible(str(name)) for name in head.columns], rows
+    return ([visible(str(name)) for name in head.columns], rows), note
+
+
+_VERDICTS = ("passed", "correct", "is_correct")  # columns of yes and no, no first
 
 
 def checks(run: Run) -> list[Check]:

@@ -2,87 +2,83 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from workbench.errors import RunError
-from workbench.report import _sections
-from workbench.report._text import visible
+from workbench.errors import RunError, WorkbenchError
+from workbench.report._parts import length_figure, overview, part
+from workbench.report._pictures import Picture
 from workbench.runs import Run, write_atomically
 
 __all__ = ["render_report", "write_report"]
 
 _FIGURE = "log_probability_by_length.svg"
-# Drawn in this colour, then replaced, so that a figure follows the page into dark mode.
-_INK = "#1a2b3d"
 
 
-def write_report(run: Run, out: Path | None = None) -> Path:
+def write_report(
+    runs: Run | Sequence[Run],
+    out: Path | None = None,
+    *,
+    title: str = "",
+    exhibits: Sequence[Picture] = (),
+    comparison: Sequence[str] = (),
+) -> Path:
     """Write one HTML file that needs no other, and return where it is.
 
-    Without ``out`` it becomes ``report.html`` in the run's folder, and the figure is also stored in its
-    ``figures/``. Raises :class:`~workbench.errors.RunError` if the place cannot be written.
+    Several runs share a page with an overview. ``exhibits`` are further pictures, ``comparison`` sentences
+    about the runs together. Without ``out`` a single run's page becomes ``report.html`` in its folder, and
+    its figure is also stored in ``figures/``.
+
+    Raises :class:`~workbench.errors.RunError` if the place cannot be written, or is missing for several runs.
     """
-    target = Path(out) if out is not None else run.path / "report.html"
+    several = _several(runs)
+    if out is None and len(several) > 1:
+        raise RunError(f"a report of {len(several)} runs needs a place; add --out report.html")
+    target = Path(out) if out is not None else several[0].path / "report.html"
     if target.is_dir():
         raise RunError(f"--out {target} is a folder; give a file name such as {target / 'report.html'}")
-    examples = run.examples()
-    figure = _figure(examples)
-    if figure and out is None:
-        _store_figure(run, figure)
-    write_atomically(target, _page(run, examples, figure).encode("utf-8", "backslashreplace"))
+    if out is None:
+        _store_figure(several[0])
+    content = render_report(several, title=title, exhibits=exhibits, comparison=comparison)
+    write_atomically(target, content.encode("utf-8", "backslashreplace"))
     return target
 
 
-def render_report(run: Run) -> str:
-    """The page as a string."""
-    examples = run.examples()
-    return _page(run, examples, _figure(examples))
-
-
-def _page(run: Run, examples: pd.DataFrame, figure: str) -> str:
-    groups = _sections.passages(examples)
+def render_report(
+    runs: Run | Sequence[Run],
+    *,
+    title: str = "",
+    exhibits: Sequence[Picture] = (),
+    comparison: Sequence[str] = (),
+) -> str:
+    """The page as a string; see :func:`write_report`."""
+    several = _several(runs)
+    parts = [part(run, number) for number, run in enumerate(several)]
     return _template("report.html.j2").render(
-        title=" · ".join(visible(part) for part in _title(run)),
-        run=run,
+        title=title or (parts[0].title if len(parts) == 1 else f"{len(parts)} runs"),
         style=Markup(_source("report.css")),
-        results=_sections.result_rows(run),
-        figure=Markup(figure.replace(_INK, "currentColor")),
-        groups=groups,
-        preview=([], []) if groups else _sections.preview(examples),
-        count=len(examples),
-        doctor=run.record.doctor,
-        verdict=visible(str((run.record.doctor or {}).get("verdict", "unknown"))),
-        checks=_sections.checks(run),
-        sheets=_sections.sheets(run),
+        parts=parts,
+        overview=overview(several, comparison) if len(parts) > 1 else None,
+        exhibits=exhibits,
+        markup=Markup,
     )
 
 
-def _title(run: Run) -> list[str]:
-    name = run.record.model.get("name")
-    tasks = list(run.results) or list(run.record.data)
-    return [part for part in (str(name or run.record.verb), ", ".join(map(str, tasks))) if part]
+def _several(runs: Run | Sequence[Run]) -> list[Run]:
+    several = [runs] if isinstance(runs, Run) else list(runs)
+    if not several:
+        raise WorkbenchError("a report needs at least one run; list them with: workbench runs")
+    return several
 
 
-def _figure(examples: pd.DataFrame) -> str:
-    """The figure as an SVG element, or nothing where the examples have no target lengths."""
-    if (
-        not {"log_probability", "tokens"} <= set(examples.columns)
-        or not examples["log_probability"].notna().any()
-    ):
-        return ""
-    from workbench.figures._static import rendered
-    from workbench.figures.lambada import log_probability_by_length
-
-    svg = rendered(lambda: log_probability_by_length(examples, ink=_INK), "svg").decode()
-    return svg[svg.index("<svg") :]
-
-
-def _store_figure(run: Run, figure: str) -> None:
+def _store_figure(run: Run) -> None:
+    figure = length_figure(run.examples())
+    if not figure:
+        return
     folder = run.path / "figures"
     try:
         folder.mkdir(exist_ok=True)

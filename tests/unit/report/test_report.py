@@ -192,7 +192,7 @@ def test_many_points_become_one_small_picture_inside_the_figure(tmp_path):
     page = render_report(_run(tmp_path, _rows(2000)))
     (picture,) = re.findall(r'href="data:image/png;base64,([^"]+)"', page)
     assert base64.b64decode(picture)[:4] == b"\x89PNG"
-    assert len(page) < 500_000
+    assert len(page) < 750_000  # with the examples as CSV
 
 
 @pytest.mark.parametrize(
