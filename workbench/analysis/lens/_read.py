@@ -1,0 +1,290 @@
+"""Reading every layer: a lens maps each state of the residual stream to logits, and a record sums them up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from workbench.analysis.lens._tokens import TargetToken, different_targets, target_token
+from workbench.errors import DataError, NumericsError, TraceError
+from workbench.models import Kind, LoadedModel
+from workbench.shapes import Array
+from workbench.statistics import Statistic
+from workbench.trace import Text
+from workbench.trace.residual import Reading, StackRun, read_text, run_from, run_stack
+
+__all__ = ["LensReading", "Translate", "continuation_by_layer", "logit_lens", "read_layers"]
+
+Translate = Callable[[int, Tensor], Tensor]
+"""Layer (0: embeddings) and state (B, T, D) to the state that is read off."""
+
+QUANTITIES = {
+    "entropy": "nats",
+    "divergence": "nats",
+    "target log-probability": "nats",
+    "target rank": "rank from 1",
+    "contrast log-probability": "nats",
+    "margin": "nats",
+    "top probability": "probability",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class LensReading:
+    """What each layer of a model would predict at each position. Layer 0 is the embeddings; the last, the output.
+
+    ``divergence`` is KL(output ‖ layer) in nats. The target is one token for all positions, or by default each
+    position's own prediction at the last layer. A causal model's position predicts the token after it.
+    ``settling`` is the first layer from which on the likeliest token stays the one of the output.
+    """
+
+    model: str
+    kind: Kind
+    lens: str  # "logit" or "tuned"
+    tokens: tuple[str, ...]  # read at each position
+    positions: tuple[int, ...]
+    top_ids: Int[Array, "layer position rank"]
+    top_tokens: tuple[tuple[tuple[str, ...], ...], ...]  # the same, as the vocabulary spells them
+    top_probabilities: Float[Array, "layer position rank"]
+    entropy: Float[Array, "layer position"]
+    divergence: Float[Array, "layer position"]
+    target_ids: Int[Array, " position"]
+    target_log_probability: Float[Array, "layer position"]
+    target_rank: Int[Array, "layer position"]
+    target: TargetToken | None = None  # None: each position's own prediction
+    contrast: TargetToken | None = None
+    contrast_log_probability: Float[Array, "layer position"] | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def layers(self) -> int:
+        """Number of readings: one more than the model has blocks."""
+        return len(self.entropy)
+
+    @property
+    def settling(self) -> Int[Array, " position"]:
+        """First layer from which on the top token is the output's, for each position."""
+        agrees = self.top_ids[:, :, 0] == self.top_ids[-1, :, 0]
+        return _settled(agrees)
+
+    @property
+    def margin(self) -> Float[Array, "layer position"]:
+        """Log-probability of the target minus that of the contrast, in nats."""
+        if self.contrast_log_probability is None:
+            raise DataError("a margin needs a contrast; name one: contrast=' is'")
+        return self.target_log_probability - self.contrast_log_probability
+
+    def statistic(self, name: str) -> Statistic:
+        """One of the quantities by layer and position; the positions are labelled ``place token``."""
+        values = {
+            "entropy": lambda: self.entropy,
+            "divergence": lambda: self.divergence,
+            "target log-probability": lambda: self.target_log_probability,
+            "target rank": lambda: self.target_rank.astype(float),
+            "contrast log-probability": lambda: self._contrast(),
+            "margin": lambda: self.margin,
+            "top probability": lambda: self.top_probabilities[:, :, 0],
+        }
+        if name not in values:
+            raise DataError(f"a lens reading has no {name!r}; it has {', '.join(QUANTITIES)}")
+        labels = {
+            "layer": ("embeddings", *range(1, self.layers)),
+            "position": tuple(f"{p} {t}" for p, t in zip(self.positions, self.tokens, strict=True)),
+        }
+        return Statistic(
+            name=f"{name} ({self.lens} lens)",
+            unit=QUANTITIES[name],
+            values=values[name](),
+            axes=("layer", "position"),
+            labels=labels,
+            note="; ".join(self.notes),
+        )
+
+    def _contrast(self) -> Float[Array, "layer position"]:
+        if self.contrast_log_probability is None:
+            raise DataError("there is no contrast; name one: contrast=' is'")
+        return self.contrast_log_probability
+
+
+def logit_lens(
+    model: LoadedModel,
+    text: Text,
+    *,
+    target: str | None = None,
+    contrast: str | None = None,
+    target_text: Text | None = None,
+    positions: Sequence[int] | None = None,
+    top: int = 5,
+) -> LensReading:
+    """Read the output's vocabulary off every layer (nostalgebraist 2020, "interpreting GPT: the logit lens").
+
+    Each layer's residual state goes through all that follows the last block in the model itself (final norm,
+    head transform, scaling), so the last reading is the model's output, bit for bit. For decoders, encoders with
+    a masked-LM head, and the decoder of encoder-decoders, which reads ``target_text`` (generated by default).
+
+    Args:
+        model: a model with a vocabulary head.
+        text: what the model reads.
+        target: a word whose log-probability and rank are followed, such as ``" Paris"``.
+        contrast: another, for the margin between the two.
+        target_text: what the decoder of an encoder-decoder reads.
+        positions: places to read, negative from the end; all by default.
+        top: how many of each layer's likeliest tokens are kept.
+
+    Raises:
+        ModelError: the model has no vocabulary head.
+        DataError: a target that is not in the vocabulary, or an empty text.
+        TraceError: a position out of range.
+    """
+    reading, run = _run(model, text, target_text)
+    return read_layers(
+        model, reading, run, lambda layer, state: state, "logit", (target, contrast), positions, top
+    )
+
+
+def _run(model: LoadedModel, text: Text, target_text: Text | None) -> tuple[Reading, StackRun]:
+    model.require(Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ, verb="a lens")
+    reading = read_text(model, text, target_text)
+    with torch.inference_mode():
+        return reading, run_stack(model, reading.inputs)
+
+
+def read_layers(
+    model: LoadedModel,
+    reading: Reading,
+    run: StackRun,
+    translate: Translate,
+    lens: str,
+    targets: tuple[str | None, str | None],
+    positions: Sequence[int] | None,
+    top: int,
+) -> LensReading:
+    """The record of a lens that reads ``translate(layer, state)`` off each layer of ``run``."""
+    chosen = _positions(positions, len(reading))
+    target, contrast = (None if t is None else target_token(model, t) for t in targets)
+    if contrast is not None and target is None:
+        raise DataError("a contrast needs a target to be compared with; name both")
+    if target is not None:
+        different_targets(target, contrast)
+    final = _log_probabilities(run.logits, chosen)
+    target_ids = final.argmax(-1) if target is None else torch.full((len(chosen),), target.id)
+    columns = _Columns(final, target_ids.to(final.device), None if contrast is None else contrast.id, top)
+    with torch.inference_mode():
+        for layer, state in enumerate(run.states):
+            logits = run_from(model, run, run.layers, translate(layer, state))
+            columns.add(_log_probabilities(logits, chosen))
+    ids = columns.array("top_ids").astype(np.int64)
+    return LensReading(
+        model=model.name,
+        kind=model.kind,
+        lens=lens,
+        tokens=tuple(reading.alignment.tokens[p] for p in chosen),
+        positions=chosen,
+        top_ids=ids,
+        top_tokens=_spelled(model, ids),
+        top_probabilities=columns.array("top_probabilities"),
+        entropy=columns.array("entropy"),
+        divergence=columns.array("divergence"),
+        target_ids=target_ids.cpu().numpy(),
+        target_log_probability=columns.array("target"),
+        target_rank=columns.array("rank").astype(np.int64),
+        target=target,
+        contrast=contrast,
+        contrast_log_probability=None if contrast is None else columns.array("contrast"),
+        notes=tuple(t.note for t in (target, contrast) if t is not None and t.note),
+    )
+
+
+def _positions(positions: Sequence[int] | None, length: int) -> tuple[int, ...]:
+    if positions is None:
+        return tuple(range(length))
+    for position in positions:
+        if not -length <= position < length:
+            raise TraceError(f"position {position} is out of range: the text has {length} tokens")
+    return tuple(position % length for position in positions)
+
+
+def _log_probabilities(logits: Float[Tensor, "B T V"], positions: Sequence[int]) -> Float[Tensor, "P V"]:
+    found = logits[0, list(positions)].float().log_softmax(-1)
+    if bool(found.isnan().any()):
+        raise NumericsError("the model gave NaN logits; its weights are broken: see workbench doctor")
+    return found
+
+
+class _Columns:
+    """Numbers of each layer, kept small: never the whole distribution of more than one layer."""
+
+    def __init__(
+        self, final: Float[Tensor, "P V"], target_ids: Int[Tensor, " P"], contrast_id: int | None, top: int
+    ) -> None:
+        self._final = final
+        self._target_ids = target_ids[:, None]
+        self._contrast_id = contrast_id
+        self._top = min(top, final.shape[-1])
+        self._found: dict[str, list[Tensor]] = {}
+
+    def add(self, layer: Float[Tensor, "P V"]) -> None:
+        """Take in one layer's log-probabilities."""
+        probabilities = layer.exp()
+        best = probabilities.topk(self._top, dim=-1)
+        chosen = layer.gather(1, self._target_ids)
+        columns = {
+            "top_ids": best.indices,
+            "top_probabilities": best.values,
+            "entropy": -torch.special.xlogy(probabilities, probabilities).sum(-1),
+            "divergence": (self._final.exp() * (self._final - layer)).sum(-1),
+            "target": chosen[:, 0],
+            "rank": (layer > chosen).sum(-1) + 1,
+        }
+        if self._contrast_id is not None:
+            columns["contrast"] = layer[:, self._contrast_id]
+        for name, column in columns.items():
+            self._found.setdefault(name, []).append(column.cpu())
+
+    def array(self, name: str) -> Array:
+        """(layer, position, …)."""
+        found: Array = torch.stack(self._found[name]).numpy()
+        return found
+
+
+def _spelled(model: LoadedModel, ids: Array) -> tuple[tuple[tuple[str, ...], ...], ...]:
+    names = model.tokenizer.convert_ids_to_tokens
+    return tuple(tuple(tuple(map(str, names(row.tolist()))) for row in layer) for layer in ids)
+
+
+def _settled(agrees: Array) -> Int[Array, " position"]:
+    """First layer from which on a column (layer, position) of truths stays true."""
+    broken = ~agrees[::-1]
+    first = np.where(broken.any(0), broken.argmax(0), len(agrees))
+    return np.asarray(len(agrees) - first)
+
+
+def continuation_by_layer(
+    model: LoadedModel, ids: Sequence[int], start: int, translate: Translate | None = None
+) -> Float[Array, "layer token"]:
+    """Log-probability (nats) of each of a causal model's tokens from ``start`` on, read off each layer.
+
+    ``ids`` is a whole text as the model reads it; its token ``start`` (1 or more) is predicted at the place
+    before it. Raises :class:`~workbench.errors.ModelError` for another kind of model.
+    """
+    model.require(Kind.CAUSAL, verb="reading a continuation off the layers")
+    if not 1 <= start < len(ids):
+        raise TraceError(
+            f"start {start} is out of range: a text of {len(ids)} tokens has 1 to {len(ids) - 1}"
+        )
+    read = torch.tensor([list(ids)], device=model.device)
+    targets = read[0, start:, None]
+    found = []
+    with torch.inference_mode():
+        run = run_stack(model, {"input_ids": read, "attention_mask": torch.ones_like(read)})
+        for layer, state in enumerate(run.states):
+            logits = run_from(model, run, run.layers, state if translate is None else translate(layer, state))
+            scores = logits[0, start - 1 : -1].float().log_softmax(-1)
+            found.append(scores.gather(1, targets)[:, 0].cpu())
+    result: Array = torch.stack(found).numpy()
+    return result
