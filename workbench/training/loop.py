@@ -20,6 +20,7 @@ from transformers import (
 )
 
 from workbench.errors import NumericsError
+from workbench.training._scored import scored_loss, scored_places
 from workbench.training.checkpoints import find_checkpoints, mark_complete
 from workbench.training.progress import Meter
 
@@ -29,8 +30,17 @@ __all__ = ["Clock", "KeepSteps", "StopWatch", "WorkbenchTrainer"]
 class WorkbenchTrainer(Trainer):
     """Trainer that counts tokens, stops at the first loss that is no number, and marks checkpoints as whole."""
 
-    def __init__(self, *, recipe: str, meter: Meter, clock: Clock | None = None, **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(
+        self,
+        *,
+        recipe: str,
+        meter: Meter,
+        clock: Clock | None = None,
+        scored_only: bool = False,
+        **options: Any,
+    ) -> None:
+        super().__init__(compute_loss_func=scored_loss if scored_only else None, **options)
+        self.scored_only = scored_only
         self.clock = clock
         self.recipe = recipe
         self.meter = meter
@@ -53,7 +63,9 @@ class WorkbenchTrainer(Trainer):
     ) -> Tensor:
         """One forward and backward pass; remembers, on the device, the first step whose loss is not finite."""
         self.meter.tokens += sum(inputs[name].numel() for name in _READ if name in inputs)
-        loss = super().training_step(model, inputs, num_items_in_batch)
+        labels = inputs["labels"] if self.scored_only else None
+        with scored_places(self.accelerator.unwrap_model(model), labels):
+            loss = super().training_step(model, inputs, num_items_in_batch)
         step = torch.full_like(self._bad_step, self.state.global_step + 1)
         is_first = ~torch.isfinite(loss) & (self._bad_step == 0)
         self._bad_step = torch.where(is_first, step, self._bad_step)

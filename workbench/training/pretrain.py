@@ -23,6 +23,7 @@ from workbench.training._arguments import training_arguments
 from workbench.training._measure import measure
 from workbench.training._quiet import quiet
 from workbench.training._record import finish_run, open_run
+from workbench.training._scored import can_skip
 from workbench.training._work import Work, prepare
 from workbench.training.checkpoints import find_checkpoints, resume_point, save_model_folder
 from workbench.training.loop import Clock, KeepSteps, StopWatch, WorkbenchTrainer
@@ -130,6 +131,7 @@ def _trainer(work: Work, out: Path, *, show: bool) -> tuple[WorkbenchTrainer, Pr
         recipe=work.recipe,
         meter=meter,
         clock=clock,
+        scored_only=can_skip(model, work.objective.auto) and not settings.loop.compile,
         model=model,
         args=arguments,
         train_dataset=work.training,
