@@ -117,6 +117,8 @@ _MOST_ROWS = 12  # of one run; its own part has them all
 def title_of(run: Run) -> str:
     """Model and tasks."""
     tasks = list(run.results) or list(run.record.data)
+    if len(tasks) > 4:  # the groups of one task are named by what they share
+        tasks = list(dict.fromkeys(str(task).partition("/")[0] for task in tasks))
     named = ", ".join(map(str, tasks[:4])) + (f" and {len(tasks) - 4} more" if len(tasks) > 4 else "")
     parts = (str(run.record.model.get("name") or run.record.verb), named)
     return " · ".join(visible(text) for text in parts if text)

@@ -47,7 +47,10 @@ def pictures(run: Run) -> list[Picture]:
 
 
 def results_picture(runs: list[Run]) -> list[Picture]:
-    """For each metric with at least three values, all of them as points with their intervals."""
+    """For each metric with at least three values, all of them as points with their intervals.
+
+    Of several runs, only metrics that at least two of them have.
+    """
     by_metric: dict[str, list[tuple[str, str, Estimate]]] = {}
     for run in runs:
         name = str(run.record.model.get("name", run.record.verb))
@@ -61,6 +64,7 @@ def results_picture(runs: list[Run]) -> list[Picture]:
         )
         for metric, rows in by_metric.items()
         if sum(r[2].value == r[2].value for r in rows) >= 3
+        and (len(runs) == 1 or sum(any(metric in m for m in run.results.values()) for run in runs) > 1)
     ][:_MOST_STORED]
 
 

@@ -159,7 +159,7 @@ def preview(examples: pd.DataFrame) -> tuple[tuple[list[str], list[list[str]]], 
     if verdicts:
         ordered, note = examples.sort_values(verdicts[0], kind="stable"), "Those that went wrong first:"
     head = ordered.head(_EXTREMES).astype(object)
-    rows = [[visible(clip_left(shown(v), 300)) for v in row] for row in head.itertuples(index=False)]
+    rows = [[visible(clip_left(shown(v), 200)) for v in row] for row in head.itertuples(index=False)]
     return ([visible(str(name)) for name in head.columns], rows), note
 
 
@@ -194,4 +194,14 @@ def sheets(run: Run) -> list[Sheet]:
         Sheet("Machine", flatten(record.device)),
         Sheet("Software", flatten({**source, **record.packages})),
     ]
-    return [sheet for sheet in all_sheets if sheet.rows]
+    return [_clipped(sheet) for sheet in all_sheets if sheet.rows]
+
+
+def _clipped(sheet: Sheet) -> Sheet:
+    rest = len(sheet.rows) - _MOST_ROWS
+    if rest <= 0:
+        return sheet
+    return Sheet(sheet.title, [*sheet.rows[:_MOST_ROWS], ("…", f"{rest} more lines in the run's folder")])
+
+
+_MOST_ROWS = 40  # of a sheet

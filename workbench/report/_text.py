@@ -38,9 +38,9 @@ def number(value: Any) -> str:
 
 def measured(value: float) -> str:
     """As :func:`number`, with trailing zeros kept: 0.2300 was measured no less exactly than 0.2345."""
-    if not math.isfinite(value) or abs(value) >= 1000 or (value != 0 and abs(value) < 1e-4):
+    if not math.isfinite(value) or abs(value) >= 1000 or 1e-15 < abs(value) < 1e-4:
         return number(value)
-    return f"{value:#.4g}" if value else "0"
+    return f"{value:#.4g}" if abs(value) > 1e-15 else "0"  # below that lies rounding
 
 
 def shown(value: Any) -> str:

@@ -61,7 +61,7 @@ def test_several_runs_share_a_page_with_an_overview(tmp_path):
     assert "&lt;A map&gt;" in page
     assert "a &gt; b" in page
     assert page.count("0.5000 (0.3000 to 0.7000)") == 4
-    # overview and first run have three values and more: one figure each; and the exhibit
+    # four values of a shared metric in the overview, three in the first run; and the exhibit
     assert page.count('<img src="data:image/svg+xml;base64,') == 3
 
 
