@@ -13,7 +13,9 @@ from challenge_sets._expectations import (
     NotLabel,
     TestKind,
 )
-from challenge_sets._tests import Prompt, Suite, Test, TestCase
+from challenge_sets._records import TestCase
+from challenge_sets._suite import Suite
+from challenge_sets._tests import Prompt, Test
 from challenge_sets.readers import checklist
 from workbench.errors import DataError
 

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
+
+import pandas as pd
 
 from challenge_sets._checklist import SENTIMENT_PROMPT, read_checklist_suite
 from challenge_sets._expectations import EqualLabel, TestKind
-from challenge_sets._set import Settings, needs_folder
+from challenge_sets._intervals import proportion
+from challenge_sets._records import TestCase
+from challenge_sets._set import Results, Settings, needs_folder
+from challenge_sets._suite import Suite
 from challenge_sets._suite_set import SuiteSet
-from challenge_sets._tests import Prompt, Suite, Test, TestCase
+from challenge_sets._tests import Prompt, Test
 from challenge_sets.readers import contrast_sets, hans
 from workbench.errors import DataError
 
 __all__ = ["CHECKLIST", "CONTRAST_SETS", "HANS"]
 
-_NLI_LABELS = {"entailment": ("LABEL_0", "0"), "non-entailment": ("not_entailment", "LABEL_1", "1")}
+_CONSISTENCY = "Consistency"
+_NLI_LABELS = {
+    "entailment": ("LABEL_0", "0"),
+    "non-entailment": ("not_entailment", "neutral", "contradiction", "LABEL_1", "1", "LABEL_2", "2"),
+}
 _NLI_PROMPT = Prompt("{0} Does it follow that {1} Answer:", {"entailment": " Yes", "non-entailment": " No"})
 _BOOLQ_PROMPT = Prompt("{1}\nQuestion: {0}?\nAnswer:", {"no": " No", "yes": " Yes"})
 
@@ -29,6 +39,18 @@ def _labelled(name: str, capability: str, cases: Iterable[TestCase], description
         expectation=EqualLabel(),
         description=description,
     )
+
+
+@dataclass(frozen=True)
+class ContrastSets(SuiteSet):
+    """Contrast sets: beside failure rates the consistency, which is the share of sets with all members right."""
+
+    def metrics(self, rows: pd.DataFrame) -> Results:
+        """As :class:`SuiteSet`, with ``consistency`` for the tests whose cases are whole sets."""
+        found = super().metrics(rows)
+        for group, part in rows[rows["capability"] == _CONSISTENCY].groupby("group", sort=False):
+            found[str(group)]["consistency"] = proportion(part["correct"].tolist())
+        return found
 
 
 def _hans(settings: Settings) -> tuple[Suite, ...]:
@@ -73,7 +95,7 @@ def _consistency(
     tests = (
         _labelled(
             "whole sets",
-            "Consistency",
+            _CONSISTENCY,
             [_members(s, f"set-{s.id}", s.members) for s in found],
             "fails unless all members are right: 1 - failure rate is the consistency of Gardner et al.",
         ),
@@ -116,5 +138,7 @@ def _checklist(settings: Settings) -> tuple[Suite, ...]:
 
 HANS_ABOUT = "HANS: three heuristics of natural language inference that fail"
 HANS = SuiteSet("hans", HANS_ABOUT, _hans)
-CONTRAST_SETS = SuiteSet("contrast_sets", "IMDb and BoolQ with small edits; consistency of a set", _contrast)
+CONTRAST_SETS = ContrastSets(
+    "contrast_sets", "IMDb and BoolQ with small edits; consistency of a set", _contrast
+)
 CHECKLIST = SuiteSet("checklist", "CheckList's release suites exported as JSONL", _checklist)

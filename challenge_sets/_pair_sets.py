@@ -59,9 +59,7 @@ class PairSet:
 
     def load(self, settings: Settings) -> Dataset[MinimalPair]:
         """The pairs, cut to the limits."""
-        pairs = self.read(settings)
-        kept = by_group(pairs, [pair.paradigm for pair in pairs], settings.limit_per_paradigm)
-        kept = kept[: settings.limit]
+        kept = self._within_limits(settings)
         if not convention(settings.convention).tie_is_right:
             kept = [pair for pair in kept if not pair.members_equal]
         if not kept:
@@ -69,6 +67,12 @@ class PairSet:
         texts = (text for pair in kept for text in (pair.good, pair.bad))
         source = "generated" if settings.data_dir is None else Path(settings.data_dir).name
         return Dataset(tuple(kept), _identity(self.name, source, texts, len(kept)))
+
+    def _within_limits(self, settings: Settings) -> list[MinimalPair]:
+        pairs = self.read(settings)
+        return by_group(pairs, [pair.paradigm for pair in pairs], settings.limit_per_paradigm)[
+            : settings.limit
+        ]
 
     def policy(self, model: LoadedModel, settings: Settings) -> str:
         """How texts are scored, and who wins a tie."""
@@ -96,8 +100,12 @@ class PairSet:
         return found
 
     def notes(self, settings: Settings) -> dict[str, Any]:
-        """Published accuracies."""
-        return {"published": self.published(settings)}
+        """Published accuracies, and which pairs were left out because their members are equal."""
+        equal = [pair.id for pair in self._within_limits(settings) if pair.members_equal]
+        if not equal or convention(settings.convention).tie_is_right:
+            return {"published": self.published(settings)}
+        left_out = f"{len(equal)} pairs with equal members are left out: {', '.join(equal)}"
+        return {"published": self.published(settings), "left_out": left_out}
 
 
 def _row(pair: MinimalPair, score: PairScore, tie_is_right: bool) -> dict[str, Any]:

@@ -1,26 +1,23 @@
-"""Predictions for examples: from a classifier, from a language model through a prompt, or from a file."""
+"""Predictions for examples: from a classifier, or from a language model through a prompt."""
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 
 from challenge_sets._expectations import Prediction
-from challenge_sets._tests import Prompt, Suite
-from workbench.data._files import read_jsonl, text_field
-from workbench.errors import DataError, TaskError
+from challenge_sets._tests import Prompt, Tests
+from workbench.errors import TaskError
 from workbench.models import Kind, LoadedModel
 from workbench.scoring import Blank, Engine, Fork, Request, Seq2SeqEngine, score_cloze
 
-__all__ = ["Example", "PredictionFile", "Predictor", "predictor_for"]
+__all__ = ["Example", "Predictor", "predictor_for"]
 
-_BATCH_TOKENS = 4096
+_ROWS = 32  # examples of one pass of a classifier
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,7 @@ class Predictor(Protocol):
         """The text that a language model found likely for ``label``; the example itself for others."""
 
 
-def predictor_for(model: LoadedModel, suite: Suite, batch_tokens: str | int = "auto") -> Predictor:
+def predictor_for(model: LoadedModel, suite: Tests, batch_tokens: str | int = "auto") -> Predictor:
     """The predictor for this kind of model.
 
     Raises :class:`~workbench.errors.TaskError` if a classifier lacks a label of the suite, or a language
@@ -62,7 +59,7 @@ def predictor_for(model: LoadedModel, suite: Suite, batch_tokens: str | int = "a
     return _Prompted(model, suite.prompt, batch_tokens)
 
 
-def _names(model: LoadedModel, suite: Suite) -> tuple[str, ...]:
+def _names(model: LoadedModel, suite: Tests) -> tuple[str, ...]:
     """The suite's label for each output of a classifier; outputs it does not know keep their own name."""
     theirs = [str(name) for _, name in sorted(model.config.id2label.items())]
     known = {
@@ -80,26 +77,41 @@ def _names(model: LoadedModel, suite: Suite) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Classifier:
-    """Softmax over the outputs of a classification head."""
+    """Softmax over the outputs of a classification head.
+
+    ``labels`` holds the suite's label for each output. Where several outputs stand for one label (neutral and
+    contradiction for non-entailment), the label is that of the most probable output, as in McCoy et al. (2019,
+    section 5), and their probabilities are added.
+    """
 
     model: LoadedModel
     labels: tuple[str, ...]
 
     @property
     def policy(self) -> str:
+        """See :class:`Predictor`."""
         return "label of the classification head"
 
     def members(self, example: Example, label: str) -> str:
+        """See :class:`Predictor`."""
         return " ".join(example.texts)
 
     def predict(self, examples: Sequence[Example]) -> list[Prediction]:
+        """See :class:`Predictor`; examples of like length go together."""
         order = sorted(range(len(examples)), key=lambda i: sum(map(len, examples[i].texts)))
         found: dict[int, Prediction] = {}
-        for start in range(0, len(order), 32):
-            rows = order[start : start + 32]
-            for row, probabilities in zip(rows, self._forward([examples[i] for i in rows]), strict=True):
-                found[row] = _prediction(dict(zip(self.labels, probabilities, strict=True)))
+        for start in range(0, len(order), _ROWS):
+            rows = order[start : start + _ROWS]
+            for row, outputs in zip(rows, self._forward([examples[i] for i in rows]), strict=True):
+                found[row] = self._prediction(outputs)
         return [found[i] for i in range(len(examples))]
+
+    def _prediction(self, outputs: Sequence[float]) -> Prediction:
+        summed = dict.fromkeys(self.labels, 0.0)
+        for label, probability in zip(self.labels, outputs, strict=True):
+            summed[label] += probability
+        best = max(range(len(outputs)), key=lambda i: outputs[i])
+        return Prediction(self.labels[best], summed)
 
     def _forward(self, batch: Sequence[Example]) -> list[list[float]]:
         """Probabilities (example, label); texts longer than the model are cut."""
@@ -127,13 +139,16 @@ class _Prompted:
 
     @property
     def policy(self) -> str:
+        """See :class:`Predictor`."""
         answers = "/".join(answer.strip() for answer in self.prompt.answers.values())
         return f"most probable answer behind {self.prompt.text!r}: {answers}"
 
     def members(self, example: Example, label: str) -> str:
+        """See :class:`Predictor`."""
         return self.prompt.filled(example.texts) + self.prompt.answers.get(label, "")
 
     def predict(self, examples: Sequence[Example]) -> list[Prediction]:
+        """See :class:`Predictor`."""
         labels = list(self.prompt.answers)
         prompts = [self.prompt.filled(example.texts) for example in examples]
         scores = self._scores([(p, self.prompt.answers[label]) for p in prompts for label in labels])
@@ -170,69 +185,3 @@ def _softmax(scores: Mapping[str, float]) -> dict[str, float]:
 
 def _prediction(probabilities: dict[str, float]) -> Prediction:
     return Prediction(max(probabilities, key=lambda label: probabilities[label]), probabilities)
-
-
-@dataclass(frozen=True)
-class PredictionFile:
-    """Predictions of any system: JSON lines with ``id``, ``label`` and, if it has them, ``probabilities``.
-
-    The lines go in the order of ``workbench check --suite NAME --export FILE``, with its ids.
-    """
-
-    path: Path
-    labels: tuple[str, ...]
-    rows: tuple[tuple[str, Prediction], ...] = field(repr=False)
-    sha256: str = ""
-
-    @classmethod
-    def read(cls, path: Path, suites: Sequence[Suite]) -> PredictionFile:
-        """Raises :class:`~workbench.errors.DataError` naming the line for labels that the suites lack."""
-        labels = tuple(dict.fromkeys(label for suite in suites for label in suite.labels))
-        rows = []
-        for number, record in read_jsonl(path):
-            where = f"{path}, line {number}"
-            rows.append((text_field(record, "id", where), _read_prediction(record, labels, where)))
-        return cls(path, labels, tuple(rows), hashlib.sha256(path.read_bytes()).hexdigest())
-
-    @property
-    def policy(self) -> str:
-        """Where the predictions come from."""
-        return f"predictions in {self.path.name}"
-
-    def members(self, example: Example, label: str) -> str:
-        """The example's own text."""
-        return " ".join(example.texts)
-
-    def check(self, examples: Sequence[Example]) -> None:
-        """Raise :class:`~workbench.errors.DataError` unless the lines are the examples, one by one, in order."""
-        for number, (example, (given, _)) in enumerate(zip(examples, self.rows, strict=False), 1):
-            if example.id != given:
-                raise DataError(
-                    f"{self.path}, line {number} has id {given!r}, but example {number} is {example.id!r}; "
-                    "keep the order and ids of the exported texts (--export)"
-                )
-        if len(self.rows) != len(examples):
-            raise DataError(
-                f"{self.path} has {len(self.rows)} predictions for {len(examples)} texts; "
-                "it needs one line for each exported text (--export)"
-            )
-
-    def predict(self, examples: Sequence[Example]) -> list[Prediction]:
-        """The predictions under the examples' ids."""
-        known = dict(self.rows)
-        return [known[example.id] for example in examples]
-
-
-def _read_prediction(record: dict[str, Any], labels: Sequence[str], where: str) -> Prediction:
-    label = text_field(record, "label", where)
-    probabilities = record.get("probabilities", {label: 1.0})
-    if not isinstance(probabilities, dict) or not all(
-        isinstance(p, (int, float)) and 0 <= p <= 1 for p in probabilities.values()
-    ):
-        raise DataError(
-            f"{where}: probabilities must map labels to numbers from 0 to 1, is {probabilities!r:.60}"
-        )
-    for name in (label, *probabilities):
-        if name not in labels:
-            raise DataError(f"{where}: unknown label {name!r}; the suite's labels: {', '.join(labels)}")
-    return Prediction(label, {name: float(p) for name, p in probabilities.items()})

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from challenge_sets._predict import PredictionFile
+from challenge_sets._prediction_file import PredictionFile
 from challenge_sets._set import ChallengeSet, Settings, Work
 from workbench.data import Dataset
 from workbench.models import LoadedModel

@@ -17,7 +17,9 @@ from challenge_sets._expectations import (
     NotLabel,
     TestKind,
 )
-from challenge_sets._tests import Prompt, Suite, Test, TestCase
+from challenge_sets._records import TestCase
+from challenge_sets._suite import Suite
+from challenge_sets._tests import Prompt, Test
 from challenge_sets._yaml import Entry, read_yaml
 from challenge_sets.perturbations import PERTURBATIONS, perturbation
 from challenge_sets.templates import Case, Template
@@ -116,6 +118,7 @@ class _Builder:
         self.kind = TestKind(self.keys["kind"].text(*TestKind))
 
     def test(self) -> Test:
+        """The test; raises :class:`~workbench.errors.ConfigError` with the line of a mistake."""
         columns = [self._cases(pattern, number) for number, pattern in enumerate(self._patterns())]
         # In turn from each template, so that the first cases are of all of them.
         cases = [case for row in zip_longest(*columns) for case in row if case is not None]

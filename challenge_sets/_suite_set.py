@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +13,13 @@ import pandas as pd
 
 from challenge_sets._expectations import Prediction
 from challenge_sets._intervals import clustered_wilson
-from challenge_sets._predict import Example, PredictionFile, Predictor, predictor_for
+from challenge_sets._predict import Example, Predictor, predictor_for
+from challenge_sets._prediction_file import PredictionFile
+from challenge_sets._records import TestCase
 from challenge_sets._set import Results, Rows, Settings, Work, by_group
-from challenge_sets._tests import Suite, Test, TestCase
+from challenge_sets._tests import Test, Tests
 from workbench.data import DataIdentity, Dataset, content_hash
+from workbench.errors import ConfigError
 from workbench.models import Kind, LoadedModel
 from workbench.runs import write_atomically
 
@@ -28,7 +32,7 @@ _CASES_PER_CHUNK = 64
 class Asked:
     """A case with the test and the suite it belongs to."""
 
-    suite: Suite
+    suite: Tests
     test: Test
     case: TestCase
 
@@ -57,7 +61,7 @@ class SuiteSet:
 
     name: str
     about: str
-    read: Callable[[Settings], tuple[Suite, ...]]
+    read: Callable[[Settings], tuple[Tests, ...]]
     version: int = 1
     kinds: tuple[Kind, ...] = (Kind.CLASSIFIER, Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ)
 
@@ -75,7 +79,7 @@ class SuiteSet:
         return "; ".join(dict.fromkeys(policies))
 
     def _predictor(
-        self, model: LoadedModel | PredictionFile, suite: Suite, work: Work | None = None
+        self, model: LoadedModel | PredictionFile, suite: Tests, work: Work | None = None
     ) -> Predictor:
         if isinstance(model, PredictionFile):
             return model
@@ -118,14 +122,17 @@ class SuiteSet:
         return {"tests": tests}
 
 
-def suite_set(suites: tuple[Suite, ...]) -> SuiteSet:
-    """The set of suites that are there already."""
+def suite_set(suites: tuple[Tests, ...]) -> SuiteSet:
+    """The set of suites that are there already; raises :class:`~workbench.errors.ConfigError` for equal names."""
+    repeated = [name for name, count in Counter(suite.name for suite in suites).items() if count > 1]
+    if repeated:
+        raise ConfigError(f"two suites are called {repeated[0]!r}; give each file a 'suite:' name of its own")
     names = ", ".join(suite.name for suite in suites)
     about = suites[0].description if len(suites) == 1 else f"{len(suites)} suites"
     return SuiteSet(names, about, lambda _: suites)
 
 
-def _by_suite(items: Sequence[Asked]) -> Iterator[tuple[Suite, list[Asked]]]:
+def _by_suite(items: Sequence[Asked]) -> Iterator[tuple[Tests, list[Asked]]]:
     grouped: dict[str, list[Asked]] = {}
     for item in items:
         grouped.setdefault(item.suite.name, []).append(item)

@@ -1,38 +1,17 @@
-"""The records of a suite: cases, tests, the prompt for language models, and the suite."""
+"""The records of a suite: tests, the prompt for language models, and what holds them together."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
 
 from challenge_sets._expectations import EqualLabel, Expectation, Invariant, TestKind
+from challenge_sets._records import TestCase
 from workbench.errors import ConfigError
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from workbench.models import LoadedModel
-    from workbench.runs import Run
-
-__all__ = ["DIR", "INV", "MFT", "Prompt", "Suite", "Test", "TestCase"]
-
-
-@dataclass(frozen=True)
-class TestCase:
-    """Examples judged together: one for MFT; the original and its variants for INV and DIR.
-
-    An example is one text, or several (question and passage). ``labels`` go with ``examples``; ``template``
-    names what the case was made from: failure rates are clustered by it.
-    """
-
-    __test__ = False
-
-    id: str
-    template: str
-    examples: tuple[tuple[str, ...], ...]
-    labels: tuple[str | None, ...]
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+__all__ = ["DIR", "INV", "MFT", "Prompt", "Test", "Tests"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,15 +81,19 @@ class Prompt:
 
     def filled(self, example: tuple[str, ...]) -> str:
         """The prompt for one example."""
-        result = self.text
-        for index, text in enumerate(example):
-            result = result.replace(f"{{{index}}}", text)
-        return result
+        slot = re.compile(r"\{(\d+)\}")
+        return slot.sub(lambda match: _member(example, int(match[1]), match[0]), self.text)
+
+
+def _member(example: tuple[str, ...], index: int, written: str) -> str:
+    return example[index] if index < len(example) else written
 
 
 @dataclass(frozen=True, kw_only=True)
-class Suite:
+class Tests:
     """Tests of one task, its labels (with other names that models give them), and its prompt."""
+
+    __test__ = False
 
     name: str
     labels: Mapping[str, tuple[str, ...]]
@@ -120,14 +103,19 @@ class Suite:
 
     def __post_init__(self) -> None:
         names = [test.name for test in self.tests]
-        repeated = {name for name in names if names.count(name) > 1}
-        if repeated or not names:
-            problem = f"has two tests called {min(repeated)!r}" if repeated else "has no test"
-            raise ConfigError(f"suite {self.name!r} {problem}")
+        ids = [case.id for test in self.tests for case in test.cases]
+        if not names:
+            raise ConfigError(f"suite {self.name!r} has no test")
+        for what, values in (("tests called", names), ("cases with the id", ids)):
+            if len(set(values)) < len(values):
+                repeated = next(value for value, count in Counter(values).items() if count > 1)
+                raise ConfigError(f"suite {self.name!r} has two {what} {repeated!r}")
         for test in self.tests:
             self._check(test)
 
     def _check(self, test: Test) -> None:
+        if not test.cases:
+            raise ConfigError(f"suite {self.name!r}, test {test.name!r} has no case")
         for case in test.cases:
             for label in case.labels:
                 if label is not None and label not in self.labels:
@@ -135,12 +123,3 @@ class Suite:
                         f"suite {self.name!r}, test {test.name!r}: label {label!r} is none of the suite's: "
                         f"{', '.join(self.labels)}"
                     )
-
-    def run(self, model: LoadedModel, *, out: Path | None = None, limit_per_test: int | None = None) -> Run:
-        """Run all tests and store the run; see :func:`challenge_sets.diagnostics.check`."""
-        from challenge_sets._runner import check
-        from challenge_sets._set import Settings
-        from challenge_sets._suite_set import suite_set
-
-        settings = Settings(set=self.name, limit_per_paradigm=limit_per_test)
-        return check(model, suite_set((self,)), settings, out=out, doctor=False)

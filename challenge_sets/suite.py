@@ -17,12 +17,14 @@ from challenge_sets._expectations import (
     Prediction,
     TestKind,
 )
-from challenge_sets._predict import PredictionFile
+from challenge_sets._prediction_file import PredictionFile
+from challenge_sets._records import TestCase
 from challenge_sets._runner import check
 from challenge_sets._set import Settings
+from challenge_sets._suite import Suite
 from challenge_sets._suite_load import load_suite_file
 from challenge_sets._suite_set import SuiteSet, export_texts, suite_set
-from challenge_sets._tests import DIR, INV, MFT, Prompt, Suite, Test, TestCase
+from challenge_sets._tests import DIR, INV, MFT, Prompt, Test
 from workbench.errors import DataError, TaskError, did_you_mean
 from workbench.runs import Run
 

@@ -1,65 +1,61 @@
-"""Tables of ``workbench check``: groups with intervals and published numbers, and failing examples."""
+"""Text tables of ``workbench check``: groups with intervals and published numbers, tests, failing examples."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from workbench.cli._tables import table
-from workbench.estimate import Estimate
 
-__all__ = ["failures_table", "groups_table", "tests_table"]
+__all__ = ["failures_text", "groups_text", "tests_text"]
 
 _TEXT_WIDTH = 60
+_SHOWN = 5
 
 
-def groups_table(
-    results: Mapping[str, Mapping[str, Estimate]], published: Mapping[str, Mapping[str, float]]
-) -> str:
-    """One row per group and metric: value, interval, cases, and what was published for it."""
+def groups_text(groups: Any) -> str:
+    """:func:`challenge_sets.tables.groups_table` as text; empty without rows."""
+    if groups.empty:
+        return ""
+    published = list(groups.columns[6:])
     rows = [
         (
-            group,
-            metric,
-            f"{e.value:.4f}",
-            f"{e.low:.4f}",
-            f"{e.high:.4f}",
-            str(e.n),
-            *(_number(numbers.get(group)) for numbers in published.values()),
+            row["group"],
+            row["metric"],
+            *(_number(row[name], 4) for name in ("value", "low", "high")),
+            str(row["n"]),
+            *(_number(row[name], 4) for name in published),
         )
-        for group, metrics in results.items()
-        for metric, e in metrics.items()
+        for row in groups.to_dict("records")
     ]
     return table(("group", "metric", "value", "95 % low", "95 % high", "n", *published), rows)
 
 
-def tests_table(results: Mapping[str, Mapping[str, Estimate]], tests: Mapping[str, Mapping[str, Any]]) -> str:
-    """Capability, test and kind with failure rate, interval, and how many of the cases applied."""
-    rows = []
-    for group, test in tests.items():
-        rate = results.get(group, {}).get("failure_rate")
-        numbers = ("-",) * 3 if rate is None else (f"{rate.value:.3f}", f"{rate.low:.3f}", f"{rate.high:.3f}")
-        applied = 0 if rate is None else rate.n
-        rows.append((test["suite"], test["capability"], test["test"], test["kind"], *numbers, str(applied)))
+def tests_text(tests: Any) -> str:
+    """:func:`challenge_sets.tables.tests_table` as text: rates, intervals, and how many cases applied."""
+    rows = [
+        (
+            *(row[name] for name in ("suite", "capability", "test", "kind")),
+            *(_number(row[name], 3) for name in ("failure_rate", "low", "high")),
+            str(row["applied"]),
+        )
+        for row in tests.to_dict("records")
+    ]
     header = ("suite", "capability", "test", "kind", "failure rate", "95 % low", "95 % high", "applied")
-    skip = 1 if len({row[0] for row in rows}) == 1 else 0  # one suite need not be named on each line
+    skip = 1 if tests["suite"].nunique() == 1 else 0  # one suite need not be named on each line
     return table(header[skip:], [row[skip:] for row in rows])
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
+def _number(value: float, digits: int) -> str:
+    return "-" if value != value else f"{value:.{digits}f}"  # NaN: no case, or nothing published
 
 
-def failures_table(examples: Any, count: int = 5) -> str:
-    """The worst failing examples of a run; empty where its rows are not judged one by one."""
-    if "correct" not in examples or "margin" not in examples:
-        return ""
-    failing = examples[examples["correct"].eq(False)].sort_values("margin", kind="stable").head(count)
-    if failing.empty:
+def failures_text(failing: Any) -> str:
+    """The worst of :func:`challenge_sets.tables.failing` as text; empty without rows that have two texts."""
+    if failing.empty or not {"good", "bad"} <= set(failing.columns):
         return ""
     rows = [
         (row["id"], f"{row['margin']:.2f}", _short(row["good"]), _short(row["bad"]))
-        for row in failing.to_dict("records")
+        for row in failing.head(_SHOWN).to_dict("records")
     ]
     return table(("failing", "margin", "should win", "wins"), rows)
 

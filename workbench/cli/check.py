@@ -189,21 +189,21 @@ def summary(run: Any) -> dict[str, Any]:
 
 
 def _print(run: Any) -> None:
-    from workbench.cli._check_tables import failures_table, groups_table, tests_table
+    from challenge_sets.tables import failing, groups_table, tests_table
+    from workbench.cli._check_tables import failures_text, groups_text, tests_text
 
     model, doctor = run.record.model, (run.record.doctor or {}).get("verdict", "skipped")
     click.echo(f"{model['name']} ({model.get('dtype') or model['kind']}), doctor: {doctor}")
     click.echo(f"{run.notes.get('policy', '')}\n")
-    examples = run.examples()
-    failing = failures_table(examples)
-    if failing:
-        click.echo(f"{failing}\n")
-    if run.notes.get("tests"):
-        click.echo(tests_table(run.results, run.notes["tests"]))
-    else:
-        click.echo(groups_table(run.results, run.notes.get("published", {})))
-    rate = run.throughput.get("items_per_second", 0.0)
-    click.echo(f"\n{len(examples):,} items, {rate:,.1f} a second; run stored in {run.path}")
+    tests = tests_text(tests_table(run)) if run.notes.get("tests") else ""
+    for text in (failures_text(failing(run)), tests, groups_text(groups_table(run))):
+        if text:
+            click.echo(f"{text}\n")
+    if run.notes.get("left_out"):
+        click.echo(run.notes["left_out"])
+    throughput = run.throughput
+    rate = throughput.get("items_per_second", 0.0)
+    click.echo(f"{throughput.get('items', 0):,} items, {rate:,.1f} a second; run stored in {run.path}")
     click.echo(f"next: workbench report {run.path}")
     if doctor == "fail":
         click.echo(f"warning: the doctor found faults; see: workbench doctor {model['name']}", err=True)

@@ -1,0 +1,71 @@
+"""The results of a stored check as tables: what the command line prints, for notebooks and pages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from workbench.runs import Run
+
+__all__ = ["failing", "groups_table", "tests_table"]
+
+
+def tests_table(run: Run) -> pd.DataFrame:
+    """A row a test of a suite.
+
+    Columns: ``group`` (the name of its results), ``suite``, ``capability``, ``test``, ``kind``, ``failure_rate``
+    with ``low`` and ``high`` (NaN where no case applied), ``applied`` (cases), ``budget``, ``description``.
+    Empty for a run of anything but suites.
+    """
+    rows = []
+    for group, test in run.notes.get("tests", {}).items():
+        rate = run.results.get(group, {}).get("failure_rate")
+        numbers: dict[str, Any] = {"failure_rate": None, "low": None, "high": None, "applied": 0}
+        if rate is not None:
+            numbers = {"failure_rate": rate.value, "low": rate.low, "high": rate.high, "applied": rate.n}
+        rows.append({"group": group, **{key: test[key] for key in _NAMES}, **numbers, **_rest(test)})
+    columns = ["group", *_NAMES, "failure_rate", "low", "high", "applied", "budget", "description"]
+    frame = pd.DataFrame(rows, columns=columns)
+    return frame.astype({"failure_rate": float, "low": float, "high": float, "budget": float})
+
+
+_NAMES = ("suite", "capability", "test", "kind")
+
+
+def _rest(test: dict[str, Any]) -> dict[str, Any]:
+    return {"budget": test.get("budget"), "description": test.get("description", "")}
+
+
+def groups_table(run: Run) -> pd.DataFrame:
+    """A row a group and metric: ``group``, ``metric``, ``value``, ``low``, ``high``, ``n``, and published numbers.
+
+    Published numbers (people's agreement, other models) have a column each, NaN where there is none.
+    ``failure_rate`` is left out: it is in :func:`tests_table`.
+    """
+    published: dict[str, dict[str, float]] = run.notes.get("published", {})
+    rows = [
+        {
+            "group": group,
+            "metric": metric,
+            "value": estimate.value,
+            "low": estimate.low,
+            "high": estimate.high,
+            "n": estimate.n,
+            **{source: numbers.get(group) for source, numbers in published.items()},
+        }
+        for group, metrics in run.results.items()
+        for metric, estimate in metrics.items()
+        if metric != "failure_rate"
+    ]
+    frame = pd.DataFrame(rows, columns=["group", "metric", "value", "low", "high", "n", *published])
+    return frame.astype(dict.fromkeys(published, float))
+
+
+def failing(run: Run, count: int | None = None) -> pd.DataFrame:
+    """The failing rows of a check, worst first, at most ``count``; empty where rows are not judged one by one."""
+    rows = run.examples()
+    if not {"correct", "margin"} <= set(rows.columns):
+        return rows.head(0)
+    worst = rows[rows["correct"].eq(False)].sort_values("margin", kind="stable")
+    return worst if count is None else worst.head(count)
