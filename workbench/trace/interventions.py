@@ -31,6 +31,7 @@ class Site(StrEnum):
 
     ATTENTION = "attention"  # weights after the softmax: (B, N, P, K)
     HEAD_OUTPUT = "head_output"  # before the output projection: (B, P, N, d)
+    ATTENTION_OUT = "attention_out"  # after the output projection: (B, P, D)
     MLP = "mlp"  # what a feed-forward part adds: (B, P, D)
     RESIDUAL = "residual"  # what leaves a layer: (B, P, D)
 
@@ -78,7 +79,7 @@ def intervene(model: LoadedModel, *edits: Edit) -> Iterator[None]:
         session = Session(structure.sites, (_Editor(placed),))
         with ExitStack() as stack:
             stack.enter_context(session_on(model.model, session))
-            for site in (Site.MLP, Site.RESIDUAL):
+            for site in (Site.ATTENTION_OUT, Site.MLP, Site.RESIDUAL):
                 _hook_modules(model.model, [edit for edit in placed if edit.site is site], session, stack)
             yield
 
@@ -195,16 +196,26 @@ def _changed(values: Tensor, edit: Edit, head_axis: int | None, position_axis: i
 
 
 def _hook_modules(model: Any, edits: Sequence[Edit], session: Session, stack: ExitStack) -> None:
-    """Apply edits to the outputs of feed-forward parts or whole layers."""
+    """Apply edits to the outputs of attention, feed-forward parts or whole layers."""
     for where in {edit.stack for edit in edits if edit.stack is not None}:
         mine = [edit for edit in edits if edit.stack is where]
-        parts = parts_of(model)
-        modules = (parts.blocks if mine[0].site is Site.RESIDUAL else parts.mlp_outputs).get(where, ())
+        modules = _modules(model, mine[0].site, where)
         if not modules:
             raise TraceError(f"no {mine[0].site} was found in the {where} stack of {type(model).__name__}")
         change = _changer(mine, session, where)
         for name in dict.fromkeys(modules):
             stack.enter_context(on_output(model.get_submodule(name), change, first=True))
+
+
+def _modules(model: Any, site: Site, stack: Stack) -> tuple[str, ...]:
+    """Names of the modules whose outputs are the site's."""
+    parts = parts_of(model)
+    found = {
+        Site.RESIDUAL: parts.blocks,
+        Site.MLP: parts.mlp_outputs,
+        Site.ATTENTION_OUT: parts.attention_outputs,
+    }
+    return found[site].get(stack, ())
 
 
 def _changer(edits: Sequence[Edit], session: Session, where: Stack) -> Callable[[Tensor], Tensor | None]:

@@ -30,6 +30,7 @@ class Parts:
     blocks: Mapping[Stack, tuple[str, ...]]
     mlp_outputs: Mapping[Stack, tuple[str, ...]]  # each writes what a feed-forward part adds
     projections: Mapping[int, str]  # id of an attention module -> its output projection
+    attention_outputs: Mapping[Stack, tuple[str, ...]]  # the same by stack; empty where one is not found
 
 
 _known: WeakKeyDictionary[nn.Module, Parts] = WeakKeyDictionary()
@@ -86,11 +87,18 @@ def _examine(model: Any, structure: Structure) -> Parts:
         else tuple(names[id(before_end[id(b)])] for b in found if id(b) in before_end)
         for stack, found in blocks.items()
     }
+    projections = {site: names[id(module)] for site, module in after_attention.items()}
     return Parts(
         {stack: tuple(names[id(block)] for block in found) for stack, found in blocks.items()},
         mlp_outputs,
-        {site: names[id(module)] for site, module in after_attention.items()},
+        projections,
+        {stack: _attention_outputs(structure, stack, projections) for stack in structure.layers},
     )
+
+
+def _attention_outputs(structure: Structure, stack: Stack, projections: Mapping[int, str]) -> tuple[str, ...]:
+    found = [projections.get(site) for site, where in structure.sites.items() if where is stack]
+    return () if None in found else tuple(name for name in found if name is not None)
 
 
 def _projections(events: list[tuple[str, nn.Module]]) -> tuple[dict[int, nn.Module], dict[int, nn.Module]]:

@@ -24,7 +24,7 @@ from workbench.trace.encoding import Encoded, Text, encode_all, inputs_of
 from workbench.trace.parts import parts_of
 from workbench.trace.structure import evaluating, structure_of, without_cache
 
-__all__ = ["Reading", "StackRun", "read_text", "run_from", "run_stack"]
+__all__ = ["Reading", "StackRun", "read_text", "run_from", "run_rows", "run_stack"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,3 +230,9 @@ def _entering(arguments: Any, named: dict[str, Any], states: Tensor) -> tuple[An
             return (*arguments[:place], states, *arguments[place + 1 :]), named
     name = next(name for name, value in named.items() if is_state(value))
     return arguments, {**named, name: states}
+
+
+def run_rows(model: LoadedModel, inputs: Mapping[str, Any], rows: int) -> Float[Tensor, "B ..."]:
+    """Logits of a whole pass over ``rows`` copies of the inputs of one text."""
+    with model.lock:
+        return _logits(model, _call(model, _widened(inputs, rows)))

@@ -1,0 +1,250 @@
+"""A clean text, a corrupted one of equal length, and the runs of both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import torch
+from torch import Tensor
+
+from workbench.analysis.patching._metric import Metric, make_metric
+from workbench.errors import DataError, TraceError, did_you_mean
+from workbench.models import Kind, LoadedModel
+from workbench.scoring._forward import project_only
+from workbench.text import Alignment
+from workbench.trace import Edit, Site, Stack, Text, intervene, structure_of
+from workbench.trace.residual import Reading, StackRun, read_text, run_from, run_rows, run_stack
+
+__all__ = ["PatchPair", "PatchSite", "as_site", "patch_pair"]
+
+
+class PatchSite(StrEnum):
+    """Where activations are exchanged."""
+
+    RESIDUAL = "residual"  # what leaves a layer
+    ATTENTION_OUT = "attention_out"  # what a layer's attention adds
+    MLP_OUT = "mlp_out"  # what a layer's feed-forward part adds
+    HEAD = "head"  # what one head hands to the output projection
+
+    @property
+    def traced(self) -> Site:
+        """The site of :mod:`workbench.trace`."""
+        return {
+            PatchSite.RESIDUAL: Site.RESIDUAL,
+            PatchSite.ATTENTION_OUT: Site.ATTENTION_OUT,
+            PatchSite.MLP_OUT: Site.MLP,
+            PatchSite.HEAD: Site.HEAD_OUTPUT,
+        }[self]
+
+
+def as_site(name: str) -> PatchSite:
+    """The site called ``name``; raises :class:`~workbench.errors.DataError` with near names."""
+    if name not in set(PatchSite):
+        raise DataError(f"unknown site {name!r}; {did_you_mean(name, [s.value for s in PatchSite])}")
+    return PatchSite(name)
+
+
+@dataclass(frozen=True, eq=False)
+class PatchPair:
+    """Two texts of equal length, one place to predict at, and what the model says there for either.
+
+    ``place`` is the token whose logits are measured, ``None`` for a classifier. ``stack`` is the one whose
+    activations are exchanged.
+    """
+
+    model: LoadedModel
+    clean: Reading
+    corrupted: Reading
+    metric: Metric
+    place: int | None
+    stack: Stack
+    clean_run: StackRun
+    corrupted_run: StackRun
+    clean_value: float
+    corrupted_value: float
+
+    @property
+    def read(self) -> tuple[Alignment, Alignment]:
+        """Tokens of both texts in the stack that is patched."""
+        found = [
+            r.source if self._in_encoder and r.source else r.alignment for r in (self.clean, self.corrupted)
+        ]
+        return found[0], found[1]
+
+    @property
+    def _in_encoder(self) -> bool:
+        return self.stack is Stack.ENCODER
+
+    @property
+    def layers(self) -> int:
+        """Layers of the patched stack."""
+        return structure_of(self.model.model).layers[self.stack]
+
+    @property
+    def heads(self) -> int:
+        """Heads of one of its layers."""
+        return structure_of(self.model.model).heads[self.stack]
+
+    @property
+    def about(self) -> str:
+        """Metric and its two values in words."""
+        values = f"{self.metric.about}: clean {self.clean_value:.4g}, corrupted {self.corrupted_value:.4g}"
+        return "; ".join([values, *self.metric.notes])
+
+    @property
+    def position_labels(self) -> tuple[str, ...]:
+        """``place token`` or, where the texts differ, ``place clean|corrupted``."""
+        return tuple(
+            f"{i} {a}" if a == b else f"{i} {a}|{b}"
+            for i, (a, b) in enumerate(zip(self.read[0].tokens, self.read[1].tokens, strict=True))
+        )
+
+    def normalised(self, value: float) -> float:
+        """``value`` of the metric on the scale where the corrupted run is 0 and the clean one 1."""
+        return (value - self.corrupted_value) / (self.clean_value - self.corrupted_value)
+
+    def measure(self, rows: int, edits: Sequence[Edit], *, base: str = "corrupted", begin: int = 0) -> Tensor:
+        """The metric (rows,) of ``rows`` copies of a text with ``edits``, on the CPU.
+
+        ``base`` names the text; ``begin`` is the first layer that is computed, where no edit lies below it.
+        """
+        reading, run = (
+            (self.clean, self.clean_run) if base == "clean" else (self.corrupted, self.corrupted_run)
+        )
+        main = structure_of(self.model.model).main
+        with ExitStack() as stack:
+            if self.place is not None:
+                width = len(reading)
+                places = torch.arange(rows, device=self.model.device) * width + self.place
+                stack.enter_context(project_only(self.model.model, places))
+            stack.enter_context(
+                intervene(self.model, *[self._moved(e, begin if self.stack is main else 0) for e in edits])
+            )
+            if self.stack is main:
+                states = run.states[begin].expand(rows, -1, -1)
+                logits = run_from(self.model, run, begin, states)
+            else:
+                logits = run_rows(self.model, reading.inputs, rows)
+        return self.metric(logits if self.place is None else logits[0]).cpu()
+
+    def _moved(self, edit: Edit, begin: int) -> Edit:
+        """The edit with its layer as the session counts it: parts of layers that do not run are not counted."""
+        layer = edit.layer if edit.site is Site.RESIDUAL else edit.layer - begin
+        return Edit(edit.site, layer, edit.change, edit.heads, edit.positions, self.stack)
+
+    def activations(self, site: PatchSite, text: str = "clean") -> list[Tensor]:
+        """What a run computes at ``site`` in each layer: (1, T, D), or (1, T, H, d) of heads."""
+        kept: dict[int, Tensor] = {}
+
+        def keep(layer: int) -> Callable[[Tensor], Tensor]:
+            def look(values: Tensor) -> Tensor:
+                kept[layer] = values.detach().clone()
+                return values
+
+            return look
+
+        with torch.inference_mode():
+            self.measure(1, [Edit(site.traced, n, keep(n)) for n in range(self.layers)], base=text)
+        return [kept[n] for n in range(self.layers)]
+
+
+def patch_pair(
+    model: LoadedModel,
+    clean: Text,
+    corrupted: Text,
+    target: str,
+    contrast: str | None = None,
+    *,
+    metric: str | None = None,
+    position: int | None = None,
+    target_text: Text | None = None,
+    stack: str | None = None,
+) -> PatchPair:
+    """Run both texts and check that they can be exchanged.
+
+    Args:
+        model: any model with a head.
+        clean: the text whose answer patching brings back.
+        corrupted: the text that is patched; as many tokens as ``clean``.
+        target: what the clean text makes likely, such as ``" are"``; of a classifier, a label.
+        contrast: what the corrupted text makes likely instead, such as ``" is"``.
+        metric: "logit_difference", "probability" or "log_probability"; see :func:`make_metric`.
+        position: the place that predicts; by default the last, or the mask of a masked model.
+        target_text: what the decoder of an encoder-decoder has said before the target; nothing by default.
+        stack: "encoder" or "decoder" of an encoder-decoder: whose activations are exchanged (the encoder's).
+
+    Raises:
+        DataError: texts of different length, targets not in the vocabulary, or no mask to predict at.
+        TraceError: both runs give the same metric, or a position out of range.
+        ModelError: the model has no head.
+    """
+    model.require(Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ, Kind.CLASSIFIER, verb="patching")
+    measured = make_metric(model, target, contrast, metric)
+    readings = [_read(model, text, target_text) for text in (clean, corrupted)]
+    where = _stack(model, stack)
+    _check_lengths(model, readings, where)
+    place = None if model.kind is Kind.CLASSIFIER else _place(model, readings, position)
+    with torch.inference_mode():
+        runs = [run_stack(model, reading.inputs) for reading in readings]
+    pair = PatchPair(
+        model, readings[0], readings[1], measured, place, where, runs[0], runs[1], math.nan, math.nan
+    )
+    with torch.inference_mode():
+        values = [float(pair.measure(1, [], base=text)) for text in ("clean", "corrupted")]
+    if values[0] == values[1]:
+        raise TraceError(
+            f"the {measured.about} is {values[0]:.4g} for both texts, so there is nothing to bring back; "
+            "choose texts or targets that the model tells apart"
+        )
+    return replace(pair, clean_value=values[0], corrupted_value=values[1])
+
+
+def _read(model: LoadedModel, text: Text, target_text: Text | None) -> Reading:
+    if model.kind is Kind.SEQ2SEQ and target_text is None:
+        start = getattr(model.config, "decoder_start_token_id", None)
+        name = model.tokenizer.convert_ids_to_tokens(0 if start is None else start)
+        target_text = Alignment("", (str(name),), (start or 0,), ((0, 0),), (), (None,))
+        reading = read_text(model, text, target_text)
+        ids = torch.tensor([[start or 0]], device=model.device)
+        inputs = {**reading.inputs, "decoder_input_ids": ids, "decoder_attention_mask": torch.ones_like(ids)}
+        return Reading(inputs, target_text, reading.source, reading.cut)
+    return read_text(model, text, target_text)
+
+
+def _stack(model: LoadedModel, name: str | None) -> Stack:
+    structure = structure_of(model.model)
+    if name is None and model.kind is Kind.SEQ2SEQ:
+        return structure.stack(Stack.ENCODER)
+    return structure.stack(name)
+
+
+def _check_lengths(model: LoadedModel, readings: Sequence[Reading], stack: Stack) -> None:
+    in_source = model.kind is Kind.SEQ2SEQ and stack is Stack.ENCODER
+    sizes = [len(r.source) if in_source and r.source else len(r) for r in readings]
+    if sizes[0] != sizes[1]:
+        raise DataError(
+            f"clean has {sizes[0]} tokens, corrupted {sizes[1]}: patching needs texts of equal length; exchange "
+            "words for others of as many pieces (see: workbench tokenize)"
+        )
+
+
+def _place(model: LoadedModel, readings: Sequence[Reading], position: int | None) -> int:
+    length = len(readings[0])
+    if position is not None:
+        if not -length <= position < length:
+            raise TraceError(f"position {position} is out of range: the text has {length} tokens")
+        return position % length
+    if model.kind is not Kind.MASKED:
+        return length - 1
+    mask = model.tokenizer.mask_token_id
+    masks = [[i for i, token in enumerate(r.alignment.ids) if token == mask] for r in readings]
+    if len(masks[0]) != 1 or masks[0] != masks[1]:
+        raise DataError(
+            f"a masked model predicts at {model.tokenizer.mask_token}: write it once in both texts, at the same "
+            f"place (found at {masks[0]} and {masks[1]}), or name a position"
+        )
+    return masks[0][0]
