@@ -17,13 +17,15 @@ _HOMES = {
     "LoadedModel": "workbench.models",
     "Statistic": "workbench.statistics",
     "WorkbenchError": "workbench.errors",
+    "attribute": "workbench.analysis.saliency",
     "load": "workbench.models",
     "trace": "workbench.trace",
 }
 
-__all__ = ["Estimate", "Kind", "LoadedModel", "Statistic", "WorkbenchError", "__version__", "load", "trace"]
+__all__ = ["Estimate", "Kind", "LoadedModel", "Statistic", "WorkbenchError", "__version__", "attribute", "load", "trace"]
 
 if TYPE_CHECKING:
+    from workbench.analysis.saliency import attribute
     from workbench.errors import WorkbenchError
     from workbench.models import Kind, LoadedModel, load
     from workbench.statistics import Estimate, Statistic

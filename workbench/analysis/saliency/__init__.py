@@ -1,0 +1,32 @@
+"""Explaining a prediction by scores of the text's tokens, and doubting those scores.
+
+:func:`attribute` runs any method of :data:`METHODS`; a new one is registered there and held to the same
+contract tests.
+"""
+
+from __future__ import annotations
+
+from workbench.analysis.saliency import _floor, _gradients, _occlusion
+from workbench.analysis.saliency._methods import METHODS, Options, Raw, SaliencyMethod, Unit
+from workbench.analysis.saliency._question import Output
+from workbench.analysis.saliency._record import Attribution, Normalisation
+from workbench.analysis.saliency._seam import Seam
+from workbench.analysis.saliency.attribute import AttributionWarning, attribute, attribute_all
+
+__all__ = [
+    "METHODS",
+    "Attribution",
+    "AttributionWarning",
+    "Normalisation",
+    "Options",
+    "Output",
+    "Raw",
+    "SaliencyMethod",
+    "Seam",
+    "Unit",
+    "attribute",
+    "attribute_all",
+]
+
+# importing a module of methods registers them
+_REGISTERING = (_floor, _gradients, _occlusion)

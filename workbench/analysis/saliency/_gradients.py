@@ -1,0 +1,114 @@
+"""Gradients at the text itself: saliency, input × gradient, and their averages under noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from workbench.analysis.saliency._integrated import integrated
+from workbench.analysis.saliency._methods import METHODS, Options, Raw, SaliencyMethod
+from workbench.analysis.saliency._seam import Seam
+
+__all__ = ["noisy"]
+
+SAMPLES = 25
+
+
+def gradients_of(seam: Seam, embeddings: Tensor, options: Options) -> Tensor:
+    """Gradient of each question's score at ``embeddings`` (B, T, D)."""
+    found = torch.zeros_like(embeddings)
+    for rows in seam.chunks(range(len(seam)), options.batch_tokens):
+        width = max(seam.lengths[row] for row in rows)
+        found[rows, :width] = seam.gradients(embeddings[rows, :width], torch.tensor(rows))[1]
+    return found
+
+
+def _saliency(seam: Seam, options: Options) -> Raw:
+    norms = gradients_of(seam, seam.embeddings, options).norm(dim=-1)
+    return Raw(norms * seam.explained, (None,) * len(seam))
+
+
+def _input_x_gradient(seam: Seam, options: Options) -> Raw:
+    products = (seam.embeddings * gradients_of(seam, seam.embeddings, options)).sum(-1)
+    return Raw(products * seam.explained, (None,) * len(seam))
+
+
+def noisy(seam: Seam, options: Options) -> list[Tensor]:
+    """The embeddings with noise, once a sample: (B, T, D) each. A text's noise depends on the seed alone."""
+    samples = options.samples or SAMPLES
+    draws = [torch.zeros_like(seam.embeddings) for _ in range(samples)]
+    for row, length in enumerate(seam.lengths):
+        own = seam.embeddings[row, :length]
+        generator = torch.Generator().manual_seed(options.seed)
+        noise = torch.randn(samples, *own.shape, generator=generator).to(own)
+        for draw, one in zip(draws, noise, strict=True):
+            draw[row, :length] = own + options.noise * own.std() * one
+    return draws
+
+
+def _smoothgrad(seam: Seam, options: Options) -> Raw:
+    draws = noisy(seam, options)
+    mean = sum((gradients_of(seam, draw, options) for draw in draws), start=torch.zeros_like(seam.embeddings))
+    scores = (mean / len(draws)).norm(dim=-1)
+    return Raw(scores * seam.explained, (len(draws),) * len(seam))
+
+
+def _smoothgrad_integrated(seam: Seam, options: Options) -> Raw:
+    draws = noisy(seam, options)
+    total = torch.zeros_like(seam.embeddings[..., 0])
+    for draw in draws:
+        total += integrated(seam, torch.where(seam.explained[..., None], draw, seam.embeddings), options).scores
+    return Raw(total / len(draws), (len(draws),) * len(seam))
+
+
+def _passes(factor: int) -> Callable[[int, Options], int]:
+    return lambda tokens, options: factor * (options.samples or SAMPLES)
+
+
+METHODS.register(
+    "saliency",
+    SaliencyMethod(
+        name="saliency",
+        compute=_saliency,
+        convention="length of the gradient with respect to the token's embedding: no sign",
+        source="Simonyan et al. 2014, section 3; Li et al. 2016, section 5",
+        passes=lambda tokens, options: 3,
+        signed=False,
+    ),
+)
+METHODS.register(
+    "input_x_gradient",
+    SaliencyMethod(
+        name="input_x_gradient",
+        compute=_input_x_gradient,
+        convention="embedding times gradient: positive speaks for the target",
+        source="Denil et al. 2014; Shrikumar et al. 2017, section 2",
+        passes=lambda tokens, options: 3,
+    ),
+)
+METHODS.register(
+    "smoothgrad",
+    SaliencyMethod(
+        name="smoothgrad",
+        compute=_smoothgrad,
+        convention="length of the mean gradient over noisy copies of the embeddings: no sign",
+        source="Smilkov et al. 2017, section 3",
+        passes=_passes(3),
+        signed=False,
+        seeded=True,
+    ),
+)
+METHODS.register(
+    "smoothgrad_integrated_gradients",
+    SaliencyMethod(
+        name="smoothgrad_integrated_gradients",
+        compute=_smoothgrad_integrated,
+        convention="integrated gradients averaged over noisy copies: positive speaks for the target",
+        source="Smilkov et al. 2017, section 3; Sundararajan et al. 2017",
+        passes=_passes(60),
+        uses_baseline=True,
+        seeded=True,
+    ),
+)

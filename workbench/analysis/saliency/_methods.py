@@ -1,0 +1,79 @@
+"""What a saliency method is, what it may be told, and the registry of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from torch import Tensor
+
+from workbench.analysis.saliency._seam import Seam
+from workbench.registry import Registry
+
+__all__ = ["METHODS", "Compute", "Options", "Raw", "SaliencyMethod", "Unit"]
+
+
+class Unit(StrEnum):
+    """What is taken out at once by methods that take parts of a text out."""
+
+    TOKEN = "token"
+    WORD = "word"
+    SPAN = "span"  # a sliding window of words
+    SENTENCE = "sentence"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What a method may be told. ``None`` means: as many as are needed, or the method's own default."""
+
+    steps: int | None = None  # integrated gradients: exactly so many, else raised until ``tolerance`` holds
+    tolerance: float = 0.01  # completeness error, relative to the difference that the scores explain
+    most_steps: int = 512
+    samples: int | None = None  # of methods that draw
+    noise: float = 0.15  # standard deviation of noise, as a share of that of the text's embeddings
+    unit: Unit = Unit.TOKEN
+    span: int = 3  # words in a window
+    layer: int | None = None  # of layer methods, from 0; the middle one by default
+    seed: int = 0
+    batch_tokens: int = 2048  # tokens in one forward pass: bounds memory, does not change scores
+
+
+@dataclass(frozen=True)
+class Raw:
+    """What a method gives for a batch: scores (B, T), and steps or samples taken for each question."""
+
+    scores: Tensor
+    steps: tuple[int | None, ...]
+    layer: int | None = None
+
+
+Compute: TypeAlias = Callable[[Seam, Options], Raw]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SaliencyMethod:
+    """A way to score tokens, with what it promises; the contract tests hold it to that.
+
+    ``compute`` sees the model only through a :class:`Seam`. ``passes`` tells how many forward passes (a
+    backward pass counts as two) a text of so many tokens takes. ``inside`` methods read layers or attention,
+    so they score all tokens; ``complete`` ones sum to the difference from the baseline; ``unused_is_zero``
+    ones give exactly 0 to a token that cannot change the target.
+    """
+
+    name: str
+    compute: Compute
+    convention: str  # what a score means
+    source: str  # the paper, with section or equation
+    passes: Callable[[int, Options], int]
+    signed: bool = True
+    complete: bool = False
+    uses_baseline: bool = False
+    unused_is_zero: bool = True
+    seeded: bool = False
+    inside: bool = False
+    blind: bool = False  # does not look at the model: the floor
+
+
+METHODS: Registry[SaliencyMethod] = Registry("saliency method")

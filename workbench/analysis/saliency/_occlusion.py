@@ -1,0 +1,91 @@
+"""What the target loses when a part of the text is replaced by the baseline."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import torch
+
+from workbench.analysis._words import word_groups
+from workbench.analysis.saliency._methods import METHODS, Options, Raw, SaliencyMethod, Unit
+from workbench.analysis.saliency._question import Question
+from workbench.analysis.saliency._seam import Seam
+
+__all__ = ["groups_of", "windows_of"]
+
+_SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’)\]]*$")
+
+
+def groups_of(question: Question, unit: Unit) -> list[list[int]]:
+    """The explained tokens of each token, word or sentence, in order; together they are all of them."""
+    explained = question.explained
+    if unit is Unit.TOKEN:
+        return [[i] for i, kept in enumerate(explained) if kept]
+    words = word_groups(question.encoded.alignment, special=False)
+    members = [[i for i in range(words.tokens) if row[i] and explained[i]] for row in words.sum_matrix]
+    labelled = [(label, tokens) for label, tokens in zip(words.labels, members, strict=True) if tokens]
+    if unit is not Unit.SENTENCE:
+        return [tokens for _, tokens in labelled]
+    sentences: list[list[int]] = [[]]
+    for label, tokens in labelled:
+        sentences[-1].extend(tokens)
+        if _SENTENCE_END.search(label):
+            sentences.append([])
+    return [tokens for tokens in sentences if tokens]
+
+
+def windows_of(question: Question, options: Options) -> list[list[int]]:
+    """What is taken out together: each unit once, or every window of ``options.span`` words."""
+    groups = groups_of(question, options.unit)
+    if options.unit is not Unit.SPAN:
+        return groups
+    size = min(options.span, len(groups))
+    return [sum(groups[i : i + size], []) for i in range(len(groups) - size + 1)]
+
+
+def _occlusion(seam: Seam, options: Options) -> Raw:
+    """Each window's loss is shared by its tokens; a token in several windows gets the mean of its shares."""
+    windows = [windows_of(question, options) for question in seam.questions]
+    jobs = [(row, window) for row, own in enumerate(windows) for window in [[], *own]]
+    losses = _values_without(seam, jobs, options)
+    scores = torch.zeros_like(seam.embeddings[..., 0])
+    counts = torch.zeros_like(scores)
+    whole: dict[int, float] = {}
+    for (row, window), value in zip(jobs, losses, strict=True):
+        if not window:
+            whole[row] = value
+            continue
+        share = (whole[row] - value) / (len(window) if options.unit is not Unit.TOKEN else 1)
+        scores[row, window] += share
+        counts[row, window] += 1
+    return Raw(scores / counts.clamp(min=1), tuple(len(own) for own in windows))
+
+
+def _values_without(seam: Seam, jobs: Sequence[tuple[int, list[int]]], options: Options) -> list[float]:
+    """The target's value with some tokens of a question replaced by the baseline."""
+    values = [0.0] * len(jobs)
+    for chosen in seam.chunks([row for row, _ in jobs], options.batch_tokens):
+        rows = [jobs[i][0] for i in chosen]
+        width = max(seam.lengths[row] for row in rows)
+        embeddings = seam.embeddings[rows, :width]
+        gone = torch.zeros(embeddings.shape[:2], dtype=torch.bool, device=embeddings.device)
+        for place, i in enumerate(chosen):
+            gone[place, jobs[i][1]] = True
+        changed = torch.where(gone[..., None], seam.baseline[rows, :width], embeddings)
+        for i, value in zip(chosen, seam.values(changed, torch.tensor(rows)).tolist(), strict=True):
+            values[i] = value
+    return values
+
+
+METHODS.register(
+    "occlusion",
+    SaliencyMethod(
+        name="occlusion",
+        compute=_occlusion,
+        convention="what the target loses without the token: positive speaks for the target",
+        source="Zeiler & Fergus 2014, section 4.2; Li et al. 2016, section 3",
+        passes=lambda tokens, options: tokens + 1,
+        uses_baseline=True,
+    ),
+)

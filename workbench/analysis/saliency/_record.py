@@ -1,0 +1,167 @@
+"""The result: a score for each token or word of one text, with everything needed to read it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+from workbench.analysis._words import word_groups
+from workbench.errors import ConfigError
+from workbench.shapes import Array
+from workbench.text import Alignment
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Attribution", "Normalisation"]
+
+
+class Normalisation(StrEnum):
+    """What scores are divided by."""
+
+    NONE = "none"
+    SUM = "sum"  # the sum of their magnitudes: shares
+    MAX = "max"  # the largest magnitude
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Attribution:
+    """Scores of one text's tokens (or words) for one target by one method.
+
+    ``signed`` scores are positive where a token speaks for the target and negative where against it; others
+    are magnitudes. ``delta`` is the completeness error: the sum of the scores minus what they should sum to,
+    ``value - baseline_value``; ``None`` for methods that do not promise completeness. Tokens that are not
+    ``explained`` (special tokens, masks) have score 0 by construction, except with methods that look
+    inside the model (layers, attention).
+    """
+
+    model: str
+    method: str
+    target: str  # what is explained, such as "log p(' are') - log p(' is')"
+    target_note: str  # how a target of several pieces was treated
+    value: float  # of the target for this text
+    tokens: tuple[str, ...]
+    scores: Float[Array, "token"]
+    explained: tuple[bool, ...]
+    alignment: Alignment
+    signed: bool
+    convention: str  # what a score means, in words
+    baseline: str | None = None
+    baseline_value: float | None = None
+    delta: float | None = None
+    steps: int | None = None  # or samples
+    layer: int | None = None
+    seed: int | None = None
+    normalisation: Normalisation = Normalisation.NONE
+    level: str = "token"  # or "word"
+    aggregation: str | None = None  # how words were made of tokens
+
+    def __post_init__(self) -> None:
+        sizes = {len(self.tokens), len(self.scores), len(self.explained)}
+        assert len(sizes) == 1, f"a score for each token, got {sizes}"
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def normalised(self, how: Normalisation | str) -> Attribution:
+        """The same with scores divided as ``how`` says; all zeros stay zeros."""
+        try:
+            chosen = Normalisation(how)
+        except ValueError:
+            raise ConfigError(f"normalise is {how!r}; allowed: {', '.join(Normalisation)}") from None
+        if chosen is Normalisation.NONE or not len(self):
+            return self
+        sizes = np.abs(self.scores)
+        divisor = float(sizes.sum() if chosen is Normalisation.SUM else sizes.max()) or 1.0
+        return replace(self, scores=self.scores / divisor, normalisation=chosen)
+
+    def words(self, how: str | None = None) -> Attribution:
+        """Sub-words merged to words by "sum", "mean" or "max" (of largest magnitude).
+
+        By default signed scores are summed, which keeps completeness, and of magnitudes the largest stands.
+        Special tokens stay words of their own.
+        """
+        chosen = how or ("sum" if self.signed else "max")
+        if chosen not in ("sum", "mean", "max"):
+            raise ConfigError(f"words is {how!r}; allowed: sum, mean, max")
+        if self.level == "word":
+            return self
+        groups = word_groups(self.alignment)
+        members = [np.flatnonzero(row) for row in groups.sum_matrix]
+        merged = np.array([_merge(self.scores[m], chosen) for m in members])
+        explained = tuple(any(self.explained[i] for i in m) for m in members)
+        return replace(
+            self,
+            tokens=groups.labels,
+            scores=merged,
+            explained=explained,
+            level="word",
+            aggregation=chosen,
+        )
+
+    def order(self) -> Array:
+        """Positions of the explained tokens, the highest score first (ties: the earlier one)."""
+        kept = np.flatnonzero(self.explained)
+        return kept[np.argsort(-self.scores[kept], kind="stable")]
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a token: ``position``, ``token``, ``score``, ``explained``; the rest in ``attrs``."""
+        frame = pd.DataFrame(
+            {
+                "position": range(len(self)),
+                "token": self.tokens,
+                "score": self.scores,
+                "explained": self.explained,
+            }
+        )
+        frame.attrs.update(self.about())
+        return frame
+
+    def about(self) -> dict[str, Any]:
+        """Everything but tokens and scores, as plain values."""
+        names = (
+            "model method target target_note value signed convention baseline baseline_value delta steps layer seed "
+            "level aggregation"
+        ).split()
+        return {**{name: getattr(self, name) for name in names}, "normalisation": str(self.normalisation)}
+
+    def view(self) -> Any:
+        """The text in colours, a :class:`~workbench.figures.View`: shows itself in a notebook, and saves.
+
+        Drawing lies in a layer above analysis, so it is looked up when asked for and never imported here.
+        """
+        return import_module("workbench.figures.saliency").attribution_view(self)
+
+    def figure(self) -> Figure:
+        """The text in colours as a matplotlib figure."""
+        return self.view().draw()
+
+    def html(self) -> str:
+        """The text in colours as a self-contained page."""
+        return str(self.view().html)
+
+    def latex(self) -> str:
+        """The text in colours as LaTeX, for the ``xcolor`` package."""
+        return str(self.view().latex())
+
+    def _repr_html_(self) -> str:
+        return str(self.view()._repr_html_())
+
+    def __repr__(self) -> str:
+        order = self.order()[:3]
+        best = ", ".join(f"{self.tokens[i]!r} {self.scores[i]:+.3g}" for i in order)
+        return f"<Attribution {self.method} of {self.target}: {best}, ...>"
+
+
+def _merge(scores: Array, how: str) -> float:
+    if how == "sum":
+        return float(scores.sum())
+    if how == "mean":
+        return float(scores.mean())
+    return float(scores[np.abs(scores).argmax()])

@@ -1,0 +1,338 @@
+"""From what a user names ("are", a class, a word in a blank) to the entries of a model's output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+
+from workbench.analysis.saliency._question import Output, Part, Question, Read, Term
+from workbench.errors import TaskError, did_you_mean
+from workbench.models import Kind, LoadedModel
+from workbench.text import Alignment, align
+from workbench.trace._targets import generated_targets, started
+from workbench.trace.encoding import Encoded, Text, encode_all, inputs_of
+from workbench.trace.structure import call_model
+
+__all__ = ["Asked", "TargetName", "ask", "generated_ids"]
+
+TargetName: TypeAlias = str | int | None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a user asks: a target, optionally rather than ``contrast``, at a ``position``, in a form."""
+
+    target: TargetName = None
+    contrast: TargetName = None
+    position: int | None = None
+    output: Output | None = None
+
+
+def ask(model: LoadedModel, text: Text, asked: Asked) -> Question:
+    """The question that ``asked`` means for this model and text.
+
+    Raises :class:`TaskError` for a target that the model does not have, in one line that says what it has.
+    """
+    if model.kind is Kind.ENCODER:
+        raise TaskError(
+            f"{model.name} is an encoder without a head, so there is no prediction to explain; give it one with "
+            "workbench finetune, or choose a causal, masked, seq2seq or classifier model"
+        )
+    if asked.target is None and asked.contrast is not None:
+        raise TaskError(f"contrast {asked.contrast!r} needs a target: what rather than {asked.contrast!r}?")
+    makers = {
+        Kind.CAUSAL: _causal,
+        Kind.MASKED: _masked,
+        Kind.SEQ2SEQ: _seq2seq,
+        Kind.CLASSIFIER: _classifier,
+    }
+    return makers[model.kind](model, text, asked)
+
+
+def generated_ids(model: LoadedModel, text: Text) -> tuple[int, ...]:
+    """What a seq2seq model writes greedily for ``text``, without its start token."""
+    encoded = encode_all(model, [text])[0]
+    return started(model, generated_targets(model, [encoded])[0]).alignment.ids[1:]
+
+
+def _encoded(model: LoadedModel, text: Text) -> Encoded:
+    return encode_all(model, [text])[0]
+
+
+def _words_only(alignment: Alignment, without: Sequence[int] = ()) -> tuple[bool, ...]:
+    """Tokens of the text itself: not those that the tokenizer added, nor those ``without``."""
+    return tuple(w is not None and i not in without for i, w in enumerate(alignment.word_ids))
+
+
+def _signed(pairs: Sequence[Any]) -> list[tuple[Any, float]]:
+    return list(zip(pairs, (1.0, -1.0), strict=False))
+
+
+def _named(asked: Asked, names: Sequence[str], form: Output) -> str:
+    """``log p(are) - log p(is)``."""
+    shape = {Output.LOGIT: "logit({})", Output.LOG_PROBABILITY: "log p({})", Output.PROBABILITY: "p({})"}[form]
+    return " - ".join(shape.format(name) for name in names)
+
+
+# Causal: a continuation --------------------------------------------------------------------------------
+
+
+def _causal(model: LoadedModel, text: Text, asked: Asked) -> Question:
+    encoded = _encoded(model, text)
+    form = asked.output or Output.LOG_PROBABILITY
+    last = len(encoded.alignment) - 1
+    if asked.target is None:
+        logits = call_model(model.model, **inputs_of(model, [encoded])).logits[0, last]
+        wanted = [((int(logits.argmax()),), "likeliest next token")]
+    else:
+        names = [name for name in (asked.target, asked.contrast) if name is not None]
+        wanted = [_continuation(model, encoded.alignment, name) for name in names]
+    reads = list(dict.fromkeys(Read(suffix=ids[:-1]) for ids, _ in wanted))
+    parts = tuple(
+        Part(
+            tuple(Term(token, last + i) for i, token in enumerate(ids)), reads.index(Read(suffix=ids[:-1])), sign
+        )
+        for (ids, _), sign in _signed(wanted)
+    )
+    names_shown = [repr(model.tokenizer.decode(list(ids))) for ids, _ in wanted]
+    return Question(
+        encoded=encoded,
+        reads=tuple(reads),
+        parts=parts,
+        explained=_words_only(encoded.alignment),
+        output=form,
+        label=_named(asked, names_shown, form),
+        note="; ".join(dict.fromkeys(note for _, note in wanted)),
+    )
+
+
+def _continuation(model: LoadedModel, text: Alignment, name: str | int) -> tuple[tuple[int, ...], str]:
+    """Ids of a continuation as the tokenizer writes it after the text, and how pieces are treated."""
+    if isinstance(name, int):
+        _check_id(model, name)
+        return (name,), "the next token"
+    whole = align(text.text + name, model.tokenizer)
+    kept = len(text.ids)
+    if whole.ids[:kept] == text.ids and len(whole) > kept:
+        ids, how = whole.ids[kept:], ""
+    else:  # the tokenizer closes the text, or joins its end with the target
+        ids, how = tuple(model.tokenizer(name, add_special_tokens=False).input_ids), ", encoded by itself"
+    _check_known(model, name, ids)
+    if len(ids) == 1:
+        return ids, "the next token" + how
+    pieces = ", ".join(repr(model.tokenizer.decode([i])) for i in ids)
+    return ids, f"{name!r} is {len(ids)} pieces ({pieces}){how}: their log-probabilities are added, each after those before"
+
+
+def _check_id(model: LoadedModel, number: int) -> None:
+    size = model.config.get_text_config().vocab_size
+    if not 0 <= number < size:
+        raise TaskError(f"target {number} is not in the vocabulary of {model.name}: ids go from 0 to {size - 1}")
+
+
+def _check_known(model: LoadedModel, name: str, ids: Sequence[int]) -> None:
+    if not ids:
+        raise TaskError(f"target {name!r} is no token for the tokenizer of {model.name}; give a word")
+    if model.tokenizer.unk_token_id is not None and model.tokenizer.unk_token_id in ids:
+        raise TaskError(
+            f"target {name!r} is not in the vocabulary of {model.name}: its tokenizer reads it as "
+            f"{model.tokenizer.unk_token!r}; choose another word"
+        )
+
+
+# Masked: a word in the blank ----------------------------------------------------------------------------
+
+
+def _masked(model: LoadedModel, text: Text, asked: Asked) -> Question:
+    mask = model.tokenizer.mask_token
+    if not isinstance(text, str) or mask not in text:
+        raise TaskError(f"{model.name} predicts masked words: write {mask} where the word is to stand")
+    blank = asked.position or 0
+    if not 0 <= blank < text.count(mask):
+        raise TaskError(f"position {blank} is not a blank: the text has {text.count(mask)}, counted from 0")
+    form = asked.output or Output.LOG_PROBABILITY
+    if asked.target is None:
+        wanted = [((_likeliest(model, text, blank),), "likeliest word")]
+    else:
+        names = [name for name in (asked.target, asked.contrast) if name is not None]
+        wanted = [_filler(model, text, blank, name) for name in names]
+    sizes = {len(ids) for ids, _ in wanted}
+    if len(sizes) > 1:
+        raise TaskError(
+            f"{asked.target!r} and {asked.contrast!r} are of {' and '.join(str(len(i)) for i, _ in wanted)} pieces, "
+            "so they need texts with different numbers of masks; choose words of equally many pieces"
+        )
+    pieces = text.split(mask)
+    filled = mask.join(pieces[: blank + 1]) + mask * sizes.pop() + mask.join(pieces[blank + 1 :])
+    encoded = _encoded(model, filled)
+    places = [i for i, token in enumerate(encoded.alignment.ids) if token == model.tokenizer.mask_token_id]
+    parts = tuple(
+        Part(tuple(Term(token, places[blank + i]) for i, token in enumerate(ids)), 0, sign)
+        for (ids, _), sign in _signed(wanted)
+    )
+    shown = [repr(model.tokenizer.decode(list(ids)).strip()) for ids, _ in wanted]
+    return Question(
+        encoded=encoded,
+        reads=(Read(),),
+        parts=parts,
+        explained=_words_only(encoded.alignment, without=places),
+        output=form,
+        label=_named(asked, shown, form),
+        note="; ".join(dict.fromkeys(note for _, note in wanted)),
+    )
+
+
+def _likeliest(model: LoadedModel, text: str, blank: int) -> int:
+    encoded = _encoded(model, text)
+    places = [i for i, token in enumerate(encoded.alignment.ids) if token == model.tokenizer.mask_token_id]
+    return int(call_model(model.model, **inputs_of(model, [encoded])).logits[0, places[blank]].argmax())
+
+
+def _filler(model: LoadedModel, text: str, blank: int, name: str | int) -> tuple[tuple[int, ...], str]:
+    """Ids of a word as the tokenizer writes it in the blank."""
+    if isinstance(name, int):
+        _check_id(model, name)
+        return (name,), "the word in the blank"
+    mask = model.tokenizer.mask_token
+    pieces = text.split(mask)
+    before = mask.join(pieces[: blank + 1])
+    written = align(before + name.strip() + mask.join(pieces[blank + 1 :]), model.tokenizer)
+    start, end = len(before), len(before) + len(name.strip())
+    ids = tuple(
+        token
+        for token, (a, b) in zip(written.ids, written.offsets, strict=True)
+        if a < end and b > start and a < b
+    )
+    _check_known(model, name, ids)
+    if len(ids) == 1:
+        return ids, "the word in the blank"
+    return ids, f"{name!r} is {len(ids)} pieces, each behind a mask of its own: their log-probabilities are added"
+
+
+# Encoder-decoder: what is written -----------------------------------------------------------------------
+
+
+def _seq2seq(model: LoadedModel, text: Text, asked: Asked) -> Question:
+    encoded = _encoded(model, text)
+    form = asked.output or Output.LOG_PROBABILITY
+    if isinstance(asked.target, int):
+        raise TaskError(f"target {asked.target} of {model.name}: give the text it should write, not an id")
+    if asked.target is None:
+        written = [(generated_ids(model, text), "as generated greedily")]
+    else:
+        names = [str(name) for name in (asked.target, asked.contrast) if name is not None]
+        written = [_written(model, name) for name in names]
+    written = [(ids, note) for ids, note in written if ids]
+    if not written:
+        raise TaskError(f"{model.name} writes nothing for this text; give a target")
+    start = started(model, Encoded(encoded.alignment, ())).alignment.ids[0]
+    reads = [Read(decoder=(start, *ids[:-1])) for ids, _ in written]
+    parts = []
+    for number, ((ids, _), sign) in enumerate(_signed(written)):
+        chosen = range(len(ids)) if asked.position is None else (asked.position,)
+        if asked.position is not None and not 0 <= asked.position < len(ids):
+            raise TaskError(f"position {asked.position} is out of range: the target has {len(ids)} tokens, from 0")
+        parts.append(Part(tuple(Term(ids[i], i) for i in chosen), number, sign))
+    shown = [
+        repr(model.tokenizer.decode(list(ids) if asked.position is None else [ids[asked.position]]))
+        for ids, _ in written
+    ]
+    return Question(
+        encoded=encoded,
+        reads=tuple(reads),
+        parts=tuple(parts),
+        explained=_words_only(encoded.alignment),
+        output=form,
+        label=_named(asked, shown, form),
+        note=f"{written[0][1]}; log-probabilities of its tokens are added, each after those before",
+    )
+
+
+def _written(model: LoadedModel, name: str) -> tuple[tuple[int, ...], str]:
+    ids = tuple(model.tokenizer(text_target=name).input_ids)
+    _check_known(model, name, ids)
+    return ids, f"{len(ids)} tokens"
+
+
+# Classifiers: a class, a number, a label of a token, the ends of a span --------------------------------------
+
+
+def _classifier(model: LoadedModel, text: Text, asked: Asked) -> Question:
+    encoded = _encoded(model, text)
+    output = call_model(model.model, **inputs_of(model, [encoded]))
+    form = asked.output or Output.LOGIT
+    if hasattr(output, "start_logits"):
+        terms, label = _span(output, encoded, asked)
+        parts: tuple[Part, ...] = (Part(terms),)
+    else:
+        position = _labelled_position(model, output.logits, encoded, asked)
+        line = output.logits[0] if position is None else output.logits[0, position]
+        names = [asked.target] if asked.contrast is None else [asked.target, asked.contrast]
+        classes = [_class(model, name, line) for name in names]
+        parts = tuple(Part((Term(c, position),), 0, sign) for c, sign in _signed(classes))
+        label = _named(asked, [_class_name(model, c) for c in classes], form)
+    return Question(
+        encoded=encoded,
+        reads=(Read(),),
+        parts=parts,
+        explained=_words_only(encoded.alignment),
+        output=form,
+        label=label,
+        note="the likeliest class" if asked.target is None else "",
+    )
+
+
+def _labelled_position(
+    model: LoadedModel, logits: torch.Tensor, encoded: Encoded, asked: Asked
+) -> int | None:
+    if logits.ndim == 2:
+        return None
+    length = len(encoded.alignment)
+    if asked.position is None or not 0 <= asked.position < length:
+        raise TaskError(
+            f"{model.name} labels tokens: say which one with position, 0 to {length - 1} "
+            f"(given: {asked.position})"
+        )
+    return asked.position
+
+
+def _class(model: LoadedModel, name: TargetName, line: torch.Tensor) -> int:
+    """The number of a class given by number or label; the likeliest by default."""
+    count = line.shape[-1]
+    labels = {str(label): int(number) for number, label in (model.config.id2label or {}).items()}
+    if name is None:
+        return int(line.argmax())
+    if str(name) in labels:
+        return labels[str(name)]
+    if str(name).lstrip("-").isdigit():
+        if 0 <= int(name) < count:
+            return int(name)
+        raise TaskError(f"class {name} is out of range: {model.name} has {count}, 0 to {count - 1}")
+    raise TaskError(f"{model.name} has no class {name!r}; {did_you_mean(str(name), list(labels))}")
+
+
+def _class_name(model: LoadedModel, number: int) -> str:
+    return str((model.config.id2label or {}).get(number, number))
+
+
+def _span(output: Any, encoded: Encoded, asked: Asked) -> tuple[tuple[Term, ...], str]:
+    """Terms of a span's start, end, or both: at ``position``, or where the model puts them."""
+    which = "span" if asked.target is None else str(asked.target)
+    ends = {"start": ("start_logits",), "end": ("end_logits",), "span": ("start_logits", "end_logits")}
+    if which not in ends or asked.contrast is not None:
+        raise TaskError(f"target {which!r} of a span model; allowed: start, end, span (and no contrast)")
+    length = len(encoded.alignment)
+    if asked.position is not None and not 0 <= asked.position < length:
+        raise TaskError(f"position {asked.position} is out of range: the text has {length} tokens, from 0")
+    terms = tuple(
+        Term(
+            int(getattr(output, field)[0, :length].argmax()) if asked.position is None else asked.position,
+            field=field,
+        )
+        for field in ends[which]
+    )
+    places = " and ".join(f"{t.field.removesuffix('_logits')} at token {t.index}" for t in terms)
+    return terms, places

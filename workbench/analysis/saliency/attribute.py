@@ -1,0 +1,243 @@
+"""Score the tokens of a text for a model's prediction: ``workbench.attribute``."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from workbench.analysis.saliency._baselines import Baseline, baseline_name, baseline_vectors
+from workbench.analysis.saliency._integrated import SMALLEST
+from workbench.analysis.saliency._methods import METHODS, Options, Raw, SaliencyMethod
+from workbench.analysis.saliency._question import Output, Question
+from workbench.analysis.saliency._record import Attribution, Normalisation
+from workbench.analysis.saliency._seam import Seam, differentiable
+from workbench.analysis.saliency._targets import Asked, TargetName, ask
+from workbench.errors import NumericsError, TaskError, did_you_mean
+from workbench.models import LoadedModel
+from workbench.trace import Text
+
+__all__ = ["AttributionWarning", "attribute", "attribute_all", "explain"]
+
+DEAR = 2_000_000  # tokens through the model for one text, above which a cost must be agreed to
+
+
+class AttributionWarning(UserWarning):
+    """Scores whose completeness error is beyond the tolerance."""
+
+
+def attribute(
+    model: LoadedModel,
+    text: Text,
+    method: str = "integrated_gradients",
+    *,
+    target: TargetName = None,
+    contrast: TargetName = None,
+    position: int | None = None,
+    output: Output | str | None = None,
+    baseline: Baseline = None,
+    words: bool | str = False,
+    normalise: Normalisation | str = Normalisation.NONE,
+    options: Options | None = None,
+    seed: int = 0,
+    allow_cost: bool = False,
+) -> Attribution:
+    """Score the tokens of ``text`` for one prediction of ``model``.
+
+    Args:
+        model: a causal, masked, seq2seq or classifier model.
+        text: a text, a ``(first, second)`` pair, or an alignment; for a masked model with its mask token.
+        method: a name of :data:`METHODS`.
+        target: a continuation (causal), word in the blank (masked), text to write (seq2seq), class or label
+            (classifier), or "start", "end", "span"; an id where it makes sense; the likeliest by default.
+        contrast: explain ``target`` rather than this: the difference of the two.
+        position: which blank, written token, or labelled token, from 0; see :func:`ask`.
+        output: "logit" (default of classifiers), "log_probability" (of language models) or "probability".
+        baseline: "pad" (default where there is one), "mask", "zero", "mean", or vectors (D,) or (T, D).
+        words: merge sub-words: ``True``, "sum", "mean" or "max"; see :meth:`Attribution.words`.
+        normalise: "none", "sum" or "max".
+        options: steps, samples, unit, layer and others; see :class:`Options`. ``seed`` goes into it.
+        allow_cost: go on although a text costs more than 2 million tokens through the model.
+
+    Raises:
+        TaskError: an unknown method or target, or one that the model has no head for.
+        ModelError, NumericsError: no gradients, or gradients that are not finite; the layer is named.
+    """
+    found = attribute_all(
+        model,
+        [text],
+        method,
+        targets=[target],
+        contrasts=[contrast],
+        position=position,
+        output=output,
+        baseline=baseline,
+        options=replace(options or Options(), seed=seed),
+        allow_cost=allow_cost,
+    )[0]
+    if words:
+        found = found.words(None if words is True else words)
+    return found.normalised(normalise)
+
+
+def attribute_all(
+    model: LoadedModel,
+    texts: Sequence[Text],
+    method: str = "integrated_gradients",
+    *,
+    targets: Sequence[TargetName] | None = None,
+    contrasts: Sequence[TargetName] | None = None,
+    position: int | None = None,
+    output: Output | str | None = None,
+    baseline: Baseline = None,
+    options: Options | None = None,
+    allow_cost: bool = False,
+) -> list[Attribution]:
+    """:func:`attribute` for many texts, which share forward passes; results do not depend on which."""
+    targets = [None] * len(texts) if targets is None else targets
+    contrasts = [None] * len(texts) if contrasts is None else contrasts
+    if not len(texts) == len(targets) == len(contrasts):
+        raise TaskError(f"{len(texts)} texts, {len(targets)} targets, {len(contrasts)} contrasts: one for each text")
+    METHODS.get(method)  # an unknown method is told before the model runs
+    form = _output(output)
+    with model.lock:
+        questions = [
+            ask(model, text, Asked(target, contrast, position, form))
+            for text, target, contrast in zip(texts, targets, contrasts, strict=True)
+        ]
+    return explain(model, questions, method, baseline, options or Options(), allow_cost)
+
+
+def explain(
+    model: LoadedModel,
+    questions: Sequence[Question],
+    method: str,
+    baseline: Baseline = None,
+    options: Options | None = None,
+    allow_cost: bool = False,
+) -> list[Attribution]:
+    """Scores for questions that are asked already, in their order."""
+    chosen, told = METHODS.get(method), options or Options()
+    name = baseline_name(model, baseline)
+    vectors = baseline_vectors(model, baseline)
+    for question in questions:
+        _check(model, question, chosen, told, allow_cost)
+    done: dict[int, Attribution] = {}
+    with differentiable(model):
+        for numbers in _batches(questions, told.batch_tokens):
+            seam = Seam(model, [questions[i] for i in numbers], vectors)
+            raw = chosen.compute(seam, told)
+            done.update(zip(numbers, _records(seam, raw, chosen, name, told), strict=True))
+    results = [done[i] for i in range(len(questions))]
+    _warn(results, told)
+    return results
+
+
+def _output(output: Output | str | None) -> Output | None:
+    try:
+        return None if output is None else Output(output)
+    except ValueError:
+        raise TaskError(f"unknown output {output!r}; {did_you_mean(str(output), list(Output))}") from None
+
+
+def _check(
+    model: LoadedModel, question: Question, method: SaliencyMethod, options: Options, allow_cost: bool
+) -> None:
+    if not any(question.explained):
+        raise TaskError(
+            f"text {question.encoded.alignment.text[:40]!r} has no token to explain beside special tokens and masks"
+        )
+    length = max(question.tokens + len(read.suffix) for read in question.reads)
+    if length > model.max_length:
+        raise TaskError(f"text and target are {length} tokens; {model.name} reads {model.max_length}: shorten them")
+    passes = method.passes(sum(question.explained), options)
+    if passes * length > DEAR and not allow_cost:
+        hours = 2 * model.num_parameters * passes * length / 5e10 / 3600
+        raise TaskError(
+            f"{method.name} takes {passes:,} passes over {length:,} tokens, {passes * length:,} in all: about "
+            f"{hours:.1f} hours at 50 GFLOP/s; shorten the text, lower samples or steps, or go on with --yes "
+            "(allow_cost=True)"
+        )
+
+
+def _batches(questions: Sequence[Question], tokens: int) -> list[list[int]]:
+    """Positions of questions in batches of like length; embeddings of a batch are held at once."""
+    order = sorted(range(len(questions)), key=lambda i: -questions[i].tokens)
+    batches: list[list[int]] = []
+    for i in order:
+        longest = questions[batches[-1][0]].tokens if batches else 0
+        if batches and longest * (len(batches[-1]) + 1) <= 4 * tokens:
+            batches[-1].append(i)
+        else:
+            batches.append([i])
+    return batches
+
+
+def _records(
+    seam: Seam, raw: Raw, method: SaliencyMethod, baseline: str, options: Options
+) -> list[Attribution]:
+    scores = raw.scores.detach().double().cpu().numpy()
+    values = _values(seam, seam.embeddings, options)
+    at_baseline = _values(seam, seam.baseline, options) if method.uses_baseline else None
+    records = []
+    for row, question in enumerate(seam.questions):
+        own = scores[row, : question.tokens]
+        if not torch.isfinite(torch.as_tensor(own)).all() or values[row] != values[row]:
+            raise NumericsError(f"{method.name} gave NaN or infinite scores for {seam.model.name}")
+        extra: dict[str, Any] = {}
+        if at_baseline is not None:
+            extra = {"baseline": baseline, "baseline_value": at_baseline[row]}
+        if at_baseline is not None and method.complete:
+            extra["delta"] = float(own.sum()) - (values[row] - at_baseline[row])
+        records.append(
+            Attribution(
+                model=seam.model.name,
+                method=method.name,
+                target=question.label,
+                target_note=question.note,
+                value=values[row],
+                tokens=question.encoded.alignment.tokens,
+                scores=own,
+                explained=question.explained if not method.inside else (True,) * len(own),
+                alignment=question.encoded.alignment,
+                signed=method.signed,
+                convention=method.convention,
+                steps=raw.steps[row],
+                layer=raw.layer,
+                seed=options.seed if method.seeded else None,
+                **extra,
+            )
+        )
+    return records
+
+
+def _values(seam: Seam, embeddings: torch.Tensor, options: Options) -> list[float]:
+    values = [0.0] * len(seam)
+    for rows in seam.chunks(range(len(seam)), options.batch_tokens):
+        width = max(seam.lengths[row] for row in rows)
+        found = seam.values(embeddings[rows, :width], torch.tensor(rows))
+        for row, value in zip(rows, found.tolist(), strict=True):
+            values[row] = value
+    return values
+
+
+def _warn(results: Sequence[Attribution], options: Options) -> None:
+    """Say so where scores do not sum to what they should within the tolerance."""
+    beyond = [
+        r
+        for r in results
+        if r.delta is not None
+        and r.baseline_value is not None
+        and abs(r.delta) > options.tolerance * max(abs(r.value - r.baseline_value), SMALLEST)
+    ]
+    if beyond:
+        worst = max(beyond, key=lambda r: abs(r.delta or 0))
+        warnings.warn(
+            f"{worst.method}: for {len(beyond)} of {len(results)} texts the scores do not sum to the difference from "
+            f"the baseline; the worst is off by {worst.delta:+.3g} after {worst.steps} steps: raise steps or most_steps",
+            AttributionWarning,
+            stacklevel=4,
+        )
