@@ -158,14 +158,13 @@ def fit_layer(prepared: Prepared, layer: int, settings: ProbeSettings) -> LayerF
     return fit
 
 
-def fit_static(prepared: Prepared, settings: ProbeSettings) -> Array:
-    """Predictions (item,) of a linear probe on static embeddings."""
-    found: Array = _single(prepared, prepared.features, None, replace(settings, probe=_simple(settings)))[0]
+def fit_static(prepared: Prepared, settings: ProbeSettings, train: Array, test: Array) -> Array:
+    """Predictions (item,) of the items ``test`` by a probe on static embeddings; a linear one for mixtures."""
+    split = replace(prepared.split, train=train, test=test)
+    kind = settings.probe if settings.probe in FITTERS else "linear"
+    part = replace(prepared, split=split)
+    found: Array = _single(part, prepared.features, None, replace(settings, probe=kind))[0]
     return found
-
-
-def _simple(settings: ProbeSettings) -> str:
-    return settings.probe if settings.probe in FITTERS and settings.probe != "mdl" else "linear"
 
 
 def _single(prepared: Prepared, features: Features, layer: int | None, settings: ProbeSettings) -> Array:
@@ -175,8 +174,9 @@ def _single(prepared: Prepared, features: Features, layer: int | None, settings:
 
 
 def _rows(prepared: Prepared, features: Features, layer: int | None) -> tuple[Rows, Rows]:
-    train = item_rows(features, layer, prepared.data, prepared.split.train)
-    return train, item_rows(features, layer, prepared.data, prepared.split.test, train.scaling)
+    data, split, device = prepared.data, prepared.split, prepared.device
+    train = item_rows(features, layer, data, split.train, device=device)
+    return train, item_rows(features, layer, data, split.test, train.scaling, device)
 
 
 def _labels(prepared: Prepared, targets: list[Array], seeds: list[int], settings: ProbeSettings) -> Labels:

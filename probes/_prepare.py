@@ -29,7 +29,8 @@ __all__ = ["Prepared", "item_matrix", "item_rows", "prepare", "read_data"]
 class Prepared:
     """Everything that a probe is fitted on. ``codes`` (item,) number the training classes, -1 is any other.
 
-    ``control`` (seed, item) are the labels of the control tasks; ``unread`` counts items without a vector.
+    ``control`` (seed, item) are the labels of the control tasks; ``unread`` counts items without a vector;
+    ``device`` is where linear probes are solved.
     """
 
     data: ProbeData
@@ -40,6 +41,7 @@ class Prepared:
     features: Features
     random: Features | None
     unread: int
+    device: torch.device
 
     @property
     def train_codes(self) -> Array:
@@ -67,7 +69,8 @@ def read_data(settings: ProbeSettings) -> tuple[ProbeData, Split]:
     if settings.train is None:
         return data, split_items(data, settings.split, settings.test_share, settings.seed)
     train = load_task(settings.task, settings.train, settings.limit, settings.seed)
-    return joined(train, data), split_at(joined(train, data), len(train.sentences))
+    both = joined(train, data)
+    return both, split_at(both, len(train.sentences), settings.split)
 
 
 def prepare(
@@ -93,7 +96,9 @@ def prepare(
         )
     types = [item.type for item in data.items]
     control = np.stack([control_labels(types, codes, settings.seed + s) for s in range(settings.seeds)])
-    return Prepared(data, kept, classes, codes, control, features, blank, int((~readable).sum()))
+    # the solvers sum in float64, which only CPUs and CUDA devices have
+    device = model.device if model.device.type == "cuda" else torch.device("cpu")
+    return Prepared(data, kept, classes, codes, control, features, blank, int((~readable).sum()), device)
 
 
 def _codes(data: ProbeData, split: Split, settings: ProbeSettings) -> tuple[Array, tuple[str, ...]]:

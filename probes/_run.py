@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save
 
 from probes._data import ProbeData
-from probes._fit import LayerFit
+from probes._keep import Kept
 from probes._prepare import read_data
 from probes.experiment import check_kind, run_experiment
 from probes.report import ProbeReport, TestItems
@@ -24,10 +22,11 @@ from probes.tasks import read_treebank
 from workbench.data import DataIdentity, content_hash
 from workbench.errors import RunError
 from workbench.estimate import Estimate
+from workbench.evaluate.doctor import examine
 from workbench.models import LoadedModel
-from workbench.runs import Run, RunFolder, RunRecord, default_root, write_atomically
+from workbench.runs import Run, RunFolder, RunRecord, default_root, list_runs
 
-__all__ = ["identity_of", "open_report", "read_inputs", "run_probe", "settings_of"]
+__all__ = ["identity_of", "open_report", "read_inputs", "run_probe", "same_run", "settings_of"]
 
 Inputs = tuple[tuple[ProbeData, Split] | None, DataIdentity]
 
@@ -79,11 +78,13 @@ def run_probe(
     *,
     out: Path | None = None,
     resume: Path | None = None,
+    doctor: bool = False,
     progress: bool = False,
 ) -> Run:
     """Run an experiment and store it under ``out`` (default: ``runs/``), or go on with the run in ``resume``.
 
-    Each layer is stored when it is fitted; features lie in their own store and are not extracted again.
+    Each part (a layer, a mixture) is stored when it is fitted; features lie in their own store and are not
+    extracted again. With ``doctor`` the model's numeric self-check is made first and stored with the run.
     """
     read, identity = inputs
     recipe, data = settings.to_dict(), {settings.task: asdict(identity)}
@@ -93,13 +94,34 @@ def run_probe(
         folder = RunFolder.create(out or default_root(), _record(model, settings, data))
     if folder.complete:
         return Run.open(folder.path)
-    folder.set_doctor({"verdict": "skipped", "checks": []})
+    _examine(folder, model, doctor)
     started = time.perf_counter()
-    kept = _Layers(folder.path / "layers")
+    kept = Kept(folder.path / "parts")
     report = run_experiment(model, settings, read=read, keep=kept, progress=progress)
     _store(folder, report, time.perf_counter() - started)
     shutil.rmtree(kept.folder, ignore_errors=True)
     return Run.open(folder.path)
+
+
+def same_run(
+    root: Path | None, model: LoadedModel, settings: ProbeSettings, identity: DataIdentity
+) -> Path | None:
+    """The last run under ``root`` with these settings on this model and data, finished or not."""
+    recipe, data = settings.to_dict(), {settings.task: asdict(identity)}
+    for summary in reversed(list_runs(root)):
+        if summary.record is not None and summary.record.verb == "probe":
+            try:
+                return RunFolder.resume(summary.path, recipe, model=identity_of(model), data=data).path
+            except RunError:
+                continue
+    return None
+
+
+def _examine(folder: RunFolder, model: LoadedModel, doctor: bool) -> None:
+    if not doctor:
+        folder.set_doctor({"verdict": "skipped", "checks": []})
+    elif folder.record.doctor is None:
+        folder.set_doctor(examine(model).to_dict())
 
 
 def _record(model: LoadedModel, settings: ProbeSettings, data: dict[str, Any]) -> RunRecord:
@@ -112,25 +134,6 @@ def _record(model: LoadedModel, settings: ProbeSettings, data: dict[str, Any]) -
         device=str(model.device),
         label=f"{Path(model.name).name}-{settings.task}-{settings.probe}",
     )
-
-
-class _Layers:
-    """Finished layers of a run that is not finished; a file each, whole or not there."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def __call__(self, layer: int, make: Callable[[], LayerFit]) -> LayerFit:
-        path = self.folder / f"{layer}.safetensors"
-        if path.is_file():
-            try:
-                return LayerFit.of(load_file(path))
-            except (OSError, SafetensorError, TypeError):
-                pass  # broken by a full disk: fitted again
-        fit = make()
-        self.folder.mkdir(exist_ok=True)
-        write_atomically(path, save(fit.arrays()))
-        return fit
 
 
 def _store(folder: RunFolder, report: ProbeReport, seconds: float) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from probes._data import ProbeData, Unit
 from probes.conclusions import shown
@@ -76,41 +77,35 @@ def amnesic(
     sentences: int = 200,
     seed: int = 0,
 ) -> AmnesicReport:
-    """Erase a word-level property after layer ``layer`` (from 1) of a decoder (Elazar et al. 2021).
+    """Erase a word-level property after layer ``layer`` (from 1) of a language model (Elazar et al. 2021).
 
     The eraser is fitted on four fifths of the items and applied to every token of up to ``sentences`` others,
-    whose next-token loss is measured as it is, erased, and with as many random directions removed.
+    whose loss is measured as it is, erased, and with as many random directions removed: of each next token, or
+    of a seventh of the tokens, masked together, where the model has a masked-language-model head.
 
     Raises :class:`TaskError` for layer 0, an unknown eraser or an item that is no word; ``ModelError`` for a
-    model that is no decoder.
+    model that is no causal or masked language model.
     """
-    model.require(Kind.CAUSAL, verb="amnesic probing")
-    if eraser not in ERASERS:
-        raise TaskError(f"unknown eraser {eraser!r}; {did_you_mean(eraser, list(ERASERS))}")
-    if layer < 1 or data.unit is not Unit.WORD:
-        raise TaskError(
-            f"layer is {layer} and the items are {data.unit}s; amnesic probing needs a layer from 1 and words"
-        )
-    settings = ProbeSettings(task=data.task, seed=seed)
-    split = split_items(data, "sentence", settings.test_share, seed)
+    _check(model, data, layer, eraser)
+    split = split_items(data, "sentence", ProbeSettings(task=data.task).test_share, seed)
     features = extract(
         model, data.sentences, data.places, layers=[layer], pool=resolve_pool("auto", model, data.unit)
     )
+    readable = features.valid[data.place_rows[:, 0]]
     x, y = features.layer(layer)[data.place_rows[:, 0]], np.array(data.labels)
-    x_train, x_test, y_train, y_test = x[split.train], x[split.test], y[split.train], y[split.test]
-    fitted = ERASERS[eraser]().fit(x_train, y_train)
-    before = LinearProbe(C=0.01).fit(x_train, y_train).score(x_test, y_test)
-    after = (
-        LinearProbe(C=0.01).fit(fitted.transform(x_train), y_train).score(fitted.transform(x_test), y_test)
-    )
+    train, test = (part[readable[part]] for part in (split.train, split.test))
+    known = _known(x[train], y[train], x[test], y[test], ERASERS[eraser]())
     chosen = np.unique(data.sentence_of[split.test])[:sentences]
     texts = [data.sentences[s] for s in chosen if len(data.sentences[s].forms) > 1]
     aligned = [align_words(t.forms, model.tokenizer, space_after=t.space_after) for t in texts]
-    random = _random_directions(x_train, fitted.rank_, seed)
-    plain = _losses(model, aligned)
-    erased = _losses(model, aligned, layer, _change(fitted.mean_, fitted.removed_))
-    control = _losses(model, aligned, layer, _change(fitted.mean_, random))
-    values, counts = np.unique(y_train, return_counts=True)
+    plain, erased, control = (
+        _losses(model, aligned, layer, change, seed)
+        for change in (
+            None,
+            _change(known.eraser.mean_, known.eraser.removed_),
+            _change(known.eraser.mean_, _random_directions(x[train], known.eraser.rank_, seed)),
+        )
+    )
 
     def estimate(losses: Array) -> Estimate:
         return bootstrap(losses, seed=seed, resamples=1000, higher_is_better=False)
@@ -119,14 +114,48 @@ def amnesic(
         model=model.name,
         task=data.task,
         layer=layer,
-        rank=int(fitted.rank_),
-        probe_before=float(before),
-        probe_after=float(after),
-        majority=float(np.mean(y_test == values[counts.argmax()])),
+        rank=int(known.eraser.rank_),
+        probe_before=known.before,
+        probe_after=known.after,
+        majority=known.majority,
         loss=estimate(plain),
         added_loss=estimate(erased - plain),
         added_loss_random=estimate(control - plain),
         difference=estimate(erased - control),
+    )
+
+
+def _check(model: LoadedModel, data: ProbeData, layer: int, eraser: str) -> None:
+    model.require(Kind.CAUSAL, Kind.MASKED, verb="amnesic probing")
+    if eraser not in ERASERS:
+        raise TaskError(f"unknown eraser {eraser!r}; {did_you_mean(eraser, list(ERASERS))}")
+    if model.kind is Kind.MASKED and model.tokenizer.mask_token_id is None:
+        raise TaskError(f"the tokenizer of {model.name} has no mask token, so no loss can be measured")
+    if layer < 1 or data.unit is not Unit.WORD:
+        raise TaskError(
+            f"layer is {layer} and the items are {data.unit}s; amnesic probing needs a layer from 1 and words"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """A fitted eraser, and what a linear probe and the majority class score before and after it."""
+
+    eraser: LeaceEraser | INLPEraser
+    before: float
+    after: float
+    majority: float
+
+
+def _known(x: Array, y: Array, x_test: Array, y_test: Array, eraser: LeaceEraser | INLPEraser) -> _Known:
+    fitted = eraser.fit(x, y)
+    cleaned, cleaned_test = fitted.transform(x), fitted.transform(x_test)
+    values, counts = np.unique(y, return_counts=True)
+    return _Known(
+        fitted,
+        before=float(LinearProbe(C=0.01).fit(x, y).score(x_test, y_test)),
+        after=float(LinearProbe(C=0.01).fit(cleaned, y).score(cleaned_test, y_test)),
+        majority=float(np.mean(y_test == values[counts.argmax()])),
     )
 
 
@@ -157,15 +186,30 @@ def _change(mean: Array, removed: Array) -> Callable[[Tensor], Tensor]:
 def _losses(
     model: LoadedModel,
     texts: Sequence[Alignment],
-    layer: int = 0,
-    change: Callable[[Tensor], Tensor] | None = None,
+    layer: int,
+    change: Callable[[Tensor], Tensor] | None,
+    seed: int,
 ) -> Array:
-    """Mean next-token loss of each text, in nats; ``change`` acts on what leaves block ``layer - 1``."""
+    """Mean loss of each text, in nats a predicted token; ``change`` acts on what leaves block ``layer - 1``."""
     edits = [] if change is None else [Edit(Site.RESIDUAL, layer - 1, change)]
+    draw = np.random.default_rng(seed)  # the same masks whatever the change
     losses = []
     with intervene(model, *edits), torch.inference_mode():
         for encoded in encode_all(model, texts):
             inputs = inputs_of(model, [encoded])
-            log_p = torch.log_softmax(model.model(**inputs, use_cache=False).logits[0, :-1].float(), -1)
-            losses.append(float(-log_p.gather(1, inputs["input_ids"][0, 1:, None]).mean()))
+            ids = inputs["input_ids"][0].clone()
+            if model.kind is Kind.MASKED:
+                places = _masked(encoded.alignment, draw)
+                inputs["input_ids"][0, places] = int(model.tokenizer.mask_token_id)
+                logits = model.model(**inputs).logits[0, places]
+                targets = ids[places]
+            else:
+                logits, targets = model.model(**inputs, use_cache=False).logits[0, :-1], ids[1:]
+            losses.append(float(F.cross_entropy(logits.float(), targets)))
     return np.array(losses)
+
+
+def _masked(alignment: Alignment, draw: np.random.Generator) -> list[int]:
+    """A seventh of the tokens that stand for words, at least one."""
+    words = [token for token, word in enumerate(alignment.word_ids) if word is not None]
+    return sorted(draw.choice(words, size=max(1, len(words) // 7), replace=False).tolist())

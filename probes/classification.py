@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from tqdm.auto import tqdm
 
-from probes._fit import CURVE, LayerFit, fit_layer, fit_static
+from probes._compare import baselines, from_few, p_values, test_items
+from probes._fit import CURVE, LayerFit, fit_layer
+from probes._keep import Arrays, Keep
 from probes._prepare import Prepared
 from probes.conclusions import classification_conclusions
-from probes.controls import majority, permutation_p, word_identity
-from probes.report import ProbeReport, TestItems
+from probes.report import ProbeReport
 from probes.settings import ProbeSettings
 from workbench.estimate import Estimate
 from workbench.shapes import Array
 from workbench.statistics import bootstrap
 
-__all__ = ["Keep", "classify"]
+__all__ = ["classify"]
 
-# Gives a layer's result if it is there already, else makes and keeps it.
-Keep = Callable[[int, Callable[[], LayerFit]], LayerFit]
 _RESAMPLES = 1000
 
 
 def classify(prepared: Prepared, settings: ProbeSettings, keep: Keep, progress: bool = False) -> ProbeReport:
     """Fit every layer and put the numbers together."""
-    layers = prepared.features.layers
-    bar = tqdm(layers, unit="layer", disable=not progress, leave=False)
-    fits = [keep(n, lambda n=n: fit_layer(prepared, n, settings)) for n in bar]  # type: ignore[misc]
+    bar = tqdm(prepared.features.layers, unit="layer", disable=not progress, leave=False)
+    fits = [LayerFit.of(keep(f"layer {n}", partial(_arrays, prepared, n, settings))) for n in bar]
     return _Numbers(prepared, settings, fits).report()
+
+
+def _arrays(prepared: Prepared, layer: int, settings: ProbeSettings) -> Arrays:
+    return fit_layer(prepared, layer, settings).arrays()
 
 
 class _Numbers:
@@ -45,14 +48,17 @@ class _Numbers:
         self.accuracy = np.stack([(f.predictions == self.truth).mean(0) for f in fits])  # (layer, item)
         control = prepared.control[:, test]
         self.control = np.stack([(f.control == control).mean(0) for f in fits])
-        self.baselines = self._baselines()
+        self.baselines = baselines(prepared, settings, prepared.split.train, test)
+        # correctness (layer, item) of the probes on random weights, of one seed; None without that control
+        blank = [f.random[0] == self.truth for f in fits if f.random is not None]
+        self.random = np.stack(blank).astype(float) if blank else None
 
     def report(self) -> ProbeReport:
         """All of it as a report."""
         layers = self.prepared.features.layers
         series = self._series()
-        baselines = {name: self.estimate(values) for name, values in self.baselines.items()}
-        p_values = self._p_values()
+        floors = {name: self.estimate(values.astype(float)) for name, values in self.baselines.items()}
+        found = self._p_values()
         sentences = len(np.unique(self.clusters))
         return ProbeReport(
             model=self.prepared.features.model,
@@ -61,14 +67,16 @@ class _Numbers:
             metric="accuracy",
             layers=layers,
             series=series,
-            baselines=baselines,
+            baselines=floors,
             summary=self._summary(),
-            p_values=p_values,
+            p_values=found,
             conclusions=classification_conclusions(
-                layers, series, baselines, p_values, self._indistinct(), sentences
+                layers, series, floors, found, self._indistinct(), sentences
             ),
             stated=self._stated(sentences),
-            items=self._items(),
+            items=test_items(
+                self.prepared, self.prepared.split.test, np.stack([f.predictions[0] for f in self.fits])
+            ),
         )
 
     def estimate(self, values: Array, clusters: Array | None = None) -> Estimate:
@@ -82,10 +90,8 @@ class _Numbers:
             "control task": self.control,
             "selectivity": self.accuracy - self.control,
         }
-        if self.fits[0].random is not None:
-            found["random weights"] = np.stack(
-                [np.equal(np.asarray(f.random), self.truth).mean(0) for f in self.fits]
-            )
+        if self.random is not None:
+            found["random weights"] = self.random
         series = {name: tuple(self.estimate(row) for row in rows) for name, rows in found.items()}
         if self.fits[0].bits is not None:
             bits = np.stack([f.bits for f in self.fits if f.bits is not None])  # (layer, seed, 3)
@@ -93,36 +99,15 @@ class _Numbers:
             series["compression of the control task"] = tuple(_over_seeds(b[:, 2] / b[:, 1]) for b in bits)
         return series
 
-    def _random(self) -> Array:
-        """Correctness (layer, item) of the probes on random weights."""
-        return np.stack(
-            [(f.random[0] == self.truth).astype(float) for f in self.fits if f.random is not None]
-        )
-
-    def _baselines(self) -> dict[str, Array]:
-        """Correctness of each test item under what needs no layer."""
-        train, test = self.prepared.split.train, self.prepared.split.test
-        codes = self.prepared.train_codes
-        identity = word_identity(self.prepared.types(train), codes, self.prepared.types(test))
-        found = {
-            "majority class": majority(codes, len(test)),
-            "word identity": identity,
-            "static embedding": fit_static(self.prepared, self.settings),
-        }
-        return {name: (guess == self.truth).astype(float) for name, guess in found.items()}
-
     def _best(self) -> int:
         return int(self.accuracy.mean(1).argmax())
 
     def _p_values(self) -> dict[str, float]:
-        """Paired permutation tests of the best layer against each baseline and the best random layer."""
-        best = self.accuracy[self._best()]
+        """Tests of the best layer against each baseline and the best layer of random weights."""
         others = dict(self.baselines)
-        if self.fits[0].random is not None:
-            rows = [np.equal(np.asarray(f.random), self.truth).mean(0) for f in self.fits]
-            others["random weights"] = max(rows, key=lambda row: float(row.mean()))
-        seed = self.settings.seed
-        return {name: permutation_p(best - row, self.clusters, seed) for name, row in others.items()}
+        if self.random is not None:
+            others["random weights"] = self.random[int(self.random.mean(1).argmax())]
+        return p_values(self.accuracy[self._best()], others, self.clusters, self.settings.seed)
 
     def _indistinct(self) -> list[int]:
         """Layers whose difference from the best has an interval that holds 0."""
@@ -172,26 +157,8 @@ class _Numbers:
             )
         return tuple(lines)
 
-    def _items(self) -> TestItems:
-        data, test = self.prepared.data, self.prepared.split.test
-        return TestItems(
-            names=tuple(data.sentences[s].name or f"sentence {s}" for s in data.sentence_of[test]),
-            texts=tuple(data.text(i) for i in test),
-            labels=tuple(data.labels[i] for i in test),
-            classes=self.prepared.classes,
-            predictions=np.stack([f.predictions[0] for f in self.fits]).astype(np.int32),
-        )
-
 
 def _over_seeds(values: Array) -> Estimate:
-    """Mean over seeds with a normal interval of their spread; NaN bounds for one seed."""
+    """Mean over seeds with an interval of their spread."""
     error = float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
-    mean = float(np.mean(values))
-    return Estimate(
-        value=mean,
-        standard_error=error,
-        low=mean - 1.96 * error,
-        high=mean + 1.96 * error,
-        n=len(values),
-        method="normal, over seeds",
-    )
+    return from_few(float(np.mean(values)), error, len(values), "Student's t, over seeds")

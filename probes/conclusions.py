@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from workbench.estimate import Estimate
 
-__all__ = ["CAUSAL_CAVEAT", "classification_conclusions", "shown"]
+__all__ = ["CAUSAL_CAVEAT", "classification_conclusions", "mixture_conclusions", "shown"]
 
 CAUSAL_CAVEAT = (
     "That a probe can read a property does not say that the model uses it; erase it and see what changes: "
@@ -41,11 +41,31 @@ def classification_conclusions(
         )
     said.append(_against(accuracy, {**baselines, **_random(series, best)}, p_values))
     said.append(_selectivity(series["selectivity"][best], series["control task"][best]))
-    if sentences < _FEW_SENTENCES:
-        said.append(
-            f"Only {sentences} test sentences: the intervals are too uncertain to rely on; use more data."
-        )
-    return (*said, CAUSAL_CAVEAT)
+    return (*said, *_few(sentences), CAUSAL_CAVEAT)
+
+
+def mixture_conclusions(
+    summary: Mapping[str, Estimate],
+    comparisons: Mapping[str, Estimate],
+    p_values: Mapping[str, float],
+    sentences: int,
+) -> tuple[str, ...]:
+    """Sentences about where a mixture of layers leans, its accuracy against comparisons, and its selectivity."""
+    return (
+        f"The mixture's centre of gravity is layer {shown(summary['center of gravity'])}, its expected layer "
+        f"{shown(summary['expected layer'])}.",
+        "Both say where a probe finds it easiest to read the property; compare tasks on one model, not models.",
+        _against(summary["accuracy of the mixture"], comparisons, p_values, "The mixture's accuracy"),
+        _selectivity(summary["selectivity"], summary["control task"]),
+        *_few(sentences),
+        CAUSAL_CAVEAT,
+    )
+
+
+def _few(sentences: int) -> tuple[str, ...]:
+    if sentences >= _FEW_SENTENCES:
+        return ()
+    return (f"Only {sentences} test sentences: the intervals are too uncertain to rely on; use more data.",)
 
 
 def _random(series: Mapping[str, tuple[Estimate, ...]], best: int) -> dict[str, Estimate]:
@@ -55,7 +75,9 @@ def _random(series: Mapping[str, tuple[Estimate, ...]], best: int) -> dict[str, 
     return {"random weights": top}
 
 
-def _against(accuracy: Estimate, others: Mapping[str, Estimate], p_values: Mapping[str, float]) -> str:
+def _against(
+    accuracy: Estimate, others: Mapping[str, Estimate], p_values: Mapping[str, float], what: str = "It"
+) -> str:
     """Whether the best layer beats what needs no trained layers."""
     better = [
         n for n in others if n in p_values and p_values[n] <= _LEVEL and others[n].value < accuracy.value
@@ -63,9 +85,9 @@ def _against(accuracy: Estimate, others: Mapping[str, Estimate], p_values: Mappi
     rest = [n for n in others if n not in better]
     listed = "; ".join(f"{name} {others[name].value:.3f}" for name in others)
     if not rest:
-        return f"It is above every comparison ({listed}): the trained layers add information that is easy to read."
+        return f"{what} is above every comparison ({listed}): the trained layers add information that is easy to read."
     return (
-        f"It is not established to be above {' or '.join(rest)} ({listed}): what the probe finds may be in the "
+        f"{what} is not established to be above {' or '.join(rest)} ({listed}): what the probe finds may be in the "
         "words or the architecture, not in what was learnt."
     )
 
@@ -82,8 +104,9 @@ def _selectivity(selectivity: Estimate, control: Estimate) -> str:
     )
 
 
-def shown(estimate: Estimate) -> str:
+def shown(estimate: Estimate, digits: int = 3) -> str:
     """A value with its interval, or without where the data allow none."""
+    value, low, high = (f"{v:.{digits}f}" for v in (estimate.value, estimate.low, estimate.high))
     if not estimate.low <= estimate.high:
-        return f"{estimate.value:.3f} (too little data for an interval)"
-    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
+        return f"{value} (too little data for an interval)"
+    return f"{value} [{low}, {high}]"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from probes._data import ProbeData
-from probes._fit import FITTERS, LayerFit
+from probes._fit import FITTERS
+from probes._keep import Keep, now
 from probes._prepare import prepare, read_data
-from probes.classification import Keep, classify
+from probes.classification import classify
 from probes.mixing import mix
 from probes.report import ProbeReport
 from probes.settings import ProbeSettings
@@ -59,27 +58,23 @@ def run_experiment(
     *,
     data: ProbeData | None = None,
     read: tuple[ProbeData, Split] | None = None,
-    keep: Keep | None = None,
+    keep: Keep = now,
     progress: bool = False,
 ) -> ProbeReport:
-    """Run ``settings``; ``read`` is what :func:`read_data` gave, ``keep`` remembers finished layers."""
+    """Run ``settings``; ``read`` is what :func:`read_data` gave, ``keep`` remembers finished parts."""
     check_kind(settings.probe)
     if settings.probe == "structural":
-        return probe_trees(model, settings, progress)
+        if data is not None:
+            raise TaskError("a structural probe reads trees, not items with labels; name a treebank: data=")
+        return probe_trees(model, settings, keep, progress)
     if read is None:
         read = read_data(settings) if data is None else (data, _split(data, settings))
-    if settings.probe in FITTERS:
-        return classify(prepare(model, settings, *read, progress=progress), settings, keep or _now, progress)
-    bare = replace(settings, random_weights=False)
-    return mix(prepare(model, bare, *read, progress=progress), settings, progress)
+    run = classify if settings.probe in FITTERS else mix
+    return run(prepare(model, settings, *read, progress=progress), settings, keep, progress)
 
 
 def _split(data: ProbeData, settings: ProbeSettings) -> Split:
     return split_items(data, settings.split, settings.test_share, settings.seed)
-
-
-def _now(layer: int, make: Callable[[], LayerFit]) -> LayerFit:
-    return make()
 
 
 def layers_of(text: str) -> tuple[int, ...] | None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 from tqdm.auto import tqdm
 
+from probes._compare import baselines, from_few, p_values, test_items
+from probes._keep import Arrays, Keep
 from probes._prepare import Prepared, item_matrix
-from probes.conclusions import CAUSAL_CAVEAT, shown
-from probes.controls import majority
+from probes.conclusions import mixture_conclusions
 from probes.estimators import EdgeProbe, ScalarMixProbe
 from probes.estimators.scalar_mix import expected_layer
+from probes.features import Features
 from probes.report import ProbeReport
 from probes.settings import ProbeSettings
 from workbench.estimate import Estimate
@@ -25,54 +29,141 @@ _VALUES = 3 * 10**8
 _RESAMPLES = 1000
 
 
-def mix(prepared: Prepared, settings: ProbeSettings, progress: bool = False) -> ProbeReport:
-    """Fit mixtures of all layers (for each seed, on resampled sentences) and of layers up to each.
+def mix(prepared: Prepared, settings: ProbeSettings, keep: Keep, progress: bool = False) -> ProbeReport:
+    """Fit mixtures of the layers up to each, and their controls; refit on resampled sentences.
 
-    The centre of gravity's interval is over refits on bootstrap resamples of the training sentences; that of
-    the expected layer over resamples of the test sentences.
+    The centre of gravity's interval is over refits on bootstrap resamples of the training sentences (as many as
+    seeds); that of the expected layer over resamples of the test sentences.
     """
-    layers = prepared.features.layers
-    train, test = _thinned(prepared, len(layers), prepared.split.train), prepared.split.test
-    test = _thinned(prepared, len(layers), test)
-    x, x_test = (item_matrix(prepared.features, layers, prepared.data, rows) for rows in (train, test))
-    y, y_test = prepared.codes[train], prepared.codes[test]
-    probe = EdgeProbe if settings.probe == "edge" else ScalarMixProbe
-    clusters = prepared.clusters(train)
-    weights, centres, correct = [], [], []
-    for seed in tqdm(range(settings.seeds), unit="refit", disable=not progress, leave=False):
-        rows = _resampled(clusters, settings.seed + seed)
-        fitted = probe(layers=layers, seed=seed).fit(x[rows], y[rows])
-        weights.append(fitted.weights_)
-        centres.append(fitted.center_of_gravity_)
-        correct.append(fitted.predict(x_test) == y_test)
-    cumulative = _cumulative(probe, (x, y), (x_test, y_test), layers, progress)
-    test_clusters = prepared.clusters(test)
-    series = _series(np.stack(weights), cumulative, test_clusters, settings)
-    summary = {
-        "center of gravity": _spread(np.array(centres)),
-        "expected layer": _expected(cumulative, layers, test_clusters, settings.seed),
-        "accuracy of the mixture": bootstrap(
-            np.mean(correct, axis=0), seed=settings.seed, resamples=_RESAMPLES, clusters=test_clusters
-        ),
-    }
-    guess = (majority(y, len(test)) == y_test).astype(float)
-    floor = bootstrap(guess, seed=settings.seed, resamples=_RESAMPLES, clusters=test_clusters)
+    fits = _Mixtures(prepared, settings, keep, progress)
+    summary, series = _summary(fits), _series(fits)
+    floors = fits.comparisons()
+    truth = fits.prepared.codes[fits.test]
+    found = p_values(fits.correct[-1], floors, fits.clusters, settings.seed)
+    levels = {name: fits.estimate(values) for name, values in floors.items()}
     return ProbeReport(
         model=prepared.features.model,
         task=settings.task,
         probe=settings.probe,
         metric="accuracy with layers up to this",
-        layers=layers,
+        layers=fits.layers,
         series=series,
-        baselines={"majority class": floor},
+        baselines=levels,
         summary=summary,
-        conclusions=_conclusions(summary),
+        p_values=found,
+        conclusions=mixture_conclusions(summary, levels, found, len(np.unique(fits.clusters))),
         stated=(
-            f"Label: {prepared.data.about}.",
-            f"{len(train):,} training and {len(test):,} test items; {prepared.split.statement}.",
+            f"Label: {prepared.data.about}; {len(prepared.classes)} classes.",
+            f"{len(fits.train):,} training and {len(truth):,} test items; {prepared.split.statement}.",
             f"Mixtures refitted {settings.seeds} times on bootstrap resamples of the training sentences.",
         ),
+        items=test_items(prepared, fits.test, fits.upto),
     )
+
+
+class _Mixtures:
+    """The fits of one experiment, each made when it is first asked for, or taken from what was kept."""
+
+    def __init__(self, prepared: Prepared, settings: ProbeSettings, keep: Keep, progress: bool) -> None:
+        self.prepared = prepared
+        self.settings = settings
+        self.keep = keep
+        self.progress = progress
+        self.layers = prepared.features.layers
+        self.probe = EdgeProbe if settings.probe == "edge" else ScalarMixProbe
+        self.train = _thinned(prepared, len(self.layers), prepared.split.train)
+        self.test = _thinned(prepared, len(self.layers), prepared.split.test)
+        self.clusters = prepared.clusters(self.test)
+
+    @cached_property
+    def inputs(self) -> tuple[Array, Array]:
+        """Training and test items at all layers (item, layer, width)."""
+        return self._inputs(self.prepared.features)
+
+    def _inputs(self, features: Features) -> tuple[Array, Array]:
+        data = self.prepared.data
+        train, test = (item_matrix(features, self.layers, data, rows) for rows in (self.train, self.test))
+        return train, test
+
+    def _bar(self, steps: Iterable[int], unit: str) -> Iterable[int]:
+        return tqdm(steps, unit=unit, disable=not self.progress, leave=False)
+
+    @cached_property
+    def upto(self) -> Array:
+        """Classes (layer, item) by probes that may use the layers up to each."""
+        rows = []
+        for n in self._bar(range(len(self.layers)), "layer"):
+            rows.append(self.keep(f"layers up to {self.layers[n]}", lambda n=n: self._upto(n))["predicted"])  # type: ignore[misc]
+        return np.stack(rows)
+
+    def _upto(self, last: int) -> Arrays:
+        train, test = (part[:, : last + 1] for part in self.inputs)
+        fitted = self.probe(layers=self.layers[: last + 1]).fit(train, self.prepared.codes[self.train])
+        return {"predicted": fitted.predict(test)}
+
+    @cached_property
+    def correct(self) -> Array:
+        """Correctness (layer, item) of :attr:`upto`."""
+        found: Array = (self.upto == self.prepared.codes[self.test]).astype(float)
+        return found
+
+    @cached_property
+    def refits(self) -> tuple[Array, Array]:
+        """Mixing weights (refit, layer) and centres of gravity (refit,) on resampled training sentences."""
+        fits = [
+            self.keep(f"refit {seed}", lambda seed=seed: self._refit(seed))  # type: ignore[misc]
+            for seed in self._bar(range(self.settings.seeds), "refit")
+        ]
+        return np.stack([f["weights"] for f in fits]), np.stack([f["centre"] for f in fits])
+
+    def _refit(self, seed: int) -> Arrays:
+        rows = _resampled(self.prepared.clusters(self.train), self.settings.seed + seed)
+        codes = self.prepared.codes[self.train]
+        fitted = self.probe(layers=self.layers, seed=seed).fit(self.inputs[0][rows], codes[rows])
+        return {"weights": fitted.weights_, "centre": np.array(fitted.center_of_gravity_)}
+
+    @cached_property
+    def control(self) -> Array:
+        """Correctness (item,) of the mixture of all layers on the labels of the control task."""
+        labels = self.prepared.control[0]
+        part = self.keep("control task", lambda: self._predicted(self.inputs, labels))
+        found: Array = (part["predicted"] == labels[self.test]).astype(float)
+        return found
+
+    def _predicted(self, inputs: tuple[Array, Array], labels: Array) -> Arrays:
+        return {
+            "predicted": self.probe(layers=self.layers).fit(inputs[0], labels[self.train]).predict(inputs[1])
+        }
+
+    def comparisons(self) -> dict[str, Array]:
+        """Correctness (item,) of what the mixture of all layers is compared with."""
+        codes, blank = self.prepared.codes, self.prepared.random
+        found = baselines(self.prepared, self.settings, self.train, self.test)
+        if blank is not None:
+            part = self.keep("random weights", lambda: self._predicted(self._inputs(blank), codes))
+            found["random weights"] = part["predicted"] == codes[self.test]
+        return {name: values.astype(float) for name, values in found.items()}
+
+    def estimate(self, values: Array) -> Estimate:
+        """Mean over test items with an interval clustered by sentence."""
+        return bootstrap(values, seed=self.settings.seed, resamples=_RESAMPLES, clusters=self.clusters)
+
+
+def _summary(fits: _Mixtures) -> dict[str, Estimate]:
+    return {
+        "center of gravity": _spread(fits.refits[1]),
+        "expected layer": _expected(fits.correct, fits.layers, fits.clusters, fits.settings.seed),
+        "accuracy of the mixture": fits.estimate(fits.correct[-1]),
+        "control task": fits.estimate(fits.control),
+        "selectivity": fits.estimate(fits.correct[-1] - fits.control),
+    }
+
+
+def _series(fits: _Mixtures) -> dict[str, tuple[Estimate, ...]]:
+    return {
+        "accuracy with layers up to this": tuple(fits.estimate(row) for row in fits.correct),
+        "mixing weight": tuple(_spread(weights) for weights in fits.refits[0].T),
+    }
 
 
 def _thinned(prepared: Prepared, layers: int, rows: Array) -> Array:
@@ -95,52 +186,17 @@ def _resampled(clusters: Array, seed: int) -> Array:
     return np.concatenate([members[k] for k in drawn])
 
 
-def _cumulative(
-    probe: type[ScalarMixProbe],
-    train: tuple[Array, Array],
-    test: tuple[Array, Array],
-    layers: tuple[int, ...],
-    progress: bool,
-) -> Array:
-    """Correctness (layer, item) of probes that may use the layers up to each."""
-    rows = [
-        probe(layers=layers[: n + 1]).fit(train[0][:, : n + 1], train[1]).predict(test[0][:, : n + 1])
-        == test[1]
-        for n in tqdm(range(len(layers)), unit="layer", disable=not progress, leave=False)
-    ]
-    return np.stack(rows).astype(float)
-
-
-def _series(
-    weights: Array, cumulative: Array, clusters: Array, settings: ProbeSettings
-) -> dict[str, tuple[Estimate, ...]]:
-    return {
-        "accuracy with layers up to this": tuple(
-            bootstrap(row, seed=settings.seed, resamples=_RESAMPLES, clusters=clusters) for row in cumulative
-        ),
-        "mixing weight": tuple(replace(_spread(w), higher_is_better=None) for w in weights.T),
-    }
-
-
 def _spread(values: Array) -> Estimate:
     """Mean over refits on resampled sentences; their spread is the standard error (Efron & Tibshirani 1993)."""
-    mean = float(values.mean())
     error = float(values.std(ddof=1)) if len(values) > 1 else float("nan")
-    return Estimate(
-        value=mean,
-        standard_error=error,
-        low=mean - 1.96 * error,
-        high=mean + 1.96 * error,
-        n=len(values),
-        method="normal, refits on resampled training sentences",
-        higher_is_better=None,
-    )
+    method = "Student's t, refits on resampled training sentences"
+    return replace(from_few(float(values.mean()), error, len(values), method), higher_is_better=None)
 
 
-def _expected(cumulative: Array, layers: tuple[int, ...], clusters: Array, seed: int) -> Estimate:
+def _expected(correct: Array, layers: tuple[int, ...], clusters: Array, seed: int) -> Estimate:
     """The expected layer with an interval over resamples of the test sentences."""
     names, codes = np.unique(clusters, return_inverse=True)
-    sums = np.stack([np.bincount(codes, weights=row) for row in cumulative])  # (layer, sentence)
+    sums = np.stack([np.bincount(codes, weights=row) for row in correct])  # (layer, sentence)
     counts = np.bincount(codes)
     draws = np.random.default_rng(seed).integers(len(names), size=(_RESAMPLES, len(names)))
     found = np.array([expected_layer(sums[:, d].sum(1) / counts[d].sum(), layers) for d in draws])
@@ -148,20 +204,11 @@ def _expected(cumulative: Array, layers: tuple[int, ...], clusters: Array, seed:
     enough = len(values) > len(found) / 2  # else the layers gain nothing that could be placed
     low, high = np.quantile(values, [0.025, 0.975]) if enough else (np.nan, np.nan)
     return Estimate(
-        value=expected_layer(cumulative.mean(1), layers),
+        value=expected_layer(correct.mean(1), layers),
         standard_error=float(values.std(ddof=1)) if enough else float("nan"),
         low=float(low),
         high=float(high),
         n=len(names),
         method="percentile bootstrap over clusters",
         higher_is_better=None,
-    )
-
-
-def _conclusions(summary: dict[str, Estimate]) -> tuple[str, ...]:
-    return (
-        f"The mixture's centre of gravity is layer {shown(summary['center of gravity'])}, its expected layer "
-        f"{shown(summary['expected layer'])}.",
-        "Both say where a probe finds it easiest to read the property; compare tasks on one model, not models.",
-        CAUSAL_CAVEAT,
     )

@@ -54,10 +54,21 @@ def _groups(data: ProbeData, how: str) -> Array:
     return np.array(names)
 
 
-def split_at(data: ProbeData, first_test_sentence: int) -> Split:
-    """The sentences before ``first_test_sentence`` train, the others test."""
+def split_at(data: ProbeData, first_test_sentence: int, how: str = "sentence") -> Split:
+    """The sentences before ``first_test_sentence`` train, the others test.
+
+    With ``how="type"`` test items of a word type that is trained on are left out.
+    """
     test = data.sentence_of >= first_test_sentence
-    return Split(np.flatnonzero(~test), np.flatnonzero(test), "trained and tested on separate files")
+    train = np.flatnonzero(~test)
+    statement = "trained and tested on separate files"
+    if how == "type":
+        seen = {data.items[i].type for i in train}
+        test &= np.array([item.type not in seen for item in data.items])
+        statement += ", test items only of word types that the training file lacks"
+        if not test.any():
+            raise DataError(f"{data.identity.source}: every word of the test file is in the training file")
+    return Split(train, np.flatnonzero(test), statement)
 
 
 def held_out(clusters: Array, seed: int, share: float = 0.1) -> Bool[Array, "item"]:

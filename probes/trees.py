@@ -9,6 +9,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from probes._data import Place, Unit
+from probes._keep import Keep, now
 from probes.conclusions import CAUSAL_CAVEAT, shown
 from probes.estimators.structural import StructuralProbe, _spearman, tree_depths, tree_distances, uuas
 from probes.features import Features, extract, with_random_weights
@@ -39,42 +40,63 @@ class _Trees:
     rows: tuple[Array, ...]
 
 
-def probe_trees(model: LoadedModel, settings: ProbeSettings, progress: bool = False) -> ProbeReport:
+def probe_trees(
+    model: LoadedModel, settings: ProbeSettings, keep: Keep = now, progress: bool = False
+) -> ProbeReport:
     """Fit a distance and a depth probe of each layer; UUAS and Spearman on test sentences, with controls.
 
     The controls are the chain (each word next to its neighbour) and the same model with random weights.
     """
     bank, test_from = _banks(settings)
-    keep, places = _usable(bank)
-    pool = resolve_pool(settings.pool, model, Unit.WORD)
-    layers = "all" if settings.layers is None else settings.layers
-
-    def features(of: LoadedModel) -> Features:
-        return extract(
-            of,
-            bank.words,
-            places,
-            layers=layers,
-            pool=pool,
-            what=settings.what,
-            stack=settings.stack,
-            progress=progress,
-        )
-
-    found = features(model)
-    blank = features(with_random_weights(model, settings.seed)) if settings.random_weights else None
-    trees, origin = _with_vectors(bank, keep, places, found)
-    test = origin >= test_from if test_from else held_out(origin, settings.seed, settings.test_share)
+    usable, places = _usable(bank)
+    found = _features(model, settings, bank, places, progress)
+    blank = None
+    if settings.random_weights:
+        blank = _features(with_random_weights(model, settings.seed), settings, bank, places, progress)
+    trees, origin = _with_vectors(bank, usable, places, found)
+    test = origin >= test_from if test_from else _drawn(bank, origin, settings)
     if test.all() or not test.any():
         raise TaskError(
             f"{len(test)} usable sentences cannot be parted for training and testing; use more data"
         )
-    scores = [
-        _layer(found, n, trees, test)
-        for n in tqdm(found.layers, unit="layer", disable=not progress, leave=False)
-    ]
-    blanks = [] if blank is None else [_layer(blank, n, trees, test) for n in blank.layers]
-    return _report(found, settings, scores, blanks, _chain(trees, test), len(test) - int(test.sum()))
+
+    def scores(features: Features, name: str) -> list[_Scores]:
+        bar = tqdm(features.layers, unit="layer", desc=name, disable=not progress, leave=False)
+        return [
+            _Scores(**keep(f"{name} {n}", lambda n=n: vars(_layer(features, n, trees, test))))  # type: ignore[misc]
+            for n in bar
+        ]
+
+    blanks = [] if blank is None else scores(blank, "random layer")
+    return _report(
+        found, settings, scores(found, "layer"), blanks, _chain(trees, test), len(test) - int(test.sum())
+    )
+
+
+def _features(
+    model: LoadedModel, settings: ProbeSettings, bank: Treebank, places: list[Place], progress: bool
+) -> Features:
+    return extract(
+        model,
+        bank.words,
+        places,
+        layers="all" if settings.layers is None else settings.layers,
+        pool=resolve_pool(settings.pool, model, Unit.WORD),
+        what=settings.what,
+        stack=settings.stack,
+        progress=progress,
+    )
+
+
+def _drawn(bank: Treebank, origin: Array, settings: ProbeSettings) -> Array:
+    """Which sentences are kept for testing: drawn one by one, or by whole documents."""
+    if settings.split == "type":
+        raise TaskError("a tree has words of many types; use --split sentence or document with this probe")
+    documents = np.array([bank.words[n].document for n in origin])
+    if settings.split == "document" and len(np.unique(documents)) < 2:
+        raise TaskError(f"{bank.source} names no two documents; use --split sentence")
+    groups = documents if settings.split == "document" else origin
+    return held_out(groups, settings.seed, settings.test_share)
 
 
 def _banks(settings: ProbeSettings) -> tuple[Treebank, int]:

@@ -94,9 +94,7 @@ def _log_probabilities(
             1 / np.asarray(strengths, dtype=float),
             classes,
         )
-        solution = solve_logistic(rows, problems, tolerance=1e-3)
-        log_p = solution.log_probabilities(rows).cpu().numpy()
-        found[k] = np.take_along_axis(log_p, labels[None, :, None], axis=2)[..., 0]
+        found[k] = solve_logistic(rows, problems, tolerance=1e-3).log_likelihoods(rows, labels)
     return found
 
 

@@ -28,6 +28,7 @@ class _Mix(nn.Module):
         )
 
     def forward(self, layers: Tensor) -> Tensor:
+        """Logits (B, K) of stacked layers (B, L, D)."""
         mixed = torch.einsum("bld,l->bd", layers, torch.softmax(self.scores, 0))
         logits: Tensor = self.head(self.gamma * mixed)
         return logits

@@ -14,6 +14,7 @@ eigendecomposition of X'X for all problems.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,6 +69,16 @@ class Logistic:
         parts = [torch.log_softmax(logits, -1) for _, logits in _logits(self.parameters, rows)]
         return torch.cat(parts, dim=1)
 
+    def log_likelihoods(self, rows: Rows, targets: Int[Array, "row"]) -> Float[Array, "problem row"]:
+        """Log-probability of each row's own class."""
+        classes = torch.as_tensor(targets, device=rows.device, dtype=torch.int64)
+        parts = []
+        for where, logits in _logits(self.parameters, rows):
+            own = classes[where].expand(len(logits), -1)[..., None]
+            parts.append(torch.log_softmax(logits, -1).gather(-1, own)[..., 0])
+        found: Array = torch.cat(parts, dim=1).cpu().numpy()
+        return found
+
     def predict(self, rows: Rows) -> Int[Array, "problem row"]:
         """The likeliest class of each row."""
         parts = [logits.argmax(-1) for _, logits in _logits(self.parameters, rows)]
@@ -97,14 +108,12 @@ def solve_logistic(
     )
 
 
-def _logits(parameters: Tensor, rows: Rows) -> list[tuple[slice, Tensor]]:
-    """(P, n, K) of each chunk."""
+def _logits(parameters: Tensor, rows: Rows) -> Iterator[tuple[slice, Tensor]]:
+    """(P, n, K) of each chunk; one chunk's at a time, as all would outgrow memory."""
     problems, classes, width = parameters.shape
     weights, intercept = parameters[..., :-1].reshape(-1, width - 1), parameters[..., -1].reshape(-1)
-    return [
-        (where, torch.addmm(intercept, chunk, weights.T).view(-1, problems, classes).transpose(0, 1))
-        for where, chunk in rows
-    ]
+    for where, chunk in rows:
+        yield where, torch.addmm(intercept, chunk, weights.T).view(-1, problems, classes).transpose(0, 1)
 
 
 def _spectrum(rows: Rows) -> tuple[Tensor, Tensor]:

@@ -11,7 +11,9 @@ import pytest
 
 import probes
 from tests.helpers import data_dir, needs_data, needs_minilm
-from tests.model_folders import save_bert, save_llama
+from tests.model_folders import save_bert
+from tests.unit.tiny import tiny_causal
+from tests.unit.trace.tiny import bert as bert_masked
 from workbench.cli import main
 from workbench.runs import Run
 
@@ -95,7 +97,7 @@ def test_a_run_that_was_cut_short_goes_on(probe: Probe, bert: str, monkeypatch: 
     assert code == 0
     assert fitted == [0, 1, 2, 2]  # the first two layers are not fitted again
     assert json.loads(out)["results"] == whole["results"]
-    assert not (folder / "layers").exists()
+    assert not (folder / "parts").exists()
     code, _, err = probe("--resume", str(folder), "--task", "number")
     assert code == 2
     assert "recipe.task was 'pos'" in err
@@ -162,22 +164,16 @@ def test_a_mistake_is_one_line_and_exit_2(probe: Probe, bert: str, tmp_path: Pat
     assert expected in err
 
 
-def test_amnesia_needs_a_decoder_and_says_what_it_did(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import workbench
-
+def test_amnesia_of_a_decoder_and_an_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path / "cache"))
     data = probes.load_task("pos", "builtin", limit=60)
-    encoder = workbench.load(str(save_bert(tmp_path / "bert")), dtype="float32")
-    with pytest.raises(workbench.WorkbenchError, match="needs a causal model"):
-        probes.amnesic(encoder, data, 1)
-    decoder = workbench.load(str(save_llama(tmp_path / "llama")), dtype="float32")
-    report = probes.amnesic(decoder, data, 1)
-    assert report.rank == len(set(data.labels)) - 1  # one-hot labels have one degree of freedom less
-    assert report.probe_after <= report.majority + 0.05 < report.probe_before
-    assert report.difference.value == pytest.approx(report.added_loss.value - report.added_loss_random.value)
-    assert "random directions" in report.conclusion
+    for model in (tiny_causal(), bert_masked()):
+        report = probes.amnesic(model, data, 1)
+        assert report.rank == len(set(data.labels)) - 1  # one-hot labels have one degree of freedom less
+        assert report.probe_after <= report.majority + 0.05 < report.probe_before
+        gap = report.added_loss.value - report.added_loss_random.value
+        assert report.difference.value == pytest.approx(gap)
+        assert "random directions" in report.conclusion
 
 
 @needs_minilm

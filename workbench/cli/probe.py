@@ -44,8 +44,11 @@ __all__ = ["command"]
     "--no-random-weights", is_flag=True, help="Skip the control of the same model with random weights."
 )
 @click.option(
-    "--over-steps", is_flag=True, help="Probe every kept checkpoint of MODEL, a folder with step-N."
+    "--over-steps",
+    is_flag=True,
+    help="Probe every kept checkpoint of MODEL, a folder with step-N; runs of the same are used again.",
 )
+@click.option("--no-doctor", is_flag=True, help="Skip the numeric self-check; the run says so.")
 @click.option("--list", "listing", is_flag=True, help="List the tasks.")
 @model_options
 @click.option(
@@ -78,7 +81,7 @@ def _task_table() -> str:
 
 
 def _run(model: str | None, options: dict[str, Any], step: str | None = None) -> Run:
-    from probes._run import read_inputs, run_probe, settings_of
+    from probes._run import read_inputs, run_probe, same_run, settings_of
     from workbench.runs import Run, find_run
 
     folder = find_run(options["resume"], options["out"]) if options["resume"] else None
@@ -96,8 +99,17 @@ def _run(model: str | None, options: dict[str, Any], step: str | None = None) ->
         raise WorkbenchError("name a MODEL and a --task, or a --resume RUN; see: workbench probe --help")
     inputs = read_inputs(settings)  # wrong files and names are told before a model is loaded
     loaded = _load(step or model, options)
-    progress = sys.stderr.isatty()
-    return run_probe(loaded, settings, inputs, out=options["out"], resume=folder, progress=progress)
+    if step is not None:
+        folder = same_run(options["out"], loaded, settings, inputs[1])
+    return run_probe(
+        loaded,
+        settings,
+        inputs,
+        out=options["out"],
+        resume=folder,
+        doctor=not options["no_doctor"],
+        progress=sys.stderr.isatty(),
+    )
 
 
 def _load(name: str, options: dict[str, Any]) -> Any:
@@ -134,8 +146,8 @@ def _settings(options: dict[str, Any], stored: ProbeSettings | None) -> ProbeSet
         given["random_weights"] = False
     if stored is not None:
         return ProbeSettings(**{**stored.to_dict(), **given})
-    if "task" not in given and given.get("probe") == "structural":
-        given["task"] = "trees"
+    if given.get("probe") == "structural":
+        given["task"] = "trees"  # all of a sentence's relations: whatever the task labels, trees are read
     if "task" not in given:
         raise WorkbenchError("name a --task, such as --task pos; see: workbench probe --list")
     return ProbeSettings(**given)
@@ -153,9 +165,10 @@ def _over_steps(model: str | None, options: dict[str, Any], as_json: bool) -> No
     from workbench.models._checkpoints import expand_checkpoints, step_of
 
     if model is None or options["resume"]:
-        raise WorkbenchError("--over-steps needs a MODEL and starts new runs; leave --resume out")
+        raise WorkbenchError("--over-steps needs a MODEL, and goes on by itself; leave --resume out")
     folders = expand_checkpoints(model if "@step-" in model else f"{model}@step-*")
-    runs = {step_of(f): _run(model, {**options, "no_random_weights": True}, str(f)) for f in folders}
+    bare = {**options, "no_random_weights": True, "no_doctor": True}
+    runs = {step_of(f): _run(model, bare, str(f)) for f in folders}
     reports = {step: open_report(run) for step, run in runs.items()}
     statistic = over_steps(reports)
     first = next(iter(runs.values())).path
@@ -193,6 +206,7 @@ def _summary(run: Run, report: ProbeReport) -> dict[str, Any]:
             task: {name: estimate.to_dict() for name, estimate in metrics.items()}
             for task, metrics in run.results.items()
         },
+        "doctor": (run.record.doctor or {}).get("verdict", "skipped"),
         "conclusions": list(report.conclusions),
         "stated": list(report.stated),
         "throughput": run.throughput,
@@ -201,23 +215,22 @@ def _summary(run: Run, report: ProbeReport) -> dict[str, Any]:
 
 def report_text(report: ProbeReport, run: Run) -> str:
     """How it was made, the table of layers, baselines, and what may be concluded."""
+    from probes.conclusions import shown
     from workbench.cli._tables import table
 
     names = list(report.series)
     rows = [
-        (str(layer), *(_shown(report.series[name][k]) for name in names))
+        (str(layer), *(shown(report.series[name][k], 4) for name in names))
         for k, layer in enumerate(report.layers)
     ]
-    others = [(name, _shown(e)) for part in (report.baselines, report.summary) for name, e in part.items()]
+    others = [(name, shown(e, 4)) for part in (report.baselines, report.summary) for name, e in part.items()]
+    doctor = (run.record.doctor or {}).get("verdict", "skipped")
     parts = [
-        f"{report.task} in {report.model}, {report.probe} probe\n" + "\n".join(report.stated),
+        f"{report.task} in {report.model}, {report.probe} probe; doctor: {doctor}\n"
+        + "\n".join(report.stated),
         table(("layer", *names), rows),
         table(("for comparison", "value"), others) if others else "",
         "\n".join(f"- {line}" for line in report.conclusions),
         f"run stored in {run.path}\nnext: workbench report {run.path}",
     ]
     return "\n\n".join(filter(None, parts))
-
-
-def _shown(estimate: Any) -> str:
-    return f"{estimate.value:.4f} [{estimate.low:.4f}, {estimate.high:.4f}]"
