@@ -10,13 +10,18 @@ from typing import Any
 
 import pandas as pd
 
+from workbench.errors import ModelError, TaskError
+from workbench.evaluate._chat import in_chat
+from workbench.evaluate._names import expand, find_task
+from workbench.evaluate._requests import Ask
 from workbench.evaluate._settings import Settings
+from workbench.evaluate._summaries import summarize
 from workbench.evaluate._task import Item, Task, TaskData
+from workbench.evaluate.asking import How, counted_tokens, stream_answers
 from workbench.evaluate.doctor import examine
-from workbench.evaluate.tasks import TASKS
-from workbench.models import LoadedModel
+from workbench.models import Kind, LoadedModel
 from workbench.runs import Run, RunFolder, RunRecord, default_root
-from workbench.scoring import Engine, Score
+from workbench.scoring import resolve_first_token
 
 __all__ = ["evaluate", "read_data"]
 
@@ -26,11 +31,12 @@ _SECONDS_PER_CHUNK = 2.0
 
 @dataclass(frozen=True)
 class _Work:
-    """One item of one task; ``id`` is that of its example row in the run."""
+    """One item of one task; ``id`` is that of its example row in the run, ``asks`` what this model is asked."""
 
     id: str
     task: Task
     item: Item
+    asks: tuple[Ask, ...]
 
 
 def evaluate(
@@ -52,25 +58,62 @@ def evaluate(
     cannot be asked of this kind of model, :class:`~workbench.errors.DataError` for unreadable data and
     :class:`~workbench.errors.NumericsError` if the model gives NaN.
     """
-    tasks = [TASKS.get(name) for name in settings.tasks]
+    names = expand(settings.tasks)
+    tasks = [find_task(name, settings.options) for name in names]
     for task in tasks:
-        model.require(*task.kinds, verb=f"task {task.name}")
+        _require(model, task)
     data = data or read_data(settings)
-    engine = Engine(model, settings.first_token, batch_tokens, progress)
-    folder = _open_folder(model, settings, data, engine, out or default_root(), resume)
+    how = How(settings.first_token, batch_tokens, progress, settings.seed)
+    folder = _open_folder(model, settings, tasks, data, how, out or default_root(), resume)
     if folder.complete:
         return Run.open(folder.path)
     if doctor and folder.record.doctor is None:
         folder.set_doctor(examine(model).to_dict())
     elif not doctor:
         folder.set_doctor({"verdict": "skipped", "checks": []})
-    work = [_Work(i.id, task, i) for task in tasks for i in data[task.name].items[: settings.limit]]
-    throughput = _score(engine, work, folder)
+    work = [_work(model, settings, t, i) for t in tasks for i in data[t.name].items[: settings.limit]]
+    throughput = _score(model, how, work, folder)
     examples = pd.DataFrame(folder.rows())
-    results = {t.name: t.metrics(examples[examples["task"] == t.name], settings.seed) for t in tasks}
-    notes = {"truncated": int((examples["truncated"] > 0).sum()), "first_token": str(engine.policy)}
-    folder.finish(results, throughput, notes, order=[w.id for w in work])
+    results = {t.name: t.metrics(_rows_of(examples, t.name), settings.seed) for t in tasks}
+    results |= summarize(settings.tasks, results)
+    folder.finish(results, throughput, _notes(model, how, data, examples), order=[w.id for w in work])
     return Run.open(folder.path)
+
+
+def _require(model: LoadedModel, task: Task) -> None:
+    try:
+        model.require(*task.kinds, verb=f"task {task.name}")
+    except ModelError as error:
+        hint = "; give it a head: --finetune" if Kind.CLASSIFIER in task.kinds else ""
+        raise TaskError(f"{error}{hint}") from None
+
+
+def _work(model: LoadedModel, settings: Settings, task: Task, item: Item) -> _Work:
+    asks = item.asks(model.kind)
+    return _Work(item.id, task, item, in_chat(model, asks) if settings.chat else asks)
+
+
+def _rows_of(examples: pd.DataFrame, task: str) -> pd.DataFrame:
+    """The rows of one task, without the columns that only other tasks have."""
+    return examples[examples["task"] == task].dropna(axis=1, how="all").reset_index(drop=True)
+
+
+def _policy(model: LoadedModel, how: How) -> str:
+    """What the first token of a text is predicted from; empty for models that predict none."""
+    causal = model.kind is Kind.CAUSAL
+    return str(resolve_first_token(model.tokenizer, how.first_token)) if causal else ""
+
+
+def _notes(
+    model: LoadedModel, how: How, data: Mapping[str, TaskData], examples: pd.DataFrame
+) -> dict[str, Any]:
+    notes: dict[str, Any] = {"first_token": _policy(model, how)}
+    if "truncated" in examples:
+        notes["truncated"] = int((examples["truncated"] > 0).sum())
+    if "finished" in examples:
+        notes["ended_by_the_limit_of_tokens"] = int((examples["finished"] == False).sum())  # noqa: E712
+    shots = {name: dict(found.shots) for name, found in data.items() if found.shots}
+    return {**notes, "few_shot_examples": shots} if shots else notes
 
 
 def read_data(settings: Settings) -> dict[str, TaskData]:
@@ -78,18 +121,20 @@ def read_data(settings: Settings) -> dict[str, TaskData]:
 
     It needs no model, so a caller that loads one can find out first.
     """
-    return {name: TASKS.get(name).load(settings.folder) for name in settings.tasks}
+    names = expand(settings.tasks)
+    return {name: find_task(name, settings.options).load(settings.folder) for name in names}
 
 
 def _open_folder(
     model: LoadedModel,
     settings: Settings,
+    tasks: Sequence[Task],
     data: Mapping[str, TaskData],
-    engine: Engine,
+    how: How,
     root: Path,
     resume: Path | None,
 ) -> RunFolder:
-    recipe = {**settings.to_dict(), "versions": {name: TASKS.get(name).version for name in settings.tasks}}
+    recipe = {**settings.to_dict(), "versions": {task.name: task.version for task in tasks}}
     identity = {
         "name": model.name,
         "kind": str(model.kind),
@@ -98,7 +143,7 @@ def _open_folder(
         "dtype": str(model.dtype).removeprefix("torch."),
         "content_hash": model.content_hash,
         "parameters": model.num_parameters,
-        "first_token": str(engine.policy),
+        "first_token": _policy(model, how),
     }
     sources = {name: asdict(task_data.identity) for name, task_data in data.items()}
     if resume is not None:
@@ -110,40 +155,39 @@ def _open_folder(
         data=sources,
         seeds={"bootstrap": settings.seed},
         device=str(model.device),
-        label="-".join([Path(model.name).name, *settings.tasks[:3]]),
+        label="-".join([Path(model.name).name, *settings.tasks[:3]]).replace("/", "-"),
     )
     return RunFolder.create(root, record)
 
 
-def _score(engine: Engine, work: Sequence[_Work], folder: RunFolder) -> dict[str, float]:
-    """Score all unfinished items, storing example rows as they are complete; tokens and seconds of it."""
+def _score(model: LoadedModel, how: How, work: Sequence[_Work], folder: RunFolder) -> dict[str, float]:
+    """Ask all that is unfinished, storing example rows as they are complete; tokens and seconds of it."""
     finished = folder.finished_ids()
-    owners = [(w, k) for w in work for k in range(len(w.item.requests))]
+    owners = [(w, k) for w in work for k in range(len(w.asks))]
     done = {place for place, (w, _) in enumerate(owners) if w.id in finished}
     started = stored_at = time.perf_counter()
-    pending: dict[str, dict[int, Score]] = {}
+    pending: dict[str, dict[int, Any]] = {}
     rows: list[dict[str, Any]] = []
-    tokens = 0
-    sequences = engine.encode([w.item.requests[k] for w, k in owners])
-    for batch in engine.stream_sequences(sequences, done):
-        tokens += sum(sequence.length for sequence in {sequences[place] for place, _ in batch})
-        for place, score in batch:
-            w, k = owners[place]
-            pending.setdefault(w.id, {})[k] = score
-            if len(pending[w.id]) == len(w.item.requests) and w.id not in finished:
-                rows.append(_row(w, pending.pop(w.id), engine))
-        if time.perf_counter() - stored_at > _SECONDS_PER_CHUNK:
-            folder.append(rows)
-            rows, stored_at = [], time.perf_counter()
+    with counted_tokens(model.model) as count:
+        for batch in stream_answers(model, [w.asks[k] for w, k in owners], how, done):
+            for place, answer in batch:
+                w, k = owners[place]
+                pending.setdefault(w.id, {})[k] = answer
+                if len(pending[w.id]) == len(w.asks) and w.id not in finished:
+                    rows.append(_row(w, pending.pop(w.id), model.tokenizer))
+            if time.perf_counter() - stored_at > _SECONDS_PER_CHUNK:
+                folder.append(rows)
+                rows, stored_at = [], time.perf_counter()
     folder.append(rows)
     seconds = time.perf_counter() - started
-    return {"tokens": tokens, "seconds": seconds, "tokens_per_second": tokens / max(seconds, 1e-9)}
-
-
-def _row(work: _Work, scores: dict[int, Score], engine: Engine) -> dict[str, Any]:
-    in_order = [scores[k] for k in range(len(scores))]
     return {
-        "id": work.id,
-        "task": work.task.name,
-        **work.task.example(work.item, in_order, engine.model.tokenizer),
+        "tokens": count.tokens,
+        "seconds": seconds,
+        "tokens_per_second": count.tokens / max(seconds, 1e-9),
     }
+
+
+def _row(work: _Work, answers: dict[int, Any], tokenizer: Any) -> dict[str, Any]:
+    in_order = [answers[k] for k in range(len(answers))]
+    row = {"id": work.id, "task": work.task.name, **work.task.example(work.item, in_order, tokenizer)}
+    return row if work.item.cluster is None else {**row, "cluster": work.item.cluster}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import ConfigError
+from workbench.evaluate._options import Options
 
 __all__ = ["Settings"]
 
@@ -16,7 +17,8 @@ class Settings:
     """What to evaluate and how. ``limit`` takes the first items of each task; ``seed`` draws the resamples.
 
     ``first_token`` says what the first token of a text is predicted from, where nothing stands before it
-    (see :class:`workbench.scoring.FirstToken`). Raises :class:`~workbench.errors.ConfigError`.
+    (see :class:`workbench.scoring.FirstToken`); the rest is explained in :class:`Options`.
+    Raises :class:`~workbench.errors.ConfigError`.
     """
 
     tasks: tuple[str, ...]
@@ -24,17 +26,35 @@ class Settings:
     limit: int | None = None
     seed: int = 0
     first_token: str = "auto"
+    shots: int | None = None
+    chat: bool = False
+    split: str | None = None
+    stride: int | None = None
+    judge: str | None = None
 
     def __post_init__(self) -> None:
         if not self.tasks:
             raise ConfigError("no task named; see workbench tasks")
         if self.limit is not None and self.limit < 1:
             raise ConfigError(f"limit is {self.limit}; allowed: 1 or more, or leave it out for all items")
+        _ = self.options  # checks them
 
     @property
     def folder(self) -> Path | None:
         """The data folder as a path."""
         return Path(self.data_dir) if self.data_dir is not None else None
+
+    @property
+    def options(self) -> Options:
+        """What the tasks are asked to do differently from their own way."""
+        return Options(
+            shots=self.shots,
+            chat=self.chat,
+            split=self.split,
+            stride=self.stride,
+            judge=self.judge,
+            seed=self.seed,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionary for the run's recipe."""

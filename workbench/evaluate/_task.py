@@ -1,4 +1,4 @@
-"""What a task is: items with requests to the scoring engine, one example row per item, metrics over the rows."""
+"""What a task is: items with requests to a model, one example row per item, metrics over the rows."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import pandas as pd
 
 from workbench.data import DataIdentity
+from workbench.evaluate._requests import Ask
 from workbench.models import Kind
-from workbench.scoring import Request, Score
 from workbench.statistics import Estimate
 
 __all__ = ["Item", "Task", "TaskData"]
@@ -19,19 +19,33 @@ __all__ = ["Item", "Task", "TaskData"]
 
 @dataclass(frozen=True)
 class Item:
-    """One question: its id (task name and position), its requests, and the columns its example row starts from."""
+    """One question: its id (task name and position), its requests, and the columns its example row starts from.
+
+    ``requests`` go to language models, ``head`` to classifiers. Items of equal ``cluster`` share a passage and are
+    not independent: intervals resample clusters.
+    """
 
     id: str
-    requests: tuple[Request, ...]
+    requests: tuple[Ask, ...]
     fields: Mapping[str, Any]
+    cluster: str | None = None
+    head: tuple[Ask, ...] = ()
+
+    def asks(self, kind: Kind) -> tuple[Ask, ...]:
+        """What a model of ``kind`` is asked."""
+        return self.head if kind is Kind.CLASSIFIER and self.head else self.requests
 
 
 @dataclass(frozen=True)
 class TaskData:
-    """All items of a task and the identity of the data they came from."""
+    """All items of a task and the identity of the data they came from.
+
+    ``shots`` are the examples that stand before the questions, by group of items (one group: "all").
+    """
 
     items: tuple[Item, ...]
     identity: DataIdentity
+    shots: Mapping[str, str] | None = None
 
 
 class Task(Protocol):
@@ -56,8 +70,8 @@ class Task(Protocol):
     def load(self, data_dir: Path | None) -> TaskData:
         """Read the items; raises :class:`~workbench.errors.DataError` naming the files looked for."""
 
-    def example(self, item: Item, scores: Sequence[Score], tokenizer: Any) -> dict[str, Any]:
-        """The example row of one item, given the scores of its requests."""
+    def example(self, item: Item, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
+        """The example row of one item, given the answers to its requests (an ``Answer`` each)."""
 
     def metrics(self, examples: pd.DataFrame, seed: int) -> dict[str, Estimate]:
         """The metrics over all example rows, each with its interval."""

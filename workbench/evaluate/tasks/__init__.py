@@ -1,4 +1,4 @@
-"""The tasks, by name."""
+"""The tasks, by name, and the groups of them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from workbench.evaluate._task import Task
 from workbench.evaluate.tasks.lambada import Lambada
 from workbench.registry import Registry
 
-__all__ = ["TASKS"]
+__all__ = ["AVERAGES", "GROUPS", "TASKS"]
 
 TASKS: Registry[Task] = Registry("task")
+# group -> its tasks
+GROUPS: dict[str, tuple[str, ...]] = {}
+# group -> part of the average -> (task, metric) pairs that are averaged first
+AVERAGES: dict[str, dict[str, tuple[tuple[str, str], ...]]] = {}
 
 for _task in (
     Lambada("lambada_openai", "last word of a passage, OpenAI's cased text: lambada_test.jsonl"),

@@ -1,0 +1,39 @@
+"""From what the user names to tasks: single ones, groups, and what the options make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from workbench.errors import TaskError, did_you_mean
+from workbench.evaluate._options import Options
+from workbench.evaluate._task import Task
+from workbench.evaluate.tasks import GROUPS, TASKS
+
+__all__ = ["expand", "find_task"]
+
+
+def expand(names: Sequence[str]) -> tuple[str, ...]:
+    """Names of single tasks, each once: a group becomes its members.
+
+    Raises :class:`~workbench.errors.TaskError` for a name that is neither, with the nearest known ones.
+    """
+    found: dict[str, None] = {}
+    for name in names:
+        if name not in TASKS and name not in GROUPS and ":" not in name:
+            raise TaskError(f"unknown task {name!r}; {did_you_mean(name, [*TASKS, *GROUPS])}")
+        found.update(dict.fromkeys(GROUPS.get(name, (name,))))
+    return tuple(found)
+
+
+def find_task(name: str, options: Options | None = None) -> Task:
+    """The task called ``name`` with ``options``; raises :class:`~workbench.errors.TaskError` for those it lacks."""
+    task: Any = TASKS.get(name)
+    options = options or Options()
+    accepts = getattr(task, "accepts", ())
+    for option in options.given():
+        if option not in accepts:
+            known = ", ".join(f"--{o}" for o in accepts) or "none"
+            raise TaskError(f"task {name} takes no --{option}; its options: {known}")
+    return replace(task, options=options) if hasattr(task, "options") else task

@@ -1,0 +1,44 @@
+"""What a user may set for a task, beside model and data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from workbench.errors import ConfigError
+
+__all__ = ["Options", "Split"]
+
+Split = Literal["train", "validation", "test"]
+_SPLITS = ("train", "validation", "test")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """``None`` and ``False`` stand for the task's own. A task says in ``accepts`` which of these it knows.
+
+    ``shots`` examples stand before each question, drawn with ``seed``; ``chat`` writes the prompt in the model's
+    chat format; ``split`` is the part of the data; ``stride`` the tokens scored in each window of a long text;
+    ``judge`` the classifier that rates generated text.
+    """
+
+    shots: int | None = None
+    chat: bool = False
+    split: str | None = None
+    stride: int | None = None
+    judge: str | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.shots is not None and not 0 <= self.shots <= 100:
+            raise ConfigError(f"shots is {self.shots}; allowed: 0 to 100")
+        if self.split is not None and self.split not in _SPLITS:
+            raise ConfigError(f"split is {self.split!r}; allowed: {', '.join(_SPLITS)}")
+        if self.stride is not None and self.stride < 1:
+            raise ConfigError(f"stride is {self.stride}; allowed: 1 or more tokens")
+
+    def given(self) -> list[str]:
+        """Names of the options that are not left to the task."""
+        return [
+            f.name for f in fields(self) if f.name != "seed" and getattr(self, f.name) not in (None, False)
+        ]

@@ -1,0 +1,131 @@
+"""What a task may ask of a model beside :class:`workbench.scoring.Request`, and what it gets back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.scoring import Blank, Request, RollingScore, Score
+
+__all__ = [
+    "Answer",
+    "Ask",
+    "AskChoice",
+    "AskSpan",
+    "AskText",
+    "AskWords",
+    "Blank",
+    "Generated",
+    "HeadScores",
+    "PairFeatures",
+    "Passage",
+    "Prompt",
+    "Request",
+    "RollingScore",
+    "Score",
+    "Span",
+    "Tags",
+    "WordPair",
+]
+
+
+@dataclass(frozen=True)
+class Passage:
+    """How likely is this whole text? Read in windows of the model's length, ``stride`` tokens scored in each."""
+
+    text: str
+    stride: int | None = None
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """Go on from ``text``, up to one of ``stop`` or ``max_tokens``; greedy at temperature 0, else nucleus sampling."""
+
+    text: str
+    stop: tuple[str, ...] = ()
+    max_tokens: int = 64
+    temperature: float = 0.0
+    top_p: float = 1.0
+    number: int = 0  # tells samples of one prompt apart
+
+
+@dataclass(frozen=True)
+class AskText:
+    """A label or a number for a text or a pair of texts, from a classification head."""
+
+    text: str
+    pair: str | None = None
+
+
+@dataclass(frozen=True)
+class AskWords:
+    """A label for each word, from a token-classification head."""
+
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class AskSpan:
+    """Where in ``context`` the answer to ``question`` stands, from a question-answering head."""
+
+    question: str
+    context: str
+
+
+@dataclass(frozen=True)
+class AskChoice:
+    """Which ending fits ``text``, from a multiple-choice head."""
+
+    text: str
+    choices: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class WordPair:
+    """The states of two spans, given by their characters, each in a text of its own."""
+
+    first: str
+    second: str
+    first_span: tuple[int, int]
+    second_span: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Generated:
+    """What was written; ``finished`` is false where only the limit of tokens ended it."""
+
+    text: str
+    tokens: int
+    finished: bool
+
+
+@dataclass(frozen=True)
+class HeadScores:
+    """A head's scores, one a label or a choice, before any softmax; ``labels`` are the model's names of them."""
+
+    values: tuple[float, ...]
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Tags:
+    """The head's label of each word."""
+
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Span:
+    """The text of the best span."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class PairFeatures:
+    """Mean states of two spans, concatenated with their difference and product (Conneau et al. 2017, section 3.1)."""
+
+    values: tuple[float, ...]
+
+
+Ask = Request | Blank | Passage | Prompt | AskText | AskWords | AskSpan | AskChoice | WordPair
+Answer = Score | RollingScore | Generated | HeadScores | Tags | Span | PairFeatures

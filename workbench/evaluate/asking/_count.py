@@ -1,0 +1,36 @@
+"""How many tokens a model read, padding included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Count", "counted_tokens"]
+
+
+@dataclass
+class Count:
+    """Grows with each forward pass."""
+
+    tokens: int = 0
+
+
+@contextmanager
+def counted_tokens(module: Any) -> Iterator[Count]:
+    """While open, the count holds the tokens that went into ``module``."""
+    count = Count()
+
+    def see(_module: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        for name in ("input_ids", "decoder_input_ids"):
+            ids = named.get(name)
+            count.tokens += ids.numel() if ids is not None else 0
+        if "input_ids" not in named and arguments:
+            count.tokens += arguments[0].numel()
+
+    handle = module.register_forward_pre_hook(see, with_kwargs=True)
+    try:
+        yield count
+    finally:
+        handle.remove()

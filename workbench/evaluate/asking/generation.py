@@ -1,0 +1,131 @@
+"""Batched decoding up to a stop string, the end token, or a stated limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from typing import Any
+
+import torch
+from tqdm.auto import tqdm
+from transformers import StoppingCriteria, StoppingCriteriaList
+
+from workbench.errors import DataError
+from workbench.evaluate._requests import Generated, Prompt
+from workbench.evaluate.asking._how import How
+from workbench.models import Kind, LoadedModel
+from workbench.scoring._batches import token_budget
+
+__all__ = ["ask_prompts"]
+
+_MOST_ROWS = 64
+# A decoding step costs little more for eight rows than for one, so a batch holds more tokens than a scoring batch.
+_TOKENS_PER_BUDGET = 8
+_TAIL = 24  # tokens looked at for a stop string
+
+
+def ask_prompts(
+    model: LoadedModel, prompts: list[Prompt], done: Set[int], how: How
+) -> Iterator[list[tuple[int, Generated]]]:
+    """What the model writes after each prompt. Prompts are padded on the left and cut there where too long.
+
+    Greedy decoding computes equal prompts once. Sampling is seeded by batch, so it depends on the batch size.
+    """
+    model.require(Kind.CAUSAL, Kind.SEQ2SEQ, verb="generation")
+    ids = [_encode(model, prompt) for prompt in prompts]
+    places: dict[Prompt, list[int]] = {}
+    for place, prompt in enumerate(prompts):
+        places.setdefault(prompt, []).append(place)
+    order = sorted(places, key=lambda p: (-p.max_tokens, p.stop, p.temperature, -len(ids[places[p][0]])))
+    budget = token_budget(model, how.batch_tokens) * _TOKENS_PER_BUDGET
+    with tqdm(total=len(order), unit="text", disable=not how.progress, leave=False) as bar:
+        start = 0
+        while start < len(order):
+            batch = _next(
+                order, start, budget, [len(ids[places[p][0]]) for p in order[start : start + _MOST_ROWS]]
+            )
+            start += len(batch)
+            bar.update(len(batch))
+            if all(place in done for prompt in batch for place in places[prompt]):
+                continue
+            written = _write(model, batch, [ids[places[p][0]] for p in batch], how.seed + start)
+            yield [
+                (place, text) for prompt, text in zip(batch, written, strict=True) for place in places[prompt]
+            ]
+
+
+def _next(order: Sequence[Prompt], start: int, budget: int, lengths: list[int]) -> list[Prompt]:
+    """Prompts decoded alike that fit the budget together, at least one."""
+    first = order[start]
+    rows = max(1, min(_MOST_ROWS, budget // (lengths[0] + first.max_tokens)))
+    alike = (first.max_tokens, first.stop, first.temperature, first.top_p)
+    batch = []
+    for prompt in order[start : start + rows]:
+        if (prompt.max_tokens, prompt.stop, prompt.temperature, prompt.top_p) != alike:
+            break
+        batch.append(prompt)
+    return batch
+
+
+def _encode(model: LoadedModel, prompt: Prompt) -> list[int]:
+    room = model.max_length - (prompt.max_tokens if model.kind is Kind.CAUSAL else 0)
+    if room < 1:
+        raise DataError(
+            f"{prompt.max_tokens} new tokens leave no room for a prompt; {model.name} reads at most {model.max_length}"
+        )
+    ids: list[int] = model.tokenizer(prompt.text, verbose=False).input_ids
+    if model.kind is Kind.CAUSAL and ids and ids[-1] == model.tokenizer.eos_token_id:
+        ids = ids[:-1]  # a tokenizer that ends texts would end the prompt
+    if not ids:
+        ids = [model.tokenizer.bos_token_id or model.tokenizer.eos_token_id or 0]
+    return ids[-room:]
+
+
+class _StopAt(StoppingCriteria):
+    """Ends a row as soon as a stop string stands in what it wrote."""
+
+    def __init__(self, tokenizer: Any, stop: tuple[str, ...], prompt: int) -> None:
+        self.tokenizer = tokenizer
+        self.stop = stop
+        self.prompt = prompt
+
+    def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
+        """True for rows (B,) that are done."""
+        tails = self.tokenizer.batch_decode(input_ids[:, self.prompt :][:, -_TAIL:])
+        return torch.tensor([any(s in t for s in self.stop) for t in tails], device=input_ids.device)
+
+
+def _write(model: LoadedModel, batch: list[Prompt], ids: list[list[int]], seed: int) -> list[Generated]:
+    first, width = batch[0], max(map(len, ids))
+    pad = model.tokenizer.pad_token_id
+    pad = pad if pad is not None else model.tokenizer.eos_token_id or 0
+    rows = torch.tensor([[pad] * (width - len(row)) + row for row in ids], device=model.device)
+    mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in ids], device=model.device)
+    started = width if model.kind is Kind.CAUSAL else 1
+    options: dict[str, Any] = {"max_new_tokens": first.max_tokens, "num_beams": 1, "pad_token_id": pad}
+    if first.temperature > 0:
+        options |= {"do_sample": True, "temperature": first.temperature, "top_p": first.top_p, "top_k": 0}
+    else:
+        options |= {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
+    if first.stop:
+        stop = _StopAt(model.tokenizer, first.stop, started)
+        options["stopping_criteria"] = StoppingCriteriaList([stop])
+    devices = [model.device] if model.device.type == "cuda" else []
+    with model.lock, torch.inference_mode(), torch.random.fork_rng(devices):
+        torch.manual_seed(seed)
+        written = model.model.generate(input_ids=rows, attention_mask=mask, **options)
+    return [_read(model, row[started:].tolist(), first) for row in written]
+
+
+def _read(model: LoadedModel, ids: list[int], prompt: Prompt) -> Generated:
+    """The text before the end token and the first stop string."""
+    ends = {model.tokenizer.eos_token_id, *_listed(model.model.generation_config.eos_token_id)} - {None}
+    cut = next((i for i, token in enumerate(ids) if token in ends), None)
+    kept = ids if cut is None else ids[:cut]
+    text = model.tokenizer.decode(kept, skip_special_tokens=True)
+    stops = [text.find(s) for s in prompt.stop if s in text]
+    finished = cut is not None or bool(stops)
+    return Generated(text[: min(stops)] if stops else text, len(kept), finished)
+
+
+def _listed(value: Any) -> list[int]:
+    return [] if value is None else list(value) if isinstance(value, list | tuple) else [value]

@@ -1,0 +1,186 @@
+"""How likely a continuation is, or a word in a gap, for every kind of language model."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Set
+from itertools import takewhile
+from typing import Any
+
+from workbench.errors import DataError
+from workbench.evaluate.asking._how import How
+from workbench.models import Kind, LoadedModel
+from workbench.scoring import Blank, Engine, Fork, MaskedEngine, Request, Score, Seq2SeqEngine, Sequence
+from workbench.scoring.masked import MaskedRow
+
+__all__ = ["ask_blanks", "ask_likelihood"]
+
+_SENTINELS = ("<extra_id_0>", "<extra_id_1>")
+# Requests that begin with at least so many equal tokens are read as one tree of up to so many tokens.
+_LONG_PREFIX = 64
+_TREE = 1024
+
+
+def ask_likelihood(
+    model: LoadedModel, requests: list[Request], done: Set[int], how: How
+) -> Iterator[list[tuple[int, Score]]]:
+    """Scores of continuations. Encoders fill the continuation from left to right after the context.
+
+    Contexts that are too long lose their beginning.
+    """
+    model.require(Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ, verb="scoring continuations")
+    if model.kind is Kind.MASKED:
+        blanks = [Blank(r.context, "", r.continuation) for r in requests]
+        yield from _masked(model, blanks, done, how)
+    elif model.kind is Kind.SEQ2SEQ:
+        engine = Seq2SeqEngine(model, how.batch_tokens, how.progress)
+        yield from engine.stream([Request(_cut(model, r.context), r.continuation) for r in requests], done)
+    else:
+        yield from _causal(model, requests, done, how)
+
+
+def ask_blanks(
+    model: LoadedModel, blanks: list[Blank], done: Set[int], how: How
+) -> Iterator[list[tuple[int, Score]]]:
+    """Scores of a word in a gap: causal models score the word and what follows it, the others the word alone."""
+    model.require(Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ, verb="filling gaps")
+    if model.kind is Kind.MASKED:
+        yield from _masked(model, blanks, done, how)
+    elif model.kind is Kind.CAUSAL:
+        yield from _causal(model, [Request(b.before, b.answer + b.after) for b in blanks], done, how)
+    else:
+        yield from _seq2seq_blanks(model, blanks, done, how)
+
+
+def _causal(
+    model: LoadedModel, requests: list[Request], done: Set[int], how: How
+) -> Iterator[list[tuple[int, Score]]]:
+    """Requests that begin alike are read as trees, the others one by one, longest first."""
+    engine = Engine(model, how.first_token, how.batch_tokens, how.progress)
+    sequences = engine.encode(requests)
+    alone, together = _plan(sequences)
+    if alone:
+        positions = {i for i, place in enumerate(alone) if place in done}
+        for batch in engine.stream_sequences([sequences[place] for place in alone], positions):
+            yield [(alone[i], score) for i, score in batch]
+    if together:
+        forks = [Fork(tuple(sequences[place] for place in places)) for places in together]
+        finished = {i for i, places in enumerate(together) if done.issuperset(places)}
+        for trees in engine.stream_forks(forks, finished):
+            yield [pair for i, scores in trees for pair in zip(together[i], scores, strict=True)]
+
+
+def _plan(sequences: list[Sequence]) -> tuple[list[int], list[list[int]]]:
+    """Places of sequences to read alone, and groups of places whose sequences share what stands before."""
+    groups: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for place, sequence in enumerate(sequences):
+        groups[sequence.ids[: sequence.start]].append(place)
+    ordered = sorted(groups)
+    merged: list[list[int]] = []
+    previous: tuple[int, ...] = ()
+    size = 0
+    for context in ordered:
+        places = groups[context]
+        tail = sum(sequences[p].length - len(context) for p in places)
+        common = _common(previous, context)
+        added = len(context) - common + tail
+        if merged and common >= max(_LONG_PREFIX, len(context) // 2) and size + added <= _TREE:
+            merged[-1] += places
+            size += added
+        else:
+            merged.append(list(places))
+            size = len(context) + tail
+        previous = context
+    return sorted(g[0] for g in merged if len(g) == 1), [g for g in merged if len(g) > 1]
+
+
+def _common(first: tuple[int, ...], second: tuple[int, ...]) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
+
+
+def _masked(
+    model: LoadedModel, blanks: list[Blank], done: Set[int], how: How
+) -> Iterator[list[tuple[int, Score]]]:
+    engine = MaskedEngine(model, "original", how.batch_tokens, how.progress)
+    yield from engine.stream_rows([_rows(model, blank) for blank in blanks], done)
+
+
+def _rows(model: LoadedModel, blank: Blank) -> list[MaskedRow]:
+    """One copy for each piece of the answer: it and those after it in the answer are masked."""
+    text = blank.before + blank.answer + blank.after
+    encoded = model.tokenizer(
+        text, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False
+    )
+    ids = list(encoded["input_ids"])
+    segments = list(encoded.get("token_type_ids") or [0] * len(ids))
+    first, last = len(blank.before), len(blank.before) + len(blank.answer)
+    special = encoded["special_tokens_mask"]
+    places = [
+        i
+        for i, (start, end) in enumerate(encoded["offset_mapping"])
+        if not special[i] and start < last and end > first
+    ]
+    if not places:
+        raise DataError(f"the tokenizer has no piece for the answer {blank.answer!r:.60}")
+    cut = _cut_places(model, len(ids), special, places)
+    kept = [i for i in range(len(ids)) if i not in cut]
+    ids, segments = [ids[i] for i in kept], [segments[i] for i in kept]
+    shifted = [kept.index(place) for place in places]
+    mask = model.tokenizer.mask_token_id
+    return [_row(ids, segments, shifted, number, mask) for number in range(len(shifted))]
+
+
+def _row(ids: list[int], segments: list[int], places: list[int], number: int, mask: int) -> MaskedRow:
+    hidden = list(ids)
+    for place in places[number:]:
+        hidden[place] = mask
+    return MaskedRow(tuple(hidden), tuple(segments), places[number], ids[places[number]])
+
+
+def _cut_places(model: LoadedModel, length: int, special: Any, places: list[int]) -> set[int]:
+    """Places to drop so that the model can read the rest: from the start, then from the end."""
+    over = length - model.max_length
+    if over <= 0:
+        return set()
+    before = [i for i in range(places[0]) if not special[i]]
+    after = [i for i in range(length - 1, places[-1], -1) if not special[i]]
+    if over > len(before) + len(after):
+        raise DataError(
+            f"an answer of {len(places)} tokens; {model.name} reads at most {model.max_length} with all around it"
+        )
+    return set((before + after)[:over])
+
+
+def _seq2seq_blanks(
+    model: LoadedModel, blanks: list[Blank], done: Set[int], how: How
+) -> Iterator[list[tuple[int, Score]]]:
+    engine = Seq2SeqEngine(model, how.batch_tokens, how.progress)
+    sentinel = model.tokenizer.get_vocab().get(_SENTINELS[0])
+    if sentinel is None:
+        mask = model.tokenizer.mask_token or ""
+        requests = [Request(_cut(model, b.before) + mask + b.after, b.before + b.answer) for b in blanks]
+        yield from engine.stream(requests, done)
+        return
+    requests = [
+        Request(_cut(model, b.before) + _SENTINELS[0] + b.after, f"{_SENTINELS[0]} {b.answer.strip()}")
+        for b in blanks
+    ]
+    for batch in engine.stream(requests, done):
+        yield [(i, _after(score, sentinel)) for i, score in batch]
+
+
+def _after(score: Score, sentinel: int) -> Score:
+    """Without the sentinel that starts it."""
+    if score.token_ids[0] != sentinel:
+        return score
+    return Score(
+        score.token_ids[1:], score.token_log_probabilities[1:], score.greedy_ids[1:], score.ranks[1:]
+    )
+
+
+def _cut(model: LoadedModel, text: str) -> str:
+    """The end of ``text`` that an encoder can read."""
+    encoded = model.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    offsets = encoded["offset_mapping"]
+    over = len(offsets) - (model.max_length - 8)
+    return text[offsets[over][0] :] if over > 0 else text
