@@ -17,7 +17,7 @@ from probes.solvers import Problems, Rows, solve_logistic, solve_ridge
 from probes.splits import held_out
 from workbench.shapes import Array
 
-__all__ = ["CURVE", "Labels", "LayerFit", "Predicted", "fit_layer", "fit_static"]
+__all__ = ["CURVE", "Labels", "LayerFit", "Predicted", "fit_layer", "fit_static", "labellings", "layer_rows"]
 
 # Parts of the training sentences in the learning curve; the whole is the experiment itself.
 CURVE = (0.0625, 0.125, 0.25, 0.5)
@@ -132,21 +132,8 @@ FITTERS: dict[str, Fitter] = {
 
 def fit_layer(prepared: Prepared, layer: int, settings: ProbeSettings) -> LayerFit:
     """All probes of one layer: labels and control labels at each seed, parts of the data, random weights."""
-    train, test = _rows(prepared, prepared.features, layer)
-    fitter = FITTERS[settings.probe]
-    seeds = range(settings.seeds)
-    true = _labels(prepared, [prepared.train_codes for _ in seeds], list(seeds), settings)
-    control = _labels(
-        prepared, [prepared.control[s, prepared.split.train] for s in seeds], list(seeds), settings
-    )
-    both = replace(
-        true,
-        targets=np.concatenate([true.targets, control.targets]),
-        used=np.concatenate([true.used, control.used]),
-        held=np.concatenate([true.held, control.held]),
-        seeds=true.seeds + control.seeds,
-    )
-    found = fitter(train, test, both, settings)
+    train, test = layer_rows(prepared, prepared.features, layer)
+    found = FITTERS[settings.probe](train, test, labellings(prepared, settings), settings)
     part = Predicted(found.classes[: settings.seeds], found.strengths[: settings.seeds])
     fit = LayerFit(part.classes, found.classes[settings.seeds :], part.strengths)
     if settings.probe in ("linear", "mdl", "ridge"):
@@ -156,6 +143,20 @@ def fit_layer(prepared: Prepared, layer: int, settings: ProbeSettings) -> LayerF
     if prepared.random is not None:
         fit = replace(fit, random=_single(prepared, prepared.random, layer, settings))
     return fit
+
+
+def labellings(prepared: Prepared, settings: ProbeSettings) -> Labels:
+    """The true labels for each seed, then each seed's control labels."""
+    seeds = list(range(settings.seeds))
+    true = _labels(prepared, [prepared.train_codes for _ in seeds], seeds, settings)
+    control = _labels(prepared, [prepared.control[s, prepared.split.train] for s in seeds], seeds, settings)
+    return replace(
+        true,
+        targets=np.concatenate([true.targets, control.targets]),
+        used=np.concatenate([true.used, control.used]),
+        held=np.concatenate([true.held, control.held]),
+        seeds=true.seeds + control.seeds,
+    )
 
 
 def fit_static(prepared: Prepared, settings: ProbeSettings, train: Array, test: Array) -> Array:
@@ -168,12 +169,13 @@ def fit_static(prepared: Prepared, settings: ProbeSettings, train: Array, test: 
 
 
 def _single(prepared: Prepared, features: Features, layer: int | None, settings: ProbeSettings) -> Array:
-    train, test = _rows(prepared, features, layer)
+    train, test = layer_rows(prepared, features, layer)
     labels = _labels(prepared, [prepared.train_codes], [0], settings)
     return FITTERS[settings.probe](train, test, labels, settings).classes
 
 
-def _rows(prepared: Prepared, features: Features, layer: int | None) -> tuple[Rows, Rows]:
+def layer_rows(prepared: Prepared, features: Features, layer: int | None) -> tuple[Rows, Rows]:
+    """Vectors of the training and the test items; ``layer`` is ``None`` for static embeddings."""
     data, split, device = prepared.data, prepared.split, prepared.device
     train = item_rows(features, layer, data, split.train, device=device)
     return train, item_rows(features, layer, data, split.test, train.scaling, device)
