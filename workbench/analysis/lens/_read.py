@@ -150,7 +150,7 @@ def logit_lens(
 def _run(model: LoadedModel, text: Text, target_text: Text | None) -> tuple[Reading, StackRun]:
     model.require(Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ, verb="a lens")
     reading = read_text(model, text, target_text)
-    with torch.inference_mode():
+    with torch.no_grad():
         return reading, run_stack(model, reading.inputs)
 
 
@@ -174,7 +174,7 @@ def read_layers(
     final = _log_probabilities(run.logits, chosen)
     target_ids = final.argmax(-1) if target is None else torch.full((len(chosen),), target.id)
     columns = _Columns(final, target_ids.to(final.device), None if contrast is None else contrast.id, top)
-    with torch.inference_mode():
+    with torch.no_grad():
         for layer, state in enumerate(run.states):
             logits = run_from(model, run, run.layers, translate(layer, state))
             columns.add(_log_probabilities(logits, chosen))
@@ -280,7 +280,7 @@ def continuation_by_layer(
     read = torch.tensor([list(ids)], device=model.device)
     targets = read[0, start:, None]
     found = []
-    with torch.inference_mode():
+    with torch.no_grad():
         run = run_stack(model, {"input_ids": read, "attention_mask": torch.ones_like(read)})
         for layer, state in enumerate(run.states):
             logits = run_from(model, run, run.layers, state if translate is None else translate(layer, state))

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from workbench.analysis.patching._ablation import mean_ablation, mean_activations
 from workbench.analysis.patching._activation import Patch, activation_patching, patched_values
+from workbench.analysis.patching._attribution import attribution_patching
 from workbench.analysis.patching._metric import Metric, MetricKind
 from workbench.analysis.patching._pair import PatchPair, PatchSite, patch_pair
+from workbench.analysis.patching._path import OUTPUT, Component, component, path_patching
 
 __all__ = [
+    "OUTPUT",
+    "Component",
     "Metric",
     "MetricKind",
     "Patch",
     "PatchPair",
     "PatchSite",
     "activation_patching",
+    "attribution_patching",
+    "component",
+    "mean_ablation",
+    "mean_activations",
     "patch_pair",
     "patched_values",
+    "path_patching",
 ]

@@ -108,7 +108,7 @@ def patched_values(
     order = sorted(range(len(rows)), key=lambda i: -min((p.layer for p in rows[i]), default=0))
     values = np.zeros(len(rows))
     starts = range(0, len(rows), batch_rows)
-    with torch.inference_mode():
+    with torch.no_grad():
         for start in progress(starts):
             chosen = order[start : start + batch_rows]
             batch = [rows[i] for i in chosen]

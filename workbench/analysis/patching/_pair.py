@@ -107,8 +107,16 @@ class PatchPair:
         """``value`` of the metric on the scale where the corrupted run is 0 and the clean one 1."""
         return (value - self.corrupted_value) / (self.clean_value - self.corrupted_value)
 
-    def measure(self, rows: int, edits: Sequence[Edit], *, base: str = "corrupted", begin: int = 0) -> Tensor:
-        """The metric (rows,) of ``rows`` copies of a text with ``edits``, on the CPU.
+    def measure(
+        self,
+        rows: int,
+        edits: Sequence[Edit],
+        *,
+        base: str = "corrupted",
+        begin: int = 0,
+        detached: bool = True,
+    ) -> Tensor:
+        """The metric (rows,) of ``rows`` copies of a text with ``edits``, on the CPU if ``detached``.
 
         ``base`` names the text; ``begin`` is the first layer that is computed, where no edit lies below it.
         """
@@ -129,7 +137,8 @@ class PatchPair:
                 logits = run_from(self.model, run, begin, states)
             else:
                 logits = run_rows(self.model, reading.inputs, rows)
-        return self.metric(logits if self.place is None else logits[0]).cpu()
+        found = self.metric(logits if self.place is None else logits[0])
+        return found.detach().cpu() if detached else found
 
     def _moved(self, edit: Edit, begin: int) -> Edit:
         """The edit with its layer as the session counts it: parts of layers that do not run are not counted."""
@@ -147,7 +156,7 @@ class PatchPair:
 
             return look
 
-        with torch.inference_mode():
+        with torch.no_grad():
             self.measure(1, [Edit(site.traced, n, keep(n)) for n in range(self.layers)], base=text)
         return [kept[n] for n in range(self.layers)]
 
@@ -188,12 +197,12 @@ def patch_pair(
     where = _stack(model, stack)
     _check_lengths(model, readings, where)
     place = None if model.kind is Kind.CLASSIFIER else _place(model, readings, position)
-    with torch.inference_mode():
+    with torch.no_grad():
         runs = [run_stack(model, reading.inputs) for reading in readings]
     pair = PatchPair(
         model, readings[0], readings[1], measured, place, where, runs[0], runs[1], math.nan, math.nan
     )
-    with torch.inference_mode():
+    with torch.no_grad():
         values = [float(pair.measure(1, [], base=text)) for text in ("clean", "corrupted")]
     if values[0] == values[1]:
         raise TraceError(
