@@ -10,8 +10,9 @@ from typing import Any
 import pandas as pd
 
 from challenge_sets._conventions import convention
+from challenge_sets._folders import data_folder
 from challenge_sets._intervals import proportion
-from challenge_sets._set import Results, Rows, Settings, Work, needs_folder
+from challenge_sets._set import Results, Rows, Settings, Work
 from challenge_sets.readers import winograd
 from workbench.data import DataIdentity, Dataset, content_hash
 from workbench.errors import DataError
@@ -36,7 +37,7 @@ class Winograd:
 
     def load(self, settings: Settings) -> Dataset[winograd.PartialItem]:
         """The schemas."""
-        folder = needs_folder(settings, "winogrande.jsonl, or WSC/val.jsonl")
+        folder = data_folder(settings, "winogrande.jsonl, or WSC/val.jsonl")
         items = tuple(_read(folder))[: settings.limit or settings.limit_per_paradigm]
         if not items:
             raise DataError(f"no schema in {folder} has at least two nouns of which exactly one is right")

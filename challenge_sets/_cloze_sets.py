@@ -11,8 +11,9 @@ from typing import Any
 import pandas as pd
 
 from challenge_sets._conventions import convention
+from challenge_sets._folders import data_folder
 from challenge_sets._intervals import proportion
-from challenge_sets._set import Results, Rows, Settings, Work, by_group, needs_folder
+from challenge_sets._set import Results, Rows, Settings, Work, by_group
 from challenge_sets.readers import lama, lm_diagnostics
 from workbench.data import DataIdentity, Dataset, content_hash
 from workbench.errors import DataError
@@ -61,7 +62,7 @@ class LmDiagnostics:
 
     def load(self, settings: Settings) -> Dataset[DiagnosticItem]:
         """The items of all four files."""
-        folder = needs_folder(settings, "CPRAG-102.tsv, ROLE-88.tsv and NEG-136-*.tsv")
+        folder = data_folder(settings, "CPRAG-102.tsv, ROLE-88.tsv and NEG-136-*.tsv")
         items = [*_cprag(folder), *_role(folder), *_neg(folder, "SIMP"), *_neg(folder, "NAT")]
         kept = by_group(items, [item.part for item in items], settings.limit_per_paradigm)[: settings.limit]
         texts = (text for item in kept for b in item.blanks for text in (b.before, b.answer))
@@ -182,7 +183,7 @@ class Lama:
 
     def load(self, settings: Settings) -> Dataset[FactItem]:
         """The facts of every file in the folder."""
-        folder = needs_folder(settings, "LAMA's relations.jsonl, TREx*, Google_RE/* and Squad/*")
+        folder = data_folder(settings, "LAMA's relations.jsonl, TREx*, Google_RE/* and Squad/*")
         facts = _facts(folder)
         frequent = _most_frequent(facts)
         items = [_fact_item(fact, frequent) for fact in facts]

@@ -10,9 +10,10 @@ import pandas as pd
 
 from challenge_sets._checklist import SENTIMENT_PROMPT, read_checklist_suite
 from challenge_sets._expectations import EqualLabel, TestKind
+from challenge_sets._folders import data_folder
 from challenge_sets._intervals import proportion
 from challenge_sets._records import TestCase
-from challenge_sets._set import Results, Settings, needs_folder
+from challenge_sets._set import Results, Settings
 from challenge_sets._suite import Suite
 from challenge_sets._suite_set import SuiteSet
 from challenge_sets._tests import Prompt, Test
@@ -55,7 +56,7 @@ class ContrastSets(SuiteSet):
 
 def _hans(settings: Settings) -> tuple[Suite, ...]:
     groups: dict[tuple[str, str, str], list[TestCase]] = {}
-    for item in hans.read(needs_folder(settings, "heuristics_evaluation_set.txt")):
+    for item in hans.read(data_folder(settings, "heuristics_evaluation_set.txt")):
         label = "entailment" if item.entailed else "non-entailment"
         case = TestCase(item.id, item.template, ((item.premise, item.hypothesis),), (label,))
         groups.setdefault((item.heuristic, label, item.subcase), []).append(case)
@@ -68,7 +69,7 @@ def _hans(settings: Settings) -> tuple[Suite, ...]:
 
 
 def _contrast(settings: Settings) -> tuple[Suite, ...]:
-    folder = needs_folder(settings, "imdb_*_original.tsv with imdb_*_contrast.tsv, or boolq_perturbed.json")
+    folder = data_folder(settings, "imdb_*_original.tsv with imdb_*_contrast.tsv, or boolq_perturbed.json")
     suites = []
     labels: dict[str, tuple[str, ...]]
     if any(folder.glob("*test_original.tsv")):
@@ -127,7 +128,7 @@ def _members(
 
 
 def _checklist(settings: Settings) -> tuple[Suite, ...]:
-    folder = needs_folder(settings, "exported suites (*.jsonl)")
+    folder = data_folder(settings, "exported suites (*.jsonl)")
     if folder.is_file():
         return (read_checklist_suite(folder),)
     files = sorted(Path(folder).glob("*.jsonl"))

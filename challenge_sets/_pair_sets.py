@@ -11,9 +11,10 @@ import pandas as pd
 
 from challenge_sets import generated
 from challenge_sets._conventions import convention
+from challenge_sets._folders import data_folder
 from challenge_sets._intervals import proportion
 from challenge_sets._records import MinimalPair
-from challenge_sets._set import Results, Rows, Settings, Work, by_group, needs_folder
+from challenge_sets._set import Results, Rows, Settings, Work, by_group
 from challenge_sets.pairs import PairScore, PairScorer, pair_scorer
 from challenge_sets.readers import agreement, blimp, crows_pairs
 from workbench.data import DataIdentity, Dataset, content_hash
@@ -54,6 +55,7 @@ class PairSet:
     about: str
     read: Callable[[Settings], Sequence[MinimalPair]]
     published: Callable[[Settings], Published] = lambda _: {}
+    default_source: str = "generated"
     version: int = 1
     kinds: tuple[Kind, ...] = _KINDS
 
@@ -65,7 +67,7 @@ class PairSet:
         if not kept:
             raise DataError(f"set {self.name} has no pair to score; the members of all its pairs are equal")
         texts = (text for pair in kept for text in (pair.good, pair.bad))
-        source = "generated" if settings.data_dir is None else Path(settings.data_dir).name
+        source = Path(settings.data_dir).name if settings.data_dir else self.default_source
         return Dataset(tuple(kept), _identity(self.name, source, texts, len(kept)))
 
     def _within_limits(self, settings: Settings) -> list[MinimalPair]:
@@ -126,14 +128,19 @@ def _row(pair: MinimalPair, score: PairScore, tie_is_right: bool) -> dict[str, A
     }
 
 
+_BLIMP_HUB = "hub:nyu-mll/blimp"
+
+
 def _blimp(settings: Settings) -> list[MinimalPair]:
-    return blimp.read(needs_folder(settings, "BLiMP's *.jsonl or its table"))
+    return blimp.read(data_folder(settings, "BLiMP's *.jsonl, *.parquet or its table", _BLIMP_HUB))
 
 
 def _blimp_published(settings: Settings) -> Published:
     """People's forced choices and the paper's models, by paradigm, phenomenon and overall."""
-    folder = Path(settings.data_dir or ".") / "published_results"
-    if not (folder / "human_validation_summary.csv").is_file():
+    data = Path(settings.data_dir or ".")
+    folders = [place / "published_results" for place in (data, data.parent)]
+    folder = next((f for f in folders if (f / "human_validation_summary.csv").is_file()), None)
+    if folder is None:
         return {}
     people = blimp.human_accuracy(folder / "human_validation_summary.csv")
     found = {"human": _blimp_groups(people)}
@@ -163,7 +170,7 @@ def _builtin(settings: Settings) -> list[MinimalPair]:
 
 def _agreement(settings: Settings) -> list[MinimalPair]:
     """Both sets, or whichever of them the folder holds."""
-    folder = needs_folder(settings, "linzen/*.text with *.gold, and marvin_linzen*.tsv")
+    folder = data_folder(settings, "linzen/*.text with *.gold, and marvin_linzen*.tsv")
     pairs: list[MinimalPair] = []
     for place in (folder / "linzen", folder):
         if any(place.glob("*.text")):
@@ -176,7 +183,13 @@ def _agreement(settings: Settings) -> list[MinimalPair]:
     return pairs
 
 
-BLIMP = PairSet("blimp", "67 paradigms of English grammar, with people's agreement", _blimp, _blimp_published)
+BLIMP = PairSet(
+    "blimp",
+    "67 paradigms of English grammar, with people's agreement",
+    _blimp,
+    _blimp_published,
+    default_source=_BLIMP_HUB,
+)
 BUILTIN = PairSet(
     generated.SET_NAME, f"{len(generated.PARADIGMS)} generated paradigms; needs no files", _builtin
 )
@@ -199,7 +212,7 @@ class CrowsPairs:
 
     def load(self, settings: Settings) -> Dataset[crows_pairs.StereotypePair]:
         """The pairs, cut to the limits (``limit_per_paradigm`` by bias type)."""
-        pairs = list(crows_pairs.read(needs_folder(settings, "crows_pairs_anonymized.csv")))
+        pairs = list(crows_pairs.read(data_folder(settings, "crows_pairs_anonymized.csv")))
         kept = by_group(pairs, [pair.bias_type for pair in pairs], settings.limit_per_paradigm)
         kept = kept[: settings.limit]
         texts = (text for pair in kept for text in (pair.more, pair.less))

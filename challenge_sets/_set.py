@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import pandas as pd
 
 from challenge_sets._conventions import convention, reduction
 from workbench.data import Dataset
-from workbench.errors import ConfigError, DataError
+from workbench.errors import ConfigError
 from workbench.models import Kind
 from workbench.statistics import Estimate
 
-__all__ = ["ChallengeSet", "Item", "Results", "Rows", "Settings", "Work", "by_group", "needs_folder"]
+__all__ = ["ChallengeSet", "Item", "Results", "Rows", "Settings", "Work", "by_group"]
 
 Results = dict[str, dict[str, Estimate]]
 Rows = Iterator[list[dict[str, Any]]]
@@ -126,10 +125,3 @@ def by_group(items: Sequence[Value], groups: Sequence[str], limit: int | None) -
         if limit is None or counts[group] <= limit:
             kept.append(item)
     return kept
-
-
-def needs_folder(settings: Settings, files: str) -> Path:
-    """The data folder; raises :class:`~workbench.errors.DataError` naming ``files`` if none was given."""
-    if settings.data_dir is None:
-        raise DataError(f"--set {settings.set} reads {files}; give their folder with --data-dir")
-    return Path(settings.data_dir)

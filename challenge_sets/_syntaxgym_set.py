@@ -10,8 +10,9 @@ from typing import Any
 
 import pandas as pd
 
+from challenge_sets._folders import data_folder
 from challenge_sets._intervals import proportion
-from challenge_sets._set import Results, Rows, Settings, Work, by_group, needs_folder
+from challenge_sets._set import Results, Rows, Settings, Work, by_group
 from challenge_sets.readers import syntaxgym
 from workbench.data import DataIdentity, Dataset, content_hash
 from workbench.errors import DataError
@@ -51,7 +52,7 @@ class SyntaxGym:
 
     def load(self, settings: Settings) -> Dataset[SuiteItem]:
         """The items of every suite in the folder, or of one file."""
-        folder = needs_folder(settings, "SyntaxGym's *.json")
+        folder = data_folder(settings, "SyntaxGym's *.json")
         files = [folder] if folder.is_file() else sorted(Path(folder).glob("*.json"))
         if not files:
             raise DataError(f"no SyntaxGym suite (*.json) in {folder}")

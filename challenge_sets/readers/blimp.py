@@ -14,7 +14,15 @@ from challenge_sets.readers._rows import csv_rows, tsv_rows
 from workbench.data._files import read_jsonl, text_field
 from workbench.errors import DataError
 
-__all__ = ["human_accuracy", "phenomenon_of", "published_accuracy", "read", "read_jsonl_file", "read_table"]
+__all__ = [
+    "human_accuracy",
+    "phenomenon_of",
+    "published_accuracy",
+    "read",
+    "read_jsonl_file",
+    "read_parquet",
+    "read_table",
+]
 
 _COLUMNS = ("UID", "pair_id", "sentence_good", "sentence_bad")
 _DETAILS = ("field", "linguistics_term", "pairID")
@@ -54,12 +62,28 @@ def _details(record: dict[str, Any]) -> dict[str, str]:
 def read_jsonl_file(path: Path | str) -> Iterator[MinimalPair]:
     """Pairs of one official file, in order, with all its fields as metadata."""
     for number, record in read_jsonl(path):
-        where = f"{path}, line {number}"
-        good, bad = text_field(record, "sentence_good", where), text_field(record, "sentence_bad", where)
-        uid = text_field(record, "UID", where)
-        # The id is a string in the official files and a number in some copies.
-        pair_id = str(record["pairID"]) if "pairID" in record else str(number - 1)
-        yield _pair(uid, pair_id, good, bad, _details(record))
+        yield _from_record(record, number - 1, f"{path}, line {number}")
+
+
+def _from_record(record: dict[str, Any], index: int, where: str) -> MinimalPair:
+    good, bad = text_field(record, "sentence_good", where), text_field(record, "sentence_bad", where)
+    uid = text_field(record, "UID", where)
+    # The id is a string in the official files and a number in some copies.
+    pair_id = str(record.get("pairID", record.get("pair_id", index)))
+    return _pair(uid, pair_id, good, bad, _details(record))
+
+
+def read_parquet(path: Path | str) -> Iterator[MinimalPair]:
+    """Pairs of one paradigm as the hub's copy has them (``nyu-mll/blimp``), with all fields as metadata."""
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        records = parquet.read_table(path).to_pylist()
+    except (OSError, pyarrow.ArrowException) as error:
+        raise DataError(f"cannot read {path} as Parquet: {str(error).splitlines()[0][:150]}") from error
+    for index, record in enumerate(records):
+        yield _from_record(record, index, f"{path}, row {index}")
 
 
 def read_table(path: Path | str) -> Iterator[MinimalPair]:
@@ -72,21 +96,23 @@ def read(path: Path | str) -> list[MinimalPair]:
     """All pairs at ``path``: a JSONL file, a table, or a folder.
 
     In a folder the table comes first (it is complete), then JSONL files, then those in ``data/`` as in the
-    official repository. Seven official pairs have equal members; they are kept, see
-    :attr:`~challenge_sets._records.MinimalPair.members_equal`. Raises
+    official repository, then Parquet in a folder per paradigm as on the hub. Seven official pairs have equal
+    members; they are kept, see :attr:`~challenge_sets._records.MinimalPair.members_equal`. Raises
     :class:`~workbench.errors.DataError` naming file and line for bad rows.
     """
     path = Path(path)
     if path.suffix == ".tsv":
         return list(read_table(path))
     if path.is_dir():
-        tables = sorted(path.glob("*.tsv"))
-        if tables:
+        if tables := sorted(path.glob("*.tsv")):
             return list(read_table(tables[0]))
         found = sorted(path.glob("*.jsonl")) or sorted(path.glob("data/*.jsonl"))
-        if not found:
-            raise DataError(f"no BLiMP files in {path}; it needs *.jsonl, data/*.jsonl or a table *.tsv")
-        return [pair for file in found for pair in read_jsonl_file(file)]
+        tables = sorted(path.glob("*/*.parquet"))
+        if found:
+            return [pair for file in found for pair in read_jsonl_file(file)]
+        if tables:
+            return [pair for file in tables for pair in read_parquet(file)]
+        raise DataError(f"no BLiMP files in {path}; it needs *.jsonl, data/*.jsonl or a table *.tsv")
     return list(read_jsonl_file(path))
 
 

@@ -28,7 +28,7 @@ from workbench.models._kind import auto_classes
 from workbench.models._known import KNOWN_MODELS
 from workbench.models._loaded import Kind, LoadedModel
 
-__all__ = ["load", "load_tokenizer", "locate"]
+__all__ = ["hub_answers", "load", "load_tokenizer", "locate"]
 
 IMPLEMENTATIONS = ("hf", "builtin")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
@@ -123,7 +123,7 @@ def _find(name: str) -> _Source:
     near = get_close_matches(name, KNOWN_MODELS, n=1, cutoff=0.8)
     if near and "/" not in name:
         raise ModelError(f"no model {name!r}; did you mean {near[0]!r}?")
-    return _Source(name, None, offline=not _hub_answers())
+    return _Source(name, None, offline=not hub_answers())
 
 
 def _one_checkpoint(name: str) -> str:
@@ -219,7 +219,7 @@ def _explain(error: Exception, source: _Source, name: str) -> ModelError:
     )
 
 
-def _hub_answers() -> bool:
+def hub_answers() -> bool:
     """Whether the hub can be reached; without this question its client tries for a minute."""
     from huggingface_hub import constants
 
