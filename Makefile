@@ -7,7 +7,7 @@ CONSTRAINTS := -c constraints.txt
 export HF_HUB_DISABLE_TELEMETRY := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check dashboard bench clean
+.PHONY: help demo test check dashboard docs bench clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -22,7 +22,7 @@ $(VENV)/weights: $(VENV)/base
 	touch $@
 
 $(VENV)/dev: $(VENV)/weights
-	$(PIP) install -q $(CONSTRAINTS) -e ".[dev,dashboard,browser,hub,train]"
+	$(PIP) install -q $(CONSTRAINTS) -e ".[dev,dashboard,browser,docs,hub,train]"
 	touch $@
 
 $(VENV)/dashboard: $(VENV)/weights
@@ -49,6 +49,9 @@ check: $(VENV)/dev  ## style, types, layers
 
 dashboard: $(VENV)/dashboard  ## the browser dashboard on localhost
 	$(BIN)/workbench dashboard
+
+docs: $(VENV)/dev  ## the documentation, as pages that open without a server: build/docs/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 bench: .venv-bench/bench  ## every benchmark beside its peer (long)
 	for script in benchmarks/[a-z]*.py; do .venv-bench/bin/python $$script || exit 1; done

@@ -1,0 +1,172 @@
+"""Writes docs/verbs/: one page a verb with its help and an example with its real output.
+
+``python docs/write_verbs.py`` runs every example on bundled models in a folder of its own, in this order; examples
+may read what earlier ones made. ``python docs/write_verbs.py VERB …`` keeps the pages of the others.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from workbench.cli import COMMANDS
+
+DOCS = Path(__file__).parent
+MOST_LINES = 40
+
+# {verb} stands for the last run that the verb made, {verb:2} for the one before it
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "models": ("workbench models",),
+    "tasks": ("workbench tasks",),
+    "tokenize": ('workbench tokenize "The keys to the cabinet are here." --model novels-decoder',),
+    "doctor": ("workbench doctor novels-decoder",),
+    "evaluate": (
+        "workbench evaluate novels-decoder --task lambada_sample",
+        "workbench evaluate novels-decoder --task lambada_sample --dtype float32",
+    ),
+    "compare": ("workbench compare {evaluate:2} {evaluate}",),
+    "check": (
+        "workbench check novels-decoder --set pairs_builtin --limit-per-paradigm 20",
+        "workbench check sentiment-encoder --suite sentiment --limit-per-paradigm 20",
+    ),
+    "probe": ("workbench probe novels-encoder --task pos --limit 300 --seeds 1",),
+    "attend": (
+        'workbench attend novels-encoder "The old man opened the letter." --view head --out head.html',
+    ),
+    "attribute": (
+        'workbench attribute novels-decoder "The keys to the cabinet" --target " are" --contrast " is"',
+    ),
+    "lens": ('workbench lens novels-decoder "The old man opened the" --out lens.html',),
+    "patch": (
+        'workbench patch novels-decoder --clean "The keys to the door" --corrupted "The key to the door" '
+        '--target " are" --contrast " is" --out patch.html',
+    ),
+    "context": ("workbench context novels-decoder --task lambada_sample --limit 20",),
+    "train": (
+        "workbench train --preset llama-tiny --objective clm --corpus novel.txt --steps 20 --keep-steps 0,5,10,20 "
+        "--out tiny",
+    ),
+    "sweep": (
+        "workbench sweep --preset llama-tiny --objective clm --vary positions=rope,alibi --corpus novel.txt "
+        "--steps 10 --out sweep",
+    ),
+    "finetune": (
+        "workbench finetune novels-encoder --task reviews.csv --text-column text --label-column label "
+        "--method full --epochs 1 --out reviews",
+    ),
+    "grid": ("workbench grid grid.yaml",),
+    "report": (
+        "workbench report {evaluate} --format md",
+        "workbench report {evaluate} {check} --out both.html",
+    ),
+    "card": ("workbench card novels-decoder --out README.md",),
+    "runs": ("workbench runs",),
+    "demo": ("workbench demo --quick",),
+    "dashboard": (),
+}
+
+
+def main(verbs: list[str]) -> None:
+    """Write the pages of ``verbs``, or of all."""
+    missing = sorted(set(COMMANDS) - set(EXAMPLES))
+    if missing:
+        sys.exit(f"no example for {', '.join(missing)}; add one to EXAMPLES")
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        _prepare(place)
+        for verb, commands in EXAMPLES.items():
+            if verb in COMMANDS and (not verbs or verb in verbs or (commands and _is_read(verb, verbs))):
+                outputs = [_run(_filled(command, place), place) for command in commands]
+                if not verbs or verb in verbs:
+                    _page(verb, [*zip(commands, outputs, strict=True)], place)
+    _index()
+
+
+def _is_read(verb: str, verbs: list[str]) -> bool:
+    return any(f"{{{verb}" in command for other in verbs for command in EXAMPLES[other])
+
+
+def _prepare(place: Path) -> None:
+    from workbench.data.grammar import sentences as generate
+
+    sentences = [sentence.text for sentence in generate(3000, seed=0)]
+    (place / "novel.txt").write_text("\n".join(sentences), encoding="utf-8")
+    rows = [f'"The food was {word}.",{label}' for word, label in _WORDS for _ in range(20)]
+    (place / "reviews.csv").write_text("text,label\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    (place / "grid.yaml").write_text(
+        "models: [novels-decoder, novels-seq2seq]\ntasks: [lambada_sample]\nout: grid\n", encoding="utf-8"
+    )
+
+
+_WORDS = (("good", "positive"), ("bad", "negative"), ("wonderful", "positive"), ("awful", "negative"))
+
+
+def _filled(command: str, place: Path) -> str:
+    def path(match: re.Match[str]) -> str:
+        verb, back = match[1], int(match[2] or 1)
+        made = sorted(p for p in (place / "runs").iterdir() if f'"verb": "{verb}"' in _record(p))
+        return str(made[-back].relative_to(place))
+
+    return re.sub(r"\{(\w+)(?::(\d))?\}", path, command)
+
+
+def _record(run: Path) -> str:
+    path = run / "run.json"
+    return re.sub(r'"verb":\s*', '"verb": ', path.read_text(encoding="utf-8")) if path.is_file() else ""
+
+
+def _run(command: str, place: Path) -> str:
+    program = Path(sys.executable).parent / "workbench"
+    done = subprocess.run(
+        [str(program), *shlex.split(command)[1:]],
+        cwd=place,
+        env={**os.environ, "COLUMNS": "110"},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        sys.exit(f"{command}\n{done.stderr}")
+    text = done.stdout.replace(f"{place.resolve()}/", "").replace(f"{place}/", "")
+    lines = text.rstrip().splitlines()
+    if len(lines) > MOST_LINES:
+        lines = [*lines[:MOST_LINES], f"… ({len(lines) - MOST_LINES} more lines)"]
+    print(f"$ {command}\n{chr(10).join(lines[:3])}", flush=True)
+    return "\n".join(lines)
+
+
+def help_of(verb: str) -> str:
+    """What ``workbench VERB --help`` prints."""
+    program = Path(sys.executable).parent / "workbench"
+    environment = {**os.environ, "COLUMNS": "110"}
+    return subprocess.run(
+        [str(program), verb, "--help"], env=environment, capture_output=True, text=True, check=True
+    ).stdout.rstrip()
+
+
+def _page(verb: str, examples: list[tuple[str, str]], place: Path) -> None:
+    parts = [f"# workbench {verb}\n\n{COMMANDS[verb][1]}\n"]
+    for command, output in examples:
+        parts.append(f"```text\n$ {_filled(command, place)}\n{output}\n```\n")
+    parts.append(f"## Options\n\n```text\n{help_of(verb)}\n```\n")
+    (DOCS / "verbs" / f"{verb}.md").write_text("\n".join(parts), encoding="utf-8")
+
+
+def _index() -> None:
+    rows = [f"| [`{verb}`]({verb}.md) | {COMMANDS[verb][1]} |" for verb in sorted(COMMANDS)]
+    lines = [
+        "# Commands\n",
+        "`workbench VERB --help` says the same. Every verb that measures stores a run; `--json` prints one object for",
+        "scripts, where a verb has it. A user's mistake prints one line and exits with 2.\n",
+        "| verb | |\n|---|---|",
+        *rows,
+    ]
+    (DOCS / "verbs" / "index.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
