@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+from workbench.errors import WorkbenchError
+
+if TYPE_CHECKING:
+    from workbench.runs import Run
 
 __all__ = ["command"]
 
@@ -50,5 +56,23 @@ def command(runs: tuple[str, ...], out: Path | None, form: str, root: Path | Non
         click.echo(out)
 
 
-def _compared(runs: list[object]) -> list[str]:
-    return []
+def _compared(runs: list[Run]) -> list[str]:
+    """Verdicts in words on what the runs share; nothing where they share nothing, and why where they cannot."""
+    from itertools import combinations
+
+    from workbench.evaluate.compare import compare
+
+    pairs = [
+        pair
+        for pair in combinations([run for run in runs if run.complete], 2)
+        if set(pair[0].results) & set(pair[1].results)
+    ]
+    lines = []
+    for first, second in pairs:
+        try:
+            found = compare([first, second])
+        except WorkbenchError as error:
+            lines.append(f"{first.record.id} and {second.record.id}: not compared, {error}")
+            continue
+        lines += [f"{c.task} {c.metric}, {c.first} and {c.second}: {c.verdict}" for c in found]
+    return lines
