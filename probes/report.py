@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -87,14 +87,18 @@ class ProbeReport:
         return frame.astype({"layer": "Int64"})
 
     def figure(self, display_mode: str = "auto") -> View:
-        """Each series over the layers with its interval as a band; baselines as level bands."""
-        curves = [_curve(name, self.layers, values) for name, values in self.series.items()]
+        """Each series over the layers with its interval as a band; baselines as level bands.
+
+        Compression is drawn as its inverse, the code length as a part of the uniform code's, so that all lie
+        between 0 and 1.
+        """
+        curves = [_curve(*_drawn(name, values), self.layers) for name, values in self.series.items()]
         ends = (
             (self.layers[0], self.layers[-1])
             if len(self.layers) > 1
             else (self.layers[0], self.layers[0] + 1)
         )
-        curves += [_curve(name, ends, (e, e)) for name, e in self.baselines.items()]
+        curves += [_curve(name, (e, e), ends) for name, e in self.baselines.items()]
         return curve_plot(
             curves,
             y="value",
@@ -136,7 +140,7 @@ class ProbeReport:
         return "\n".join([head, *(f"- {line}" for line in self.conclusions)])
 
 
-def _curve(name: str, x: tuple[int, ...], values: tuple[Estimate, ...]) -> Curve:
+def _curve(name: str, values: tuple[Estimate, ...], x: tuple[int, ...]) -> Curve:
     return Curve(
         name=name,
         x=list(x),
@@ -144,3 +148,14 @@ def _curve(name: str, x: tuple[int, ...], values: tuple[Estimate, ...]) -> Curve
         low=[e.low for e in values],
         high=[e.high for e in values],
     )
+
+
+def _drawn(name: str, values: tuple[Estimate, ...]) -> tuple[str, tuple[Estimate, ...]]:
+    """A series as it is drawn."""
+    if not name.startswith("compression"):
+        return name, values
+    inverse = tuple(
+        replace(e, value=1 / e.value, low=1 / e.high, high=1 / e.low if e.low > 0 else float("nan"))
+        for e in values
+    )
+    return name.replace("compression", "code length"), inverse

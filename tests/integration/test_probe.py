@@ -107,8 +107,11 @@ def test_a_run_that_was_cut_short_goes_on(probe: Probe, bert: str, monkeypatch: 
 def test_every_kind_of_probe_runs(probe: Probe, bert: str, kind: str) -> None:
     code, out, err = probe(bert, "--task", "arc", "--probe", kind, *QUICK, "--layers", "0,2")
     assert (code, err) == (0, "")
-    assert "majority class" in out
+    for control in ("majority class", "word identity", "static embedding", "random weights", "selectivity"):
+        assert control in out, control
     assert "does not say that the model uses it" in out
+    report = probes.open_report(Run.open(next(Path("runs").iterdir())))
+    assert report.confusion(2).to_numpy().sum() == len(report.items.labels)  # type: ignore[union-attr]
 
 
 def test_structural(probe: Probe, bert: str) -> None:
@@ -130,6 +133,8 @@ def test_over_steps(probe: Probe, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert list(said["runs"]) == ["0", "5"]
     values = {(v["step"], v["layer"]): v["value"] for v in said["values"]}
     assert values[0, 1] == values[5, 1]  # both checkpoints hold the same weights
+    again = json.loads(probe("trained", "--over-steps", "--task", "pos", *QUICK, "--json")[1])
+    assert again["runs"] == said["runs"]  # used again, not made again
     assert Path(said["figure"]).is_file()
     assert "step-0" in probe("trained@step-*", "--over-steps", "--task", "pos", *QUICK)[1]
 
@@ -148,6 +153,7 @@ BAD = {
     "one class": (["MODEL", "--task", "table", "--data", "one.csv"], "has only the label 'x'"),
     "many classes": (["MODEL", "--task", "table", "--data", "many.csv"], "use --probe knn"),
     "no file": (["MODEL", "--task", "pos", "--data", "none.conllu"], "none.conllu"),
+    "trees by type": (["MODEL", "--probe", "structural", "--split", "type", "--limit", "20"], "many types"),
     "one sentence": (["MODEL", "--task", "pos", "--limit", "1"], "cannot be parted"),
     "resume": (["--resume", "none"], "no run 'none'"),
     "no steps": (["MODEL", "--over-steps", "--task", "pos"], "no checkpoints"),

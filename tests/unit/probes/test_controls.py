@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from probes._compare import from_few
 from probes._data import Item, Place, ProbeData, Unit, Words
 from probes.conclusions import classification_conclusions
 from probes.controls import control_labels, majority, permutation_p, word_identity
@@ -12,7 +13,8 @@ from probes.estimators import linear_cka, tree_depths, tree_distances, uuas
 from probes.estimators.online_code import _ends, _mixed
 from probes.estimators.scalar_mix import expected_layer
 from probes.estimators.structural import spearman_by_length
-from probes.splits import held_out, split_items
+from probes.report import ProbeReport
+from probes.splits import held_out, split_at, split_items
 from workbench.data import DataIdentity
 from workbench.errors import DataError
 from workbench.estimate import Estimate
@@ -167,3 +169,38 @@ def test_conclusions_say_what_the_controls_allow() -> None:
     assert "not established to be above random weights" in weak
     assert "may have memorised words" in weak
     assert "Only 10 test sentences" in weak
+
+
+def test_words_of_the_training_file_are_left_out_of_the_test_by_type() -> None:
+    toy = data()  # twelve sentences; "the cat sat" stands before "a dog ran"
+    by_sentence = split_at(toy, 1)
+    assert (len(by_sentence.train), len(by_sentence.test)) == (3, 33)
+    by_type = split_at(toy, 1, "type")
+    assert {toy.items[i].type for i in by_type.train} == {"the", "cat", "sat"}
+    assert {toy.items[i].type for i in by_type.test} == {"a", "dog", "ran"}
+    with pytest.raises(DataError, match="every word of the test file"):
+        split_at(toy, 2, "type")
+
+
+def test_an_interval_from_few_draws_is_students() -> None:
+    # the 97.5 % quantile of Student's t with two degrees of freedom is 4.303 (any table)
+    found = from_few(1.0, 0.1, 3, "t")
+    assert (found.low, found.high) == (pytest.approx(0.5697, abs=1e-4), pytest.approx(1.4303, abs=1e-4))
+    assert np.isnan(from_few(1.0, float("nan"), 1, "t").low)
+
+
+def test_a_figure_draws_compression_as_the_part_of_the_code_length() -> None:
+    accuracy, compression = from_few(0.9, 0.01, 3, "t"), from_few(4.0, 0.1, 3, "t")
+    report = ProbeReport(
+        model="m",
+        task="pos",
+        probe="mdl",
+        metric="accuracy",
+        layers=(0, 1),
+        series={"accuracy": (accuracy,) * 2, "compression": (compression,) * 2},
+    )
+    frame = report.figure().to_frame()
+    length = frame[frame["curve"] == "code length"]
+    assert length["y"].tolist() == [0.25, 0.25]
+    assert length["low"].tolist() == pytest.approx([1 / compression.high] * 2)
+    assert set(report.to_frame()["series"]) == {"accuracy", "compression"}
