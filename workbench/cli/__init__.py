@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "card": ("workbench.cli.card", "Write a model card in the hub's format from the stored runs."),
     "dashboard": ("workbench.cli.dashboard", "Open the dashboard in the browser, on localhost only."),
     "check": ("workbench.cli.check", "Check a model on challenge sets and behavioural tests."),
+    "compare": ("workbench.cli.compare", "Compare stored runs in pairs: tests, leaderboard, slices, calibration."),
     "doctor": (
         "workbench.cli.doctor",
         "Check a model's numerics: padding, batching, BOS, attention, gradients.",

@@ -7,6 +7,7 @@ from workbench.statistics._bootstrap import bootstrap
 from workbench.statistics._corrections import benjamini_hochberg, holm
 from workbench.statistics._measures import (
     Measure,
+    bits_per_unit_measure,
     f1_measure,
     macro_f1_measure,
     matthews_measure,
@@ -14,6 +15,7 @@ from workbench.statistics._measures import (
     pearson_measure,
     perplexity_measure,
     spearman_measure,
+    unit_perplexity_measure,
 )
 from workbench.statistics._paired import (
     McNemar,
@@ -33,6 +35,7 @@ __all__ = [
     "SeedEstimate",
     "Statistic",
     "benjamini_hochberg",
+    "bits_per_unit_measure",
     "bootstrap",
     "f1_measure",
     "holm",
@@ -47,5 +50,6 @@ __all__ = [
     "pearson_measure",
     "perplexity_measure",
     "spearman_measure",
+    "unit_perplexity_measure",
     "wilson",
 ]

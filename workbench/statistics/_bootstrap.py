@@ -44,7 +44,8 @@ def bootstrap(
 
     ``values`` has shape (item,). ``transform`` acts on the statistic of the sample and of every resample:
     a perplexity is ``bootstrap(nll, transform=np.exp, higher_is_better=False, seed=0)``. With ``clusters``
-    (item,), items of equal label are drawn together and ``n`` counts the clusters. "percentile" follows
+    (item,), items of equal label are drawn together and ``n`` counts the clusters; as clusters are often few,
+    the quantiles are then spread as a t distribution's are (Hesterberg 2015, section 3.5). "percentile" follows
     Efron & Tibshirani (1993), section 13.3; "bca" their section 14.3. One item, or one cluster, has no
     spread to resample: standard error and bounds are then NaN.
 
@@ -61,7 +62,8 @@ def bootstrap(
             return finish(on_sample(resampled, axis=axis))
 
     value = float(transformed(sample))
-    error, low, high = _interval(sample, transformed, seed, resamples, confidence, method)
+    level = confidence if clusters is None else _spread(confidence, len(sample))
+    error, low, high = _interval(sample, transformed, seed, resamples, level, method)
     return Estimate(
         value=value,
         standard_error=error,
@@ -101,6 +103,14 @@ def _interval(
         low, high = map(float, np.quantile(result.bootstrap_distribution, [tail, 1 - tail]))
     error = float(result.standard_error)
     return (math.inf if math.isnan(error) else error), low, high
+
+
+def _spread(confidence: float, n: int) -> float:
+    """The level at which normal quantiles are those of a t interval at ``confidence`` for a mean of ``n``."""
+    if n < 2:
+        return confidence
+    reach = math.sqrt(n / (n - 1)) * stats.t.ppf(0.5 + confidence / 2, n - 1)
+    return float(2 * stats.norm.cdf(reach) - 1)
 
 
 def _finite(values: Array | Sequence[float]) -> Array:

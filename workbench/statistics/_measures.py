@@ -11,6 +11,7 @@ from workbench.shapes import Array
 
 __all__ = [
     "Measure",
+    "bits_per_unit_measure",
     "f1_measure",
     "macro_f1_measure",
     "matthews_measure",
@@ -18,6 +19,7 @@ __all__ = [
     "pearson_measure",
     "perplexity_measure",
     "spearman_measure",
+    "unit_perplexity_measure",
 ]
 
 
@@ -81,3 +83,14 @@ def pearson_measure(sample: Array) -> Any:
 def spearman_measure(sample: Array) -> Any:
     """Spearman's correlation of the two columns, ties sharing their mean rank; 0 where one is constant."""
     return pearson_measure(stats.rankdata(sample, axis=-2))
+
+
+def unit_perplexity_measure(sample: Array) -> Any:
+    """exp of total loss over total units; columns are a text's loss (nats) and its tokens, words or bytes."""
+    with np.errstate(over="ignore"):
+        return np.exp(sample[..., 0].sum(-1) / sample[..., 1].sum(-1))
+
+
+def bits_per_unit_measure(sample: Array) -> Any:
+    """Total loss in bits over total units; columns as in :func:`unit_perplexity_measure`."""
+    return sample[..., 0].sum(-1) / sample[..., 1].sum(-1) / np.log(2)

@@ -173,5 +173,7 @@ def _pair(first: Any, second: Any) -> tuple[Array, Array]:
     for name, array in (("first", a), ("second", b)):
         bad = np.flatnonzero(~np.isfinite(array).all(1))
         if len(bad):
-            raise NumericsError(f"the {name} system has {len(bad)} scores that are not finite, from item {bad[0]}")
+            raise NumericsError(
+                f"the {name} system has {len(bad)} scores that are not finite, from item {bad[0]}"
+            )
     return a, b

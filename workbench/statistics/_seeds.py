@@ -29,7 +29,8 @@ class SeedEstimate:
     values: tuple[float, ...]
 
     def __str__(self) -> str:
-        return f"{self.total} over {len(self.values)} seeds (items ±{self.item_error:.4f}, seeds ±{self.seed_error:.4f})"
+        sources = f"items ±{self.item_error:.4f}, seeds ±{self.seed_error:.4f}"
+        return f"{self.total} over {len(self.values)} seeds ({sources})"
 
 
 def over_seeds(estimates: Sequence[Estimate]) -> SeedEstimate:

@@ -64,10 +64,13 @@ def test_clustered_mean_agrees_with_the_same_statistic_without_the_short_cut():
     assert fast.standard_error == pytest.approx(slow.standard_error)
 
 
-def test_one_cluster_per_item_is_the_plain_bootstrap():
+def test_one_cluster_per_item_is_the_plain_bootstrap_at_the_level_of_a_t_interval():
     values = np.random.default_rng(5).normal(size=50)
-    plain, clustered = bootstrap(values, seed=1), bootstrap(values, seed=1, clusters=np.arange(50))
-    assert (clustered.low, clustered.high) == pytest.approx((plain.low, plain.high))
+    # sqrt(50/49) t(0.975, 49) = 2.0300, which a normal distribution has at 2 Phi(2.0300) - 1 = 0.95764.
+    plain = bootstrap(values, seed=1, confidence=0.957642)
+    clustered = bootstrap(values, seed=1, clusters=np.arange(50))
+    assert (clustered.low, clustered.high) == pytest.approx((plain.low, plain.high), abs=1e-4)
+    assert clustered.confidence == 0.95
 
 
 def test_same_seed_same_interval_and_other_seed_another():

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.unit.evaluate.stored_runs import store
+from workbench.errors import DataError, RunError
+from workbench.evaluate.slice_features import slice_features
+from workbench.evaluate.slices import one_slice, slices, worst_slices
+
+
+def rows(n: int = 240, weak: float | None = 0.2) -> list[dict[str, object]]:
+    """Questions of 3, 6 or 12 words with two labels; long ones of label "no" are right with ``weak``, others 0.8."""
+    rng = np.random.default_rng(1)
+    made = []
+    for i in range(n):
+        length, label = (3, 6, 12)[i % 3], ("yes", "no")[i // 3 % 2]
+        share = weak if weak is not None and length == 12 and label == "no" else 0.8
+        text = " ".join(rng.choice(["red", "blue", "green", "big", "dog"], length))
+        made.append({"id": f"q-{i}", "text": text, "label": label, "correct": bool(rng.random() < share)})
+    return made
+
+
+def test_slices_by_one_feature_have_the_rate_of_their_items(tmp_path):
+    run = store(tmp_path, "m", rows())
+    examples = run.examples()
+    found = {s.name: s for s in slices(run, "toy", by="label")}
+    assert set(found) == {"label = yes", "label = no"}
+    for label in ("yes", "no"):
+        part = examples[examples["label"] == label]["correct"]
+        rest = examples[examples["label"] != label]["correct"]
+        assert found[f"label = {label}"].n == 120
+        assert found[f"label = {label}"].estimate.value == pytest.approx(part.mean())
+        assert found[f"label = {label}"].difference == pytest.approx(part.mean() - rest.mean())
+
+
+def test_the_planted_weak_slice_is_found_first(tmp_path):
+    worst = worst_slices(store(tmp_path, "m", rows()), "toy", permutations=200)
+    assert worst[0].name == "length = 12 to 12 words and label = no"
+    assert worst[0].estimate.value < 0.4
+    assert worst[0].p_value == pytest.approx(1 / 201)
+
+
+def test_searching_where_nothing_is_weak_finds_nothing_at_its_level(tmp_path):
+    # 25 runs in which every item is right with probability 0.8: p < 0.05 in about 1 of them, in 5 or more
+    # with probability 0.007; without the correction for some 20 slices it would be in most.
+    found = 0
+    for i in range(25):
+        rng = np.random.default_rng(i)
+        marks = rng.random(120) < 0.8
+        made = [{**r, "correct": bool(m)} for r, m in zip(rows(120), marks, strict=True)]
+        worst = worst_slices(store(tmp_path, f"m{i}", made), "toy", permutations=100, smallest=10)
+        found += worst[0].p_value < 0.05
+    assert found <= 4
+
+
+def test_an_empty_slice_and_an_unknown_feature_are_refused(tmp_path):
+    run = store(tmp_path, "m", rows(30))
+    assert one_slice(run, "toy", "accuracy", "label=no").n == 15
+    with pytest.raises(DataError, match="slice 'label=maybe' is empty; did you mean 'yes'"):
+        one_slice(run, "toy", "accuracy", "label=maybe")
+    with pytest.raises(RunError, match="nothing to slice 'toy' by called 'lenght'; did you mean 'length'"):
+        slices(run, "toy", by="lenght")
+
+
+def test_features_by_hand():
+    examples = pd.DataFrame(
+        {
+            "id": ["1", "2", "3"],
+            "premise": ["the cat sat", "the dog ran away", "a bird sang a long song"],
+            "hypothesis": ["the cat", "one dog", "no one slept"],
+            "log_probability": [-2.0, -4.0, -30.0],
+            "tokens": [2, 2, 10],
+        }
+    )
+    features = slice_features(examples)
+    assert features["length"].tolist() == ["5 to 5 words", "6 to 6 words", "9 to 9 words"]
+    # "the cat" stands in its premise whole, "one dog" by half, "no one slept" not at all.
+    assert features["overlap"].tolist() == [
+        "1 to 1 of the words",
+        "0.5 to 0.5 of the words",
+        "0 to 0 of the words",
+    ]
+    assert features["perplexity"].tolist() == ["2.72 to 2.72", "7.39 to 7.39", "20.1 to 20.1"]

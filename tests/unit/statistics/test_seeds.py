@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import pytest
+
+from workbench.errors import NumericsError
+from workbench.statistics import Estimate, over_seeds
+
+
+def estimate(value: float, error: float, n: int = 100) -> Estimate:
+    return Estimate(value=value, standard_error=error, low=0, high=1, n=n, higher_is_better=True)
+
+
+def test_both_sources_by_hand():
+    # Values 0.6, 0.7, 0.8: standard deviation 0.1 over sqrt(3) seeds; every item error 0.04.
+    found = over_seeds([estimate(0.6, 0.04), estimate(0.7, 0.04), estimate(0.8, 0.04)])
+    assert found.total.value == pytest.approx(0.7)
+    assert found.seed_error == pytest.approx(0.1 / 3**0.5)
+    assert found.item_error == pytest.approx(0.04)
+    assert found.total.standard_error == pytest.approx((0.01 / 3 + 0.0016) ** 0.5)
+    # Satterthwaite: (0.004933)^2 / (0.003333^2 / 2 + 0.0016^2 / 99) = 4.36 degrees; t = 2.69.
+    assert found.total.high - 0.7 == pytest.approx(2.689 * 0.07024, rel=2e-3)
+    assert "3 seeds" in str(found)
+
+
+def test_one_seed_or_other_items_are_refused():
+    with pytest.raises(NumericsError, match="two or more"):
+        over_seeds([estimate(0.5, 0.1)])
+    with pytest.raises(NumericsError, match=r"\[100, 200\]"):
+        over_seeds([estimate(0.5, 0.1), estimate(0.5, 0.1, n=200)])

@@ -1,0 +1,199 @@
+"""What ``workbench compare`` shows: a text, the same as a JSON record, and where there is one a figure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from workbench.cli._tables import table
+from workbench.errors import RunError
+from workbench.evaluate.calibration import calibration
+from workbench.evaluate.compare import Comparison, compare
+from workbench.evaluate.compare_items import run_names, task_examples
+from workbench.evaluate.leaderboard import Leaderboard, agreement, leaderboard, only_one_right
+from workbench.evaluate.slices import Slice, one_slice, slices, worst_slices
+from workbench.runs import Run
+
+__all__ = ["Shown", "agreements", "calibrations", "comparisons", "leaderboards", "sliced"]
+
+_ALONE = 10  # items only one model gets right that the text shows
+
+
+@dataclass(frozen=True)
+class Shown:
+    """``draw`` gives a :class:`workbench.figures.View`, if there is one to give."""
+
+    text: str
+    record: dict[str, Any]
+    draw: Callable[[], Any] | None = None
+
+
+def comparisons(runs: Sequence[Run], *, task: str | None, metric: str | None, seed: int) -> Shown:
+    """Every pair: values, difference with interval, p-values, effect, and the verdict below."""
+    found = compare(runs, task=task, metric=metric, seed=seed)
+    head = (
+        "task",
+        "metric",
+        "first",
+        "second",
+        "difference",
+        "95 %",
+        "test",
+        "p",
+        "p Holm",
+        "p BH",
+        "effect",
+    )
+    lines = [table(head, [_row(c) for c in found]), ""]
+    lines += [f"{c.task} {c.metric}, {c.first} and {c.second}: {c.verdict}" for c in found]
+
+    def draw() -> Any:
+        from workbench.figures.comparison import comparison_plot
+
+        return comparison_plot(found)
+
+    return Shown("\n".join(lines), {"comparisons": [c.to_dict() for c in found]}, draw)
+
+
+def _row(c: Comparison) -> tuple[str, ...]:
+    d = c.difference
+    values = [f"{name} {value:.4f}" for name, value in zip((c.first, c.second), c.values, strict=True)]
+    p_values = [f"{p:.2g}" for p in (c.p_value, c.p_holm, c.p_bh)]
+    interval = f"{d.low:+.4f} to {d.high:+.4f}"
+    effect = f"{c.effect} {c.effect_size:+.2f}"
+    return (c.task, c.metric, *values, f"{d.value:+.4f}", interval, c.test, *p_values, effect)
+
+
+def leaderboards(runs: Sequence[Run], *, task: str | None, metric: str | None, seed: int) -> Shown:
+    """A table a task and metric; runs of one group are not shown to differ from its first."""
+    boards = leaderboard(runs, task=task, metric=metric, seed=seed)
+    records = [
+        {
+            "task": b.task,
+            "metric": b.metric,
+            "data": b.data,
+            "tested": b.tested,
+            "rows": [asdict(r) for r in b.rows],
+        }
+        for b in boards
+    ]
+    return Shown("\n\n".join(_board(b) for b in boards), {"leaderboards": records})
+
+
+def _board(board: Leaderboard) -> str:
+    rows = [
+        (
+            str(r.group),
+            r.name,
+            f"{r.estimate.value:.4f}",
+            f"{r.estimate.low:.4f}",
+            f"{r.estimate.high:.4f}",
+            r.run,
+        )
+        for r in board.rows
+    ]
+    tied = (
+        "ties: paired tests, Holm at 5 %" if board.tested else "ties: intervals overlap; items not comparable"
+    )
+    title = f"{board.task} {board.metric}, {board.rows[0].estimate.n:,} items ({tied})"
+    return title + "\n" + table(("group", "model", "value", "95 % low", "95 % high", "run"), rows)
+
+
+def agreements(runs: Sequence[Run], *, task: str | None, metric: str | None, seed: int) -> Shown:
+    """The matrix of pairs, and the first items that only one run gets right."""
+    task, metric = _one_task(runs, task), metric or "accuracy"
+    shares, kappas = (agreement(runs, task, metric, kappa=kappa) for kappa in (False, True))
+    alone = only_one_right(runs, task, metric)
+    names = run_names(runs)
+    rows = [
+        (name, *(f"{shares.values[i, j]:.3f} ({kappas.values[i, j]:.2f})" for j in range(len(names))))
+        for i, name in enumerate(names)
+    ]
+    lines = [f"{task}: share of items on which two runs are right or wrong together (Cohen's kappa)"]
+    lines += [table(("", *names), rows), "", f"{len(alone)} items that one run alone gets right:"]
+    lines += [f"  {row['model']}: {row['id']}" for _, row in alone.head(_ALONE).iterrows()]
+    record = {
+        **{"task": task, "metric": metric, "runs": list(names)},
+        **{"agreement": shares.values.tolist(), "kappa": kappas.values.tolist()},
+        "only_one_right": [{"model": row["model"], "id": row["id"]} for _, row in alone.iterrows()],
+    }
+
+    def draw() -> Any:
+        from workbench.figures import heat_map
+
+        return heat_map(
+            shares.values, names, names, axes=("run", "other"), unit=shares.unit, title=shares.name
+        )
+
+    return Shown("\n".join(lines), record, draw)
+
+
+def sliced(
+    runs: Sequence[Run],
+    *,
+    by: str | None,
+    chosen: str | None,
+    task: str | None,
+    metric: str | None,
+    seed: int,
+) -> Shown:
+    """Each run's worst slices, all slices by one feature, or one slice."""
+    task, metric = _one_task(runs, task), metric or "accuracy"
+    found: dict[str, tuple[Slice, ...]] = {}
+    for name, run in zip(run_names(runs), runs, strict=True):
+        if chosen is not None:
+            found[name] = (one_slice(run, task, metric, chosen, seed=seed),)
+        elif by is not None:
+            found[name] = slices(run, task, metric, by=by, seed=seed)
+        else:
+            found[name] = worst_slices(run, task, metric, seed=seed)
+    record = {name: [{**s.to_frame_row()} for s in parts] for name, parts in found.items()}
+    texts = [f"{name}, {task} {metric}\n{_slices(parts)}" for name, parts in found.items()]
+    return Shown("\n\n".join(texts), {"task": task, "metric": metric, "slices": record})
+
+
+def _slices(parts: Sequence[Slice]) -> str:
+    if not parts:
+        return "no slice is worse than the rest"
+    head = ("slice", "n", "value", "95 % low", "95 % high", "against the rest", "p")
+    rows = []
+    for s in parts:
+        e = s.estimate
+        p = f"{s.p_value:.3f}" if s.p_value == s.p_value else None
+        rows.append(
+            (s.name, s.n, f"{e.value:.4f}", f"{e.low:.4f}", f"{e.high:.4f}", f"{s.difference:+.4f}", p)
+        )
+    return table(head, rows)
+
+
+def calibrations(runs: Sequence[Run], *, task: str | None, seed: int) -> Shown:
+    """Calibration error and Brier score of each run, and its bins."""
+    task = _one_task(runs, task)
+    found = {name: calibration(run, task, seed=seed) for name, run in zip(run_names(runs), runs, strict=True)}
+    rows = [
+        (name, f"{c.accuracy:.4f}", f"{c.confidence:.4f}", str(c.expected_error), str(c.brier))
+        for name, c in found.items()
+    ]
+    text = table(("model", "accuracy", "confidence", "expected calibration error", "Brier score"), rows)
+
+    def draw() -> Any:
+        from workbench.figures.reliability import reliability_diagram
+
+        return reliability_diagram(found)
+
+    return Shown(
+        f"{task}\n{text}", {"task": task, "calibration": {k: asdict(c) for k, c in found.items()}}, draw
+    )
+
+
+def _one_task(runs: Sequence[Run], task: str | None) -> str:
+    if not runs:
+        raise RunError("name the RUNs; list them with: workbench runs")
+    shared = [name for name in runs[0].results if all(name in run.results for run in runs)]
+    if task is None and len(shared) != 1:
+        raise RunError(f"choose one --task of {', '.join(shared) or 'none that the runs share'}")
+    chosen = task or shared[0]
+    for run in runs:
+        task_examples(run, chosen)
+    return chosen

@@ -1,0 +1,85 @@
+"""``workbench compare``: stored runs beside one another, on the same items."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from workbench.errors import RunError
+
+if TYPE_CHECKING:
+    from workbench.runs import Run
+
+__all__ = ["command"]
+
+
+@click.command("compare")
+@click.argument("runs", nargs=-1)
+@click.option("--task", help="Only this task.")
+@click.option("--metric", help="Only this metric.")
+@click.option("--root", type=click.Path(path_type=Path), help="Where runs lie (default: runs/).")
+@click.option("--leaderboard", is_flag=True, help="Order the runs, ties grouped (without RUN: all runs).")
+@click.option("--agreement", is_flag=True, help="How often two runs are right together; who alone is right.")
+@click.option("--slices", is_flag=True, help="Each run's worst slices, corrected for the search.")
+@click.option(
+    "--by", help="The metric of each run by length, label, frequency, overlap, perplexity or a column."
+)
+@click.option("--slice", "chosen", help="The metric of each run on one slice, such as label=1.")
+@click.option("--calibration", is_flag=True, help="Expected calibration error and Brier score of each run.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of resampling.")
+@click.option(
+    "--figure", type=click.Path(path_type=Path), help="Draw it: FILE.html, .svg, .png, .pdf or .csv."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+def command(runs: tuple[str, ...], root: Path | None, as_json: bool, figure: Path | None, **o: Any) -> None:
+    """Compare RUNs (folders or ids) in pairs on the items they share, with tests and a verdict in words.
+
+    \b
+    workbench compare RUN RUN
+    workbench compare --leaderboard --task piqa
+    workbench compare RUN --slices
+    """
+    from workbench.cli import _compare_views as views
+
+    stored = _open(runs, root, everything=o["leaderboard"])
+    options = {name: o[name] for name in ("task", "metric", "seed")}
+    if o["leaderboard"]:
+        shown = views.leaderboards(stored, **options)
+    elif o["agreement"]:
+        shown = views.agreements(stored, **options)
+    elif o["slices"] or o["by"] or o["chosen"]:
+        shown = views.sliced(stored, by=o["by"], chosen=o["chosen"], **options)
+    elif o["calibration"]:
+        shown = views.calibrations(stored, task=o["task"], seed=o["seed"])
+    else:
+        shown = views.comparisons(stored, **options)
+    if figure is not None:
+        _draw(shown, figure)
+    click.echo(json.dumps(shown.record, ensure_ascii=False) if as_json else shown.text)
+
+
+def _open(names: tuple[str, ...], root: Path | None, everything: bool) -> list[Run]:
+    from workbench.runs import Run, RunState, default_root, list_runs
+
+    if names:
+        return [Run.open(name, root) for name in names]
+    if not everything:
+        raise RunError("name the RUNs to compare; list them with: workbench runs")
+    summaries = list_runs(root or default_root())
+    return [
+        Run.open(summary.path)
+        for summary in summaries
+        if summary.state is RunState.COMPLETE
+        and summary.record is not None
+        and summary.record.verb == "evaluate"
+    ]
+
+
+def _draw(shown: Any, path: Path) -> None:
+    if shown.draw is None:
+        raise RunError("this view has no figure; drawn are comparisons, --agreement and --calibration")
+    shown.draw().save(path)
+    click.echo(f"figure written to {path}", err=True)

@@ -1,0 +1,174 @@
+"""Whether a model is right as often as it says: reliability, expected calibration error, Brier score."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from workbench.errors import DataError, NumericsError, RunError
+from workbench.estimate import Estimate
+from workbench.evaluate.compare_items import task_examples
+from workbench.runs import Run
+from workbench.shapes import Array
+from workbench.statistics import Statistic, bootstrap, wilson
+
+__all__ = ["Calibration", "ReliabilityBin", "calibration", "calibration_of"]
+
+_PROBABILITIES = ("probabilities", "choice_probabilities")
+_SCORES = ("choice_log_probabilities", "log_probabilities", "logits", "scores")
+_GOLD = ("gold", "label", "answer")
+
+
+@dataclass(frozen=True)
+class ReliabilityBin:
+    """Items whose confidence lies from ``low`` to ``high``: their mean confidence, and how many were right."""
+
+    low: float
+    high: float
+    confidence: float
+    accuracy: Estimate
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """``bins`` for the reliability diagram, expected calibration error and Brier score with intervals.
+
+    ``expected_error`` is the mean over items of the distance between confidence and accuracy of their bin (Guo et
+    al. 2017, equation 3); it is above 0 by chance alone, the more so with few items. ``brier`` is the mean squared
+    distance between probabilities and truth, summed over classes (Brier 1950, equation 2), from 0 to 2.
+    """
+
+    task: str
+    bins: tuple[ReliabilityBin, ...]
+    expected_error: Estimate
+    brier: Estimate
+    accuracy: float
+    confidence: float
+
+    def to_statistic(self) -> Statistic:
+        """Accuracy of each bin, for figures and tables."""
+        return Statistic(
+            name=f"reliability on {self.task}",
+            unit="share right",
+            values=np.array([b.accuracy.value for b in self.bins]),
+            axes=("confidence",),
+            labels={"confidence": tuple(f"{b.low:.2f} to {b.high:.2f}" for b in self.bins)},
+            standard_error=np.array([b.accuracy.standard_error for b in self.bins]),
+        )
+
+
+def calibration(run: Run, task: str, *, bins: int = 10, seed: int = 0) -> Calibration:
+    """Calibration of a classification or multiple-choice task of ``run``, from the scores of its choices.
+
+    Scores that are no probabilities go through a softmax. Raises :class:`~workbench.errors.RunError` if the run
+    stores no scores of all choices.
+    """
+    rows = task_examples(run, task)
+    probabilities, gold = _choices(rows, run.path.name, task)
+    clusters = (
+        rows["cluster"].astype(str).to_numpy()
+        if "cluster" in rows and rows["cluster"].notna().all()
+        else None
+    )
+    return calibration_of(probabilities, gold, task=task, bins=bins, seed=seed, clusters=clusters)
+
+
+def calibration_of(
+    probabilities: Sequence[Sequence[float]],
+    gold: Sequence[int],
+    *,
+    task: str = "",
+    bins: int = 10,
+    seed: int = 0,
+    clusters: Array | None = None,
+) -> Calibration:
+    """Calibration of predicted distributions (one list an item, of any number of classes) against gold classes.
+
+    Bins are of equal width over 0 to 1; empty ones are left out. Raises :class:`~workbench.errors.DataError` for lists
+    of unequal length or a gold class outside a distribution, :class:`~workbench.errors.NumericsError` for NaN.
+    """
+    _check(probabilities, gold, bins)
+    rows = [np.asarray(p, float) for p in probabilities]
+    confidence = np.array([p.max() for p in rows])
+    right = np.array([float(p.argmax() == g) for p, g in zip(rows, gold, strict=True)])
+    squared = np.array([(p**2).sum() - 2 * p[g] + 1 for p, g in zip(rows, gold, strict=True)])
+    places = np.minimum((confidence * bins).astype(int), bins - 1)
+    gaps = confidence - right
+
+    def error(drawn: Array, axis: int = -1) -> Any:
+        return np.apply_along_axis(
+            lambda d: _expected_error(gaps[d], places[d], bins), axis, drawn.astype(int)
+        )
+
+    options: dict[str, Any] = {"seed": seed, "higher_is_better": False, "clusters": clusters}
+    return Calibration(
+        task=task,
+        bins=tuple(_bin(k, bins, confidence, right, places) for k in range(bins) if (places == k).any()),
+        expected_error=bootstrap(np.arange(len(gaps)), error, resamples=1000, **options),
+        brier=bootstrap(squared, **options),
+        accuracy=float(right.mean()),
+        confidence=float(confidence.mean()),
+    )
+
+
+def _expected_error(gaps: Array, places: Array, bins: int) -> float:
+    return float(np.abs(np.bincount(places, weights=gaps, minlength=bins)).sum() / len(gaps))
+
+
+def _bin(k: int, bins: int, confidence: Array, right: Array, places: Array) -> ReliabilityBin:
+    inside = places == k
+    accuracy = wilson(int(right[inside].sum()), int(inside.sum()))
+    return ReliabilityBin(k / bins, (k + 1) / bins, float(confidence[inside].mean()), accuracy)
+
+
+def _check(probabilities: Sequence[Sequence[float]], gold: Sequence[int], bins: int) -> None:
+    if len(probabilities) != len(gold) or not len(gold) or bins < 1:
+        raise DataError(
+            f"calibration needs one gold class for each item, got {len(gold)} for {len(probabilities)}"
+        )
+    for place, (p, g) in enumerate(zip(probabilities, gold, strict=True)):
+        values = np.asarray(p, float)
+        if not np.isfinite(values).all():
+            raise NumericsError(f"item {place} has probabilities that are NaN or infinite: {p!r:.80}")
+        if not 0 <= g < len(values):
+            raise DataError(f"item {place}: gold class {g} is not among its {len(values)} probabilities")
+        if values.min() < 0 or abs(values.sum() - 1) > 1e-3:
+            raise NumericsError(f"item {place}: probabilities must be 0 or more and sum to 1, got {p!r:.80}")
+
+
+def _choices(rows: pd.DataFrame, run: str, task: str) -> tuple[list[list[float]], list[int]]:
+    column = next((name for name in (*_PROBABILITIES, *_SCORES) if name in rows), None)
+    gold = next((name for name in _GOLD if name in rows), None)
+    if column is None or gold is None:
+        raise RunError(
+            f"{run} stores no scores of all choices of {task!r}; calibration is of classification and "
+            "multiple choice"
+        )
+    tables = [_scores(value) for value in rows[column]]
+    as_they_are = column in _PROBABILITIES
+    distributions = [list(t.values()) if as_they_are else _softmax(list(t.values())) for t in tables]
+    places = [_place(value, list(t)) for value, t in zip(rows[gold], tables, strict=True)]
+    return distributions, places
+
+
+def _scores(value: Any) -> dict[str, float]:
+    """Scores by label; lists are labelled by position."""
+    found = json.loads(value) if isinstance(value, str) else value
+    if isinstance(found, dict):
+        return {str(k): float(v) for k, v in found.items() if v is not None}
+    return {str(k): float(v) for k, v in enumerate(found)}
+
+
+def _place(gold: Any, labels: list[str]) -> int:
+    name = str(int(gold)) if isinstance(gold, int | float | np.integer | np.floating) else str(gold)
+    return labels.index(name) if name in labels else -1
+
+
+def _softmax(scores: list[float]) -> list[float]:
+    shifted = np.exp(np.asarray(scores) - np.max(scores))
+    return list(shifted / shifted.sum())

@@ -1,0 +1,225 @@
+"""Runs compared in pairs on the same items: the difference, its interval, a test, and a verdict in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import RunError
+from workbench.estimate import Estimate
+from workbench.evaluate.compare_items import ItemScores, check_same_items, item_scores, run_names
+from workbench.runs import Run
+from workbench.statistics import (
+    benjamini_hochberg,
+    holm,
+    mcnemar,
+    mean_measure,
+    minimum_detectable_difference,
+    paired_difference,
+    paired_permutation,
+)
+
+__all__ = ["Comparison", "compare", "compare_scores"]
+
+LEVEL = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """One metric of two runs on the same ``n`` items (``clusters`` groups of them, where some belong together).
+
+    ``difference`` is first minus second. ``p_value`` is of the test that ``test`` names, ``p_holm`` and ``p_bh``
+    are corrected over all comparisons made together. ``effect_size`` is what ``effect`` names: Cohen's g of the
+    items that one alone gets right, or the mean difference over its standard deviation (Cohen's d_z).
+    ``detectable`` is the smallest true difference that this number of items shows in four of five cases.
+    """
+
+    task: str
+    metric: str
+    first: str
+    second: str
+    n: int
+    clusters: int | None
+    values: tuple[float, float]
+    difference: Estimate
+    test: str
+    p_value: float
+    effect: str
+    effect_size: float
+    detectable: float
+    p_holm: float = math.nan
+    p_bh: float = math.nan
+    counts: tuple[int, int, int, int] | None = None  # both, first only, second only, neither right
+
+    @property
+    def better(self) -> str | None:
+        """The run shown to be better at 5 % after Holm's correction; ``None`` where no difference is shown."""
+        if not self.p_holm <= LEVEL or self.difference.value == 0:
+            return None
+        first = (self.difference.value > 0) == (self.difference.higher_is_better is not False)
+        return self.first if first else self.second
+
+    @property
+    def verdict(self) -> str:
+        """One sentence that says no more than the numbers do."""
+        items = f"{self.n:,} items" + (f" in {self.clusters:,} groups" if self.clusters else "")
+        gap = _points(self.detectable, self.metric, self.values)
+        if self.better is None:
+            return f"no difference shown; with {items} a gap under {gap} would not have been seen"
+        size = _points(abs(self.difference.value), self.metric, self.values)
+        low, high = sorted(abs(v) for v in (self.difference.low, self.difference.high))
+        if self.difference.low * self.difference.high < 0:
+            low = 0.0
+        bounds = f"{_points(low, self.metric, self.values)} to {_points(high, self.metric, self.values)}"
+        return f"{self.better} is better by {size} (95 % interval {bounds}) on {items}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dictionary for ``--json``."""
+        return {
+            **{name: getattr(self, name) for name in self.__dataclass_fields__},
+            "difference": self.difference.to_dict(),
+            "better": self.better,
+            "verdict": self.verdict,
+        }
+
+
+def _points(value: float, metric: str, values: tuple[float, float]) -> str:
+    """Shares in percentage points, everything else in the metric's own unit."""
+    if all(-1 <= v <= 1 for v in values) and not metric.startswith(("perplexity", "loss", "bits")):
+        return f"{100 * value:.1f} points"
+    return f"{value:.3g}"
+
+
+def compare(
+    runs: Sequence[Run],
+    *,
+    task: str | None = None,
+    metric: str | None = None,
+    seed: int = 0,
+    resamples: int = 2000,
+) -> tuple[Comparison, ...]:
+    """Every pair of ``runs`` on every metric they share (or on ``task`` and ``metric`` alone), corrected together.
+
+    Metrics that are not made of single items are left out unless asked for. Raises
+    :class:`~workbench.errors.RunError` if the runs share nothing that can be compared, and
+    :class:`~workbench.errors.DataError` if they were run on different data or items.
+    """
+    if len(runs) < 2:
+        raise RunError(f"comparing needs two runs or more, got {len(runs)}; list them: workbench runs")
+    for run in runs:
+        if not run.complete:
+            raise RunError(
+                f"{run.path.name} is not finished; go on with: workbench evaluate --resume {run.path}"
+            )
+    names = run_names(runs)
+    found = []
+    for i, j in combinations(range(len(runs)), 2):
+        for one, name in _shared(runs[i], runs[j], task, metric):
+            scores = _pair(runs[i], runs[j], one, name, asked=metric is not None)
+            if scores is not None:
+                labels = (names[i], names[j])
+                found.append(compare_scores(*scores, labels, one, name, seed=seed, resamples=resamples))
+    if not found:
+        raise RunError(f"{runs[0].path.name} and {runs[1].path.name} share no metric made of single items")
+    return _corrected(found)
+
+
+def _shared(first: Run, second: Run, task: str | None, metric: str | None) -> list[tuple[str, str]]:
+    tasks = [name for name in first.results if name in second.results and task in (None, name)]
+    if not tasks:
+        wanted = f" {task!r}" if task else ""
+        raise RunError(
+            f"{first.path.name} ({', '.join(first.results)}) and {second.path.name} "
+            f"({', '.join(second.results)}) have no task{wanted} in common; evaluate both on the same task"
+        )
+    pairs = [
+        (t, m) for t in tasks for m in first.results[t] if m in second.results[t] and metric in (None, m)
+    ]
+    if not pairs:
+        known = sorted({m for t in tasks for m in first.results[t]})
+        raise RunError(f"the runs share no metric {metric!r}; known: {', '.join(known)}")
+    return pairs
+
+
+def _pair(
+    first: Run, second: Run, task: str, metric: str, asked: bool
+) -> tuple[ItemScores, ItemScores] | None:
+    try:
+        a, b = item_scores(first, task, metric), item_scores(second, task, metric)
+    except RunError:
+        if asked:
+            raise
+        return None
+    if a.values.shape[1] != b.values.shape[1] or a.measure is not b.measure:
+        return None
+    return a, check_same_items(first, second, task, a, b)
+
+
+def compare_scores(
+    a: ItemScores,
+    b: ItemScores,
+    names: tuple[str, str],
+    task: str,
+    metric: str,
+    *,
+    seed: int = 0,
+    resamples: int = 2000,
+) -> Comparison:
+    """Compare two aligned lists of item scores; corrected p-values are those of this test alone.
+
+    Right and wrong of independent items: McNemar's test. Otherwise a permutation test that exchanges the two
+    runs item by item, or cluster by cluster.
+    """
+    options: dict[str, Any] = {"seed": seed, "clusters": a.clusters}
+    difference = paired_difference(a.values, b.values, a.measure, resamples=resamples, **options)
+    difference = replace(difference, higher_is_better=a.higher_is_better)
+    clusters = None if a.clusters is None else len(set(a.clusters))
+    counts, effect, size = None, "Cohen's d_z", _standardised(a, b, difference)
+    if a.right_or_wrong and b.right_or_wrong:
+        exact = mcnemar(a.values[:, 0], b.values[:, 0])
+        counts = (exact.both, exact.first_only, exact.second_only, exact.neither)
+    if counts is not None and clusters is None:
+        test, p_value, effect, size = exact.name, exact.p_value, "Cohen's g", exact.effect_size
+    else:
+        test = "permutation" + (" of groups" if clusters else "")
+        p_value = paired_permutation(a.values, b.values, a.measure, **options)
+    floor = 1 / len(a.ids)  # equal answers everywhere: a single item would have been a difference
+    return Comparison(
+        task=task,
+        metric=metric,
+        first=names[0],
+        second=names[1],
+        n=len(a.ids),
+        clusters=clusters,
+        values=(float(a.measure(a.values)), float(b.measure(b.values))),
+        difference=difference,
+        test=test,
+        p_value=p_value,
+        p_holm=p_value,
+        p_bh=p_value,
+        effect=effect,
+        effect_size=size,
+        detectable=minimum_detectable_difference(max(difference.standard_error, floor if counts else 0.0)),
+        counts=counts,
+    )
+
+
+def _standardised(a: ItemScores, b: ItemScores, difference: Estimate) -> float:
+    """Mean difference over its standard deviation; for other metrics the same from their standard error."""
+    if a.measure is mean_measure:
+        gaps = a.values[:, 0] - b.values[:, 0]
+        spread = float(np.std(gaps, ddof=1)) if len(gaps) > 1 else 0.0
+    else:
+        spread = difference.standard_error * math.sqrt(len(a.ids))
+    return difference.value / spread if spread > 0 else 0.0
+
+
+def _corrected(found: Sequence[Comparison]) -> tuple[Comparison, ...]:
+    p_values = [comparison.p_value for comparison in found]
+    adjusted = zip(found, holm(p_values), benjamini_hochberg(p_values), strict=True)
+    return tuple(replace(c, p_holm=float(h), p_bh=float(b)) for c, h, b in adjusted)

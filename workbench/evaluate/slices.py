@@ -1,0 +1,190 @@
+"""Where a run is weak: its metric on slices of items, and the worst slices, corrected for the search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+
+from workbench.errors import DataError, RunError, did_you_mean
+from workbench.estimate import Estimate
+from workbench.evaluate.compare_items import ItemScores, item_scores, task_examples
+from workbench.evaluate.slice_features import slice_features
+from workbench.runs import Run
+from workbench.shapes import Array
+from workbench.statistics import bootstrap, mean_measure, perplexity_measure, wilson
+
+__all__ = ["Slice", "one_slice", "slice_table", "slices", "worst_slices"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slice:
+    """One slice: its ``name`` ("length = 3 to 9 words"), its metric, and how far that is from all other items.
+
+    ``difference`` is the slice's mean minus that of the rest, in the unit of the item scores, positive where the
+    slice is better; ``p_value`` of a permutation of the items, corrected for every slice looked at.
+    """
+
+    name: str
+    n: int
+    estimate: Estimate
+    difference: float
+    p_value: float = float("nan")
+
+    def to_frame_row(self) -> dict[str, object]:
+        """Flat, for a table."""
+        e = self.estimate
+        row = {"slice": self.name, "n": self.n, "value": e.value, "low": e.low, "high": e.high}
+        return {**row, "difference": self.difference, "p": self.p_value}
+
+
+def slices(
+    run: Run,
+    task: str,
+    metric: str = "accuracy",
+    *,
+    by: str | None = None,
+    seed: int = 0,
+    permutations: int = 1000,
+) -> tuple[Slice, ...]:
+    """The metric on every slice by length, label, frequency, overlap, perplexity (or ``by`` one, or any column).
+
+    Raises :class:`~workbench.errors.RunError` for an unknown feature, or a metric that is no mean over items.
+    """
+    scores, features = _material(run, task, metric, by)
+    masks = _masks(features, depth=1, smallest=1)
+    if not masks:
+        return ()
+    found = [_slice(name, mask, scores, seed) for name, mask in masks.items()]
+    p_values = _search_corrected(_goodness(scores), np.stack(list(masks.values())), seed, permutations)
+    return tuple(replace(s, p_value=float(p)) for s, p in zip(found, p_values, strict=True))
+
+
+def one_slice(run: Run, task: str, metric: str, chosen: str, *, seed: int = 0) -> Slice:
+    """The slice called ``feature=value``, such as ``label=1``.
+
+    Raises :class:`~workbench.errors.DataError` if no item is in it, with the values there are.
+    """
+    feature, _, value = (part.strip() for part in chosen.partition("="))
+    scores, features = _material(run, task, metric, feature)
+    column = features[feature].astype(str)
+    mask = (column == value).to_numpy()
+    if not mask.any():
+        raise DataError(f"slice {chosen!r} is empty; {did_you_mean(value, sorted(set(column)))}")
+    return _slice(f"{feature} = {value}", mask, scores, seed)
+
+
+def worst_slices(
+    run: Run,
+    task: str,
+    metric: str = "accuracy",
+    *,
+    top: int = 10,
+    smallest: int = 20,
+    depth: int = 2,
+    seed: int = 0,
+    permutations: int = 1000,
+) -> tuple[Slice, ...]:
+    """The slices of ``smallest`` items or more that are worse than the rest, by the size of that in standard errors.
+
+    All slices of one feature and, with ``depth`` 2, all pairs of two are looked at; each p-value is the share
+    of permutations of the item scores in which the worst of all slices is as bad (Westfall & Young 1993,
+    section 2.3), so it is corrected for the search.
+    """
+    scores, features = _material(run, task, metric, None)
+    masks = _masks(features, depth, smallest)
+    if not masks:
+        return ()
+    names, members = list(masks), np.stack(list(masks.values()))
+    far = _standard_scores(_goodness(scores), members)[0]
+    p_values = _search_corrected(_goodness(scores), members, seed, permutations)
+    worst = [k for k in np.argsort(far, kind="stable")[:top] if far[k] < 0]
+    return tuple(
+        replace(_slice(names[k], members[k], scores, seed), p_value=float(p_values[k])) for k in worst
+    )
+
+
+def _material(run: Run, task: str, metric: str, by: str | None) -> tuple[ItemScores, pd.DataFrame]:
+    scores = item_scores(run, task, metric)
+    if scores.measure not in (mean_measure, perplexity_measure):
+        raise RunError(
+            f"{metric} of {task!r} is not a mean over single items, so it has no slices; use accuracy"
+        )
+    examples = task_examples(run, task)
+    features = slice_features(examples)
+    if by is not None and by not in features:
+        if by not in examples:
+            raise RunError(f"nothing to slice {task!r} by called {by!r}; {did_you_mean(by, list(features))}")
+        features = features.assign(**{by: examples[by].astype(str)})
+    return scores, features if by is None else features[[by]]
+
+
+def _masks(features: pd.DataFrame, depth: int, smallest: int) -> dict[str, Array]:
+    """Name and membership (item,) of every slice that is neither smaller than asked nor everything."""
+    single = {
+        (feature, str(value)): (features[feature] == value).to_numpy(bool)
+        for feature in features
+        for value in sorted(features[feature].dropna().unique(), key=str)
+    }
+    masks = {f"{feature} = {value}": mask for (feature, value), mask in single.items()}
+    if depth > 1:
+        for (a, one), (b, two) in combinations(single.items(), 2):
+            if a[0] != b[0]:
+                masks[f"{a[0]} = {a[1]} and {b[0]} = {b[1]}"] = one & two
+    return {name: mask for name, mask in masks.items() if smallest <= mask.sum() < len(mask)}
+
+
+def _goodness(scores: ItemScores) -> Array:
+    """Item scores that rise as the model does better."""
+    return scores.values[:, 0] * (-1.0 if scores.higher_is_better is False else 1.0)
+
+
+def _slice(name: str, mask: Array, scores: ItemScores, seed: int) -> Slice:
+    part = scores.take(np.flatnonzero(mask))
+    good = _goodness(scores)
+    difference = float(good[mask].mean() - good[~mask].mean()) if not mask.all() else 0.0
+    return Slice(name=name, n=int(mask.sum()), estimate=_interval(part, seed), difference=difference)
+
+
+def _interval(part: ItemScores, seed: int) -> Estimate:
+    values = part.values[:, 0]
+    if part.right_or_wrong and part.clusters is None:
+        return wilson(int(values.sum()), len(values), higher_is_better=part.higher_is_better is not False)
+    transform = np.exp if part.measure is perplexity_measure else None
+    found = bootstrap(values, seed=seed, resamples=500, clusters=part.clusters, transform=transform)
+    return replace(found, higher_is_better=part.higher_is_better)
+
+
+def _standard_scores(scores: Array, masks: Array) -> Array:
+    """How many standard errors each slice (row of ``masks``) lies from the mean of all, per row of ``scores``.
+
+    The error is that of a mean of as many items drawn without replacement.
+    """
+    scores = np.atleast_2d(scores)
+    n, sizes = scores.shape[1], masks.sum(1)
+    means = scores @ masks.T.astype(float) / sizes  # (draw, slice)
+    spread = scores.std(1, ddof=1)[:, None] * np.sqrt((1 - sizes / n) / sizes)
+    return (means - scores.mean(1, keepdims=True)) / np.where(spread > 0, spread, np.inf)
+
+
+def _search_corrected(scores: Array, masks: Array, seed: int, permutations: int) -> Array:
+    """p-value of each slice being as far below (or above) as it is, against the most extreme of all slices."""
+    observed = _standard_scores(scores, masks)[0]
+    rng = np.random.default_rng(seed)
+    low, high = np.empty(permutations), np.empty(permutations)
+    step = max(1, 2**22 // len(scores))
+    for start in range(0, permutations, step):
+        count = min(step, permutations - start)
+        drawn = _standard_scores(rng.permuted(np.tile(scores, (count, 1)), axis=1), masks)
+        low[start : start + count], high[start : start + count] = drawn.min(1), drawn.max(1)
+    below = (low[:, None] <= observed + 1e-9).sum(0)
+    above = (high[:, None] >= observed - 1e-9).sum(0)
+    return (1 + np.where(observed <= 0, below, above)) / (1 + permutations)
+
+
+def slice_table(found: Sequence[Slice]) -> pd.DataFrame:
+    """One row a slice."""
+    return pd.DataFrame([s.to_frame_row() for s in found])
