@@ -16,7 +16,9 @@ __all__ = ["command"]
 @click.command("finetune")
 @click.argument("model")
 @click.option(
-    "--task", required=True, help="A GLUE task (mrpc, sst2, …) or a CSV, TSV, JSONL or Parquet file."
+    "--task",
+    required=True,
+    help="A GLUE task (mrpc, …), a CSV, TSV, JSONL or Parquet file, or hub:owner/name[@configuration].",
 )
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Folder of the GLUE files.")
 @click.option("--validation", type=click.Path(path_type=Path), help="File to validate on (default: a tenth).")
@@ -35,6 +37,7 @@ __all__ = ["command"]
 @click.option(
     "--virtual-tokens", type=int, default=20, show_default=True, help="Of prefix and prompt tuning."
 )
+@click.option("--layers", type=int, help="Keep only the model's first N layers.")
 @click.option("--patience", type=int, help="Stop after so many epochs without a better result.")
 @click.option("--class-weights", is_flag=True, help="Count each class as if all were equally frequent.")
 @click.option("--seeds", default="0", show_default=True, help="One or more, separated by commas.")
@@ -63,12 +66,13 @@ def command(model: str, task: str, **options: Any) -> None:
         validation=options["validation"],
         limit=options["limit"],
     )
-    names = ("epochs", "batch_size", "lr", "length", "rank", "virtual_tokens", "patience", "class_weights")
+    names = ("epochs", "batch_size", "lr", "length", "rank", "virtual_tokens", "layers", "patience")
     method = options["method"]
     settings = FineSettings(
         method=Method(method) if method in list(Method) else method,
         seeds=_seeds(options["seeds"]),
         precision=options["precision"],
+        class_weights=options["class_weights"],
         **{name: options[name] for name in names},
     )
     out = options["out"] or default_root() / f"{Path(model).name}-{rows.task.name}-{settings.method}"

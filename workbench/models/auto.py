@@ -14,6 +14,11 @@ from workbench.models.configuration import (
 from workbench.models.decoder import TransformerDecoder
 from workbench.models.encoder import TransformerEncoder
 from workbench.models.encoder_decoder import TransformerEncoderDecoder
+from workbench.models.heads.both_sides import (
+    TransformerEncoderDecoderForQuestionAnswering,
+    TransformerEncoderDecoderForSequenceClassification,
+    TransformerEncoderDecoderForTokenClassification,
+)
 from workbench.models.heads.causal import TransformerDecoderForCausalLM
 from workbench.models.heads.generation import TransformerEncoderDecoderForConditionalGeneration
 from workbench.models.heads.masked import TransformerEncoderForMaskedLM, TransformerEncoderForPreTraining
@@ -23,6 +28,7 @@ from workbench.models.heads.texts import (
     TransformerEncoderForSequenceClassification,
 )
 from workbench.models.heads.tokens import (
+    TransformerDecoderForQuestionAnswering,
     TransformerDecoderForTokenClassification,
     TransformerEncoderForQuestionAnswering,
     TransformerEncoderForTokenClassification,
@@ -46,10 +52,14 @@ AUTO_CLASSES: dict[type[TransformerConfig], dict[str, type[PreTrainedModel]]] = 
         "AutoModelForCausalLM": TransformerDecoderForCausalLM,
         "AutoModelForSequenceClassification": TransformerDecoderForSequenceClassification,
         "AutoModelForTokenClassification": TransformerDecoderForTokenClassification,
+        "AutoModelForQuestionAnswering": TransformerDecoderForQuestionAnswering,
     },
     EncoderDecoderConfig: {
         "AutoModel": TransformerEncoderDecoder,
         "AutoModelForSeq2SeqLM": TransformerEncoderDecoderForConditionalGeneration,
+        "AutoModelForSequenceClassification": TransformerEncoderDecoderForSequenceClassification,
+        "AutoModelForTokenClassification": TransformerEncoderDecoderForTokenClassification,
+        "AutoModelForQuestionAnswering": TransformerEncoderDecoderForQuestionAnswering,
     },
 }
 

@@ -13,9 +13,11 @@ from workbench.models.heads._classifier import ClassifierModel
 from workbench.models.heads._vocabulary import IGNORED_LABEL, token_loss
 
 __all__ = [
+    "TransformerDecoderForQuestionAnswering",
     "TransformerDecoderForTokenClassification",
     "TransformerEncoderForQuestionAnswering",
     "TransformerEncoderForTokenClassification",
+    "span_loss",
 ]
 
 
@@ -66,14 +68,7 @@ class TransformerDecoderForTokenClassification(_ForTokenClassification):
         super().__init__(config, TransformerDecoder(config), config.num_labels)
 
 
-class TransformerEncoderForQuestionAnswering(ClassifierModel):
-    """Where the answer starts and ends; Devlin et al. 2019, "BERT", section 4.2."""
-
-    config_class = EncoderConfig
-
-    def __init__(self, config: EncoderConfig) -> None:
-        super().__init__(config, TransformerEncoder(config, has_pooler=False), 2)
-
+class _ForQuestionAnswering(ClassifierModel):
     @tuple_on_request
     def forward(
         self,
@@ -99,12 +94,35 @@ class TransformerEncoderForQuestionAnswering(ClassifierModel):
             return_dict=True,
         )
         start, end = self.classifier(output.last_hidden_state).unbind(-1)
-        loss = None
-        if start_positions is not None and end_positions is not None:
-            loss = (_span_loss(start, start_positions) + _span_loss(end, end_positions)) / 2
+        loss = span_loss(start, end, start_positions, end_positions)
         return relabel(output, QuestionAnsweringModelOutput, loss=loss, start_logits=start, end_logits=end)
 
 
-def _span_loss(logits: Tensor, positions: Tensor) -> Tensor:
+class TransformerEncoderForQuestionAnswering(_ForQuestionAnswering):
+    """Where the answer starts and ends; Devlin et al. 2019, "BERT", section 4.2."""
+
+    config_class = EncoderConfig
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__(config, TransformerEncoder(config, has_pooler=False), 2)
+
+
+class TransformerDecoderForQuestionAnswering(_ForQuestionAnswering):
+    """Where the answer starts and ends, each token judged from what comes before it."""
+
+    config_class = DecoderConfig
+
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__(config, TransformerDecoder(config), 2)
+
+
+def span_loss(start: Tensor, end: Tensor, starts: Tensor | None, ends: Tensor | None) -> Tensor | None:
+    """Mean of both cross-entropies, logits (B, T) and positions (B,); ``None`` without positions."""
+    if starts is None or ends is None:
+        return None
+    return (_position_loss(start, starts) + _position_loss(end, ends)) / 2
+
+
+def _position_loss(logits: Tensor, positions: Tensor) -> Tensor:
     outside = (positions < 0) | (positions >= logits.shape[1])
     return token_loss(logits, positions.masked_fill(outside, IGNORED_LABEL))

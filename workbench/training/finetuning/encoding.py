@@ -18,13 +18,16 @@ __all__ = ["Features", "collate", "encode"]
 Features = dict[str, Any]
 
 
-def encode(rows: Sequence[Row], task: FineTask, tokenizer: Any, length: int) -> list[Features]:
+def encode(
+    rows: Sequence[Row], task: FineTask, tokenizer: Any, length: int, *, two_sided: bool = False
+) -> list[Features]:
     """One dictionary of ids and labels a row; texts longer than ``length`` tokens are cut at their end.
 
     Of a pair the longer text is cut, of a question and its context the context, of a prompt and its response the
-    beginning of the prompt. Raises :class:`~workbench.errors.DataError` for rows that do not fit the task.
+    beginning of the prompt. ``two_sided``: an encoder reads the prompt and a decoder writes the response.
+    Raises :class:`~workbench.errors.DataError` for rows that do not fit the task.
     """
-    maker = _MAKERS[task.kind]
+    maker = _written if two_sided and task.kind is AnswerKind.RESPONSE else _MAKERS[task.kind]
     return [maker(row, task, tokenizer, length, number) for number, row in enumerate(rows, 1)]
 
 
@@ -96,6 +99,14 @@ def _response(row: Row, task: FineTask, tokenizer: Any, length: int, _number: in
     ids = [*prompt, *response]
     labels = [IGNORED] * len(prompt) + response
     return {"input_ids": ids, "attention_mask": [1] * len(ids), "labels": labels}
+
+
+def _written(row: Row, task: FineTask, tokenizer: Any, length: int, _number: int) -> Features:
+    """The prompt for the encoder, the response and the end as what the decoder writes."""
+    source = dict(tokenizer(str(row[task.text]), truncation=True, max_length=length))
+    end = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
+    response = tokenizer(str(row[task.label]), add_special_tokens=False)["input_ids"]
+    return {**source, "labels": [*response[: length - len(end)], *end]}
 
 
 def _prompt(text: str, tokenizer: Any) -> str:

@@ -2,33 +2,43 @@
 
 from __future__ import annotations
 
+import inspect
 import statistics
+import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.nn import functional as F
-from torch.utils.data import Dataset
-from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments, set_seed
+from accelerate.utils.memory import should_reduce_batch_size
+from transformers import set_seed
 from transformers.trainer_callback import PrinterCallback
 
-from workbench.errors import ConfigError, NumericsError, RunError
+from workbench.errors import ConfigError, RunError
 from workbench.estimate import Estimate
 from workbench.models._device import resolve_device
+from workbench.models._files import content_hash
+from workbench.models.loading import locate
 from workbench.runs import Run, RunFolder, RunRecord
-from workbench.training._arguments import find_precision
 from workbench.training._quiet import quiet
+from workbench.training.checkpoints import save_model_folder
 from workbench.training.finetuning._memory import peak_mib
+from workbench.training.finetuning._trainer import (
+    FeatureRows,
+    HeadTrainer,
+    Watch,
+    class_weights,
+    fine_arguments,
+)
 from workbench.training.finetuning.encoding import Features, collate, encode
-from workbench.training.finetuning.heads import load_with_head
+from workbench.training.finetuning.heads import Headed, load_with_head
 from workbench.training.finetuning.methods import Method, apply_method, merged
 from workbench.training.finetuning.metrics import compute_metrics
 from workbench.training.finetuning.predict import Answers, predict
 from workbench.training.finetuning.settings import FineSettings
-from workbench.training.finetuning.tasks import AnswerKind, FineTask, TaskRows
+from workbench.training.finetuning.tasks import TaskRows
+from workbench.training.progress import Meter, ProgressLog
 
 __all__ = ["finetune"]
 
@@ -45,14 +55,16 @@ def finetune(
     """Fine-tune the model called ``model`` on ``rows`` and store it in ``out``, with its run.
 
     With several seeds, ``out`` holds the model of the first, ``results`` the mean over seeds with its standard
-    error, and the notes each seed's metrics. Raises the package's errors for bad data, methods or models.
+    error, and the notes each seed's metrics. ``log.jsonl`` is the first seed's loss curve, ``log-seedN.jsonl`` that
+    of another. Raises the package's errors for bad data, methods or models, a loss that is no number, a full disk.
     """
     settings = settings or FineSettings()
-    folder = _open_run(model, rows, out, settings, device)
+    where = resolve_device(device)
+    folder = _open_run(model, rows, out, settings, where)
     outcomes: list[_Outcome] = []
     with quiet():
         for seed in settings.seeds:
-            outcome = _one_seed(model, rows, settings, seed, out, resolve_device(device), progress)
+            outcome = _one_seed(_Job(model, rows, settings, seed, out, where, progress))
             outcomes.append(outcome)
             if progress:
                 values = ", ".join(f"{name} {e.value:.4f}" for name, e in outcome.metrics.items())
@@ -64,18 +76,31 @@ def finetune(
             for i, (p, g) in enumerate(zip(first.answers.predicted, first.answers.gold, strict=True))
         ]
     )
-    throughput = {
-        "seconds": sum(o.seconds for o in outcomes),
-        "peak_memory_mib": max(o.memory for o in outcomes),
-        "trained_parameters": first.trained,
-        "all_parameters": first.parameters,
-    }
-    seeds = {
-        str(s): {n: e.value for n, e in o.metrics.items()}
-        for s, o in zip(settings.seeds, outcomes, strict=True)
-    }
-    folder.finish({rows.task.name: _over_seeds(outcomes)}, throughput, {"seeds": seeds})
+    folder.finish(
+        {rows.task.name: _over_seeds(outcomes)}, _throughput(outcomes), _notes(settings, outcomes, out)
+    )
     return Run.open(out)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One seed's work."""
+
+    name: str
+    rows: TaskRows
+    settings: FineSettings
+    seed: int
+    out: Path
+    device: torch.device
+    show: bool
+
+    @property
+    def is_first(self) -> bool:
+        return self.seed == self.settings.seeds[0]
+
+    @property
+    def log(self) -> Path:
+        return self.out / ("log.jsonl" if self.is_first else f"log-seed{self.seed}.jsonl")
 
 
 @dataclass(frozen=True)
@@ -86,58 +111,127 @@ class _Outcome:
     memory: float
     trained: int
     parameters: int
+    tokens: int
 
 
-def _open_run(model: str, rows: TaskRows, out: Path, settings: FineSettings, device: str) -> RunFolder:
+def _open_run(
+    model: str, rows: TaskRows, out: Path, settings: FineSettings, device: torch.device
+) -> RunFolder:
     if out.exists() and any(out.iterdir()):
         raise RunError(f"{out} exists already; remove it, or choose another --out")
+    weights = Path(locate(model))
+    known = {"sha256": content_hash(weights.glob("*.safetensors"))} if weights.is_dir() else {}
     if out.is_dir():
         out.rmdir()
     out.parent.mkdir(parents=True, exist_ok=True)
+    sizes = {"train": len(rows.train), "validation": len(rows.validation), "sha256": rows.sha256}
     record = RunRecord.new(
         "finetune",
         recipe={"task": rows.task.name, "kind": str(rows.task.kind), **settings.to_dict()},
-        model={"name": model},
-        data={rows.task.name: {"train": len(rows.train), "validation": len(rows.validation)}},
+        model={"name": model, **known},
+        data={rows.task.name: sizes},
         seeds={"training": list(settings.seeds)},
-        device=str(resolve_device(device)),
+        device=str(device),
     )
     return RunFolder.create(out.parent, replace(record, id=out.name))
 
 
-def _one_seed(
-    name: str, rows: TaskRows, settings: FineSettings, seed: int, out: Path, device: torch.device, show: bool
-) -> _Outcome:
-    set_seed(seed)  # the head's weights, dropout
-    started, task, method = time.perf_counter(), rows.task, Method(settings.method)
-    model, tokenizer = load_with_head(name, task)
-    in_prefix = method in (Method.PREFIX, Method.PROMPT)
-    if in_prefix and seed == settings.seeds[0]:  # these cannot be merged: the base goes with them
-        model.save_pretrained(out / "base")
-    length = min(settings.length, _longest(model, tokenizer))
-    if in_prefix:
-        length = min(length, _longest(model, tokenizer) - settings.virtual_tokens)
-    training = encode(rows.train, task, tokenizer, length)
-    validation = encode(rows.validation, task, tokenizer, length)
+def _one_seed(job: _Job) -> _Outcome:
+    """Train; out of memory, halve the rows of a pass, keep the batch, and begin the seed again."""
+    rows = job.settings.batch_size
+    while True:
+        try:
+            return _attempt(job, rows)
+        except (RuntimeError, MemoryError) as error:
+            if not (isinstance(error, MemoryError) or should_reduce_batch_size(error)):
+                raise
+            if rows == 1:
+                raise ConfigError(
+                    "out of memory with one row at a time; shorten --length, or use --method lora"
+                ) from error
+        rows = max(r for r in range(1, rows // 2 + 1) if job.settings.batch_size % r == 0)
+        print(f"out of memory: again with {rows} rows at a time, the batch stays", file=sys.stderr)
+
+
+def _attempt(job: _Job, rows_at_once: int) -> _Outcome:
+    settings, task = job.settings, job.rows.task
+    set_seed(job.seed)  # the head's weights, dropout
+    started, method = time.perf_counter(), Method(settings.method)
+    headed = load_with_head(job.name, task, settings.layers)
+    model, pad = headed.model, int(headed.tokenizer.pad_token_id or 0)
+    if method in (Method.PREFIX, Method.PROMPT) and job.is_first:  # cannot be merged: the base goes with them
+        model.save_pretrained(job.out / "base")
+    training, validation = _features(job, headed)
     parameters = sum(p.numel() for p in model.parameters())
     model = apply_method(model, method, task.kind, rank=settings.rank, virtual_tokens=settings.virtual_tokens)
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    pad = int(tokenizer.pad_token_id or 0)
-    watch = _Watch(
-        lambda m: predict(m, validation, rows.validation, task, pad, settings.batch_size),
-        task,
-        settings,
-        show,
-    )
-    trainer = _HeadTrainer(
-        weights=_class_weights(rows, training, settings),
+
+    def answer(asked: Any) -> Answers:
+        return predict(
+            asked,
+            validation,
+            job.rows.validation,
+            task,
+            pad,
+            settings.batch_size,
+            one_by_one=headed.one_by_one,
+        )
+
+    meter = Meter(flops_per_token=_flops(parameters, method), peak=float("inf"))
+    watch, log = Watch(answer, task, settings.patience), ProgressLog(job.log, meter, show=_shows(job))
+    trainer = HeadTrainer(
+        headed=headed,
+        weights=class_weights(task, training) if settings.class_weights else None,
+        meter=meter,
         model=model,
-        args=_arguments(settings, seed, out, device),
-        train_dataset=_Rows(training),
+        args=fine_arguments(settings, job.seed, job.out, job.device, rows_at_once),
+        train_dataset=FeatureRows(training),
         data_collator=lambda features: collate(features, pad),
-        callbacks=[watch],
+        callbacks=[watch, log],
     )
     trainer.remove_callback(PrinterCallback)
+    _train(trainer, log, job.name)
+    watch.restore(trainer.model)
+    model = merged(trainer.model, method)
+    answers = answer(model)
+    if job.is_first:
+        save_model_folder(model, headed.tokenizer, job.out)
+    metrics = compute_metrics(task.kind, answers.predicted, answers.gold)
+    seconds = time.perf_counter() - started
+    return _Outcome(metrics, answers, seconds, peak_mib(job.device), trained, parameters, meter.tokens)
+
+
+def _features(job: _Job, headed: Headed) -> tuple[list[Features], list[Features]]:
+    """Training and validation rows as inputs that the model takes."""
+    settings, model, tokenizer = job.settings, headed.model, headed.tokenizer
+    length = _longest(model, tokenizer)
+    if settings.method in (Method.PREFIX, Method.PROMPT):
+        length -= settings.virtual_tokens
+    accepted = {*inspect.signature(model.forward).parameters, "offsets"}
+    encoded = []
+    for rows in (job.rows.train, job.rows.validation):
+        features = encode(
+            rows,
+            job.rows.task,
+            tokenizer,
+            min(settings.length, length),
+            two_sided=model.config.is_encoder_decoder,
+        )
+        encoded.append([{k: v for k, v in f.items() if k in accepted} for f in features])
+    return encoded[0], encoded[1]
+
+
+def _shows(job: _Job) -> bool:
+    return job.show and sys.stderr.isatty()
+
+
+def _flops(parameters: int, method: Method) -> float:
+    """Operations a token: two a weight forward, as many for the states' gradients, and for the weights' own."""
+    passes = {Method.FULL: 3, Method.HEAD: 1}.get(method, 2)
+    return 2.0 * passes * parameters
+
+
+def _train(trainer: HeadTrainer, log: ProgressLog, name: str) -> None:
     try:
         trainer.train()
     except ValueError as error:
@@ -147,14 +241,8 @@ def _one_seed(
             f"this peft cannot tune a prefix of {name} with this transformers; "
             "use --method prompt, lora or adapter"
         ) from error
-    watch.restore(trainer.model)
-    model = merged(trainer.model, method)
-    answers = predict(model, validation, rows.validation, task, pad, settings.batch_size)
-    if seed == settings.seeds[0]:
-        model.save_pretrained(out)
-        tokenizer.save_pretrained(out)
-    metrics = compute_metrics(task.kind, answers.predicted, answers.gold)
-    return _Outcome(metrics, answers, time.perf_counter() - started, peak_mib(device), trained, parameters)
+    finally:
+        log.close()
 
 
 def _longest(model: Any, tokenizer: Any) -> int:
@@ -165,36 +253,24 @@ def _longest(model: Any, tokenizer: Any) -> int:
     return min(known, default=512) - offset
 
 
-def _arguments(settings: FineSettings, seed: int, out: Path, device: torch.device) -> TrainingArguments:
-    return TrainingArguments(
-        output_dir=str(out),
-        num_train_epochs=settings.epochs,
-        per_device_train_batch_size=settings.batch_size,
-        learning_rate=settings.learning_rate,
-        lr_scheduler_type="linear",
-        warmup_steps=settings.warmup,
-        weight_decay=settings.weight_decay,
-        seed=seed,
-        bf16=find_precision(settings.precision, device) == torch.bfloat16,
-        use_cpu=device.type == "cpu",
-        logging_nan_inf_filter=False,
-        logging_steps=20,
-        save_strategy="no",
-        train_sampling_strategy="group_by_length",  # less padding
-        remove_unused_columns=False,
-        dataloader_pin_memory=device.type == "cuda",
-        disable_tqdm=True,
-        report_to=[],
-    )
+def _throughput(outcomes: list[_Outcome]) -> dict[str, float]:
+    seconds, tokens = sum(o.seconds for o in outcomes), sum(o.tokens for o in outcomes)
+    return {
+        "seconds": seconds,
+        "tokens": tokens,
+        "tokens_per_second": tokens / seconds,
+        "peak_memory_mib": max(o.memory for o in outcomes),
+        "trained_parameters": outcomes[0].trained,
+        "all_parameters": outcomes[0].parameters,
+    }
 
 
-def _class_weights(
-    rows: TaskRows, features: Sequence[Features], settings: FineSettings
-) -> torch.Tensor | None:
-    if not settings.class_weights or rows.task.kind is not AnswerKind.CLASS:
-        return None
-    counts = torch.bincount(torch.tensor([f["labels"] for f in features]), minlength=len(rows.task.labels))
-    return len(features) / (len(counts) * counts.clamp(min=1))
+def _notes(settings: FineSettings, outcomes: list[_Outcome], out: Path) -> dict[str, Any]:
+    seeds = {
+        str(s): {n: e.value for n, e in o.metrics.items()}
+        for s, o in zip(settings.seeds, outcomes, strict=True)
+    }
+    return {"seeds": seeds, "weights_sha256": content_hash(out.glob("*.safetensors"))}
 
 
 def _over_seeds(outcomes: list[_Outcome]) -> dict[str, Estimate]:
@@ -215,92 +291,3 @@ def _over_seeds(outcomes: list[_Outcome]) -> dict[str, Estimate]:
             method="normal, over seeds",
         )
     return found
-
-
-class _Rows(Dataset[Features]):
-    def __init__(self, features: Sequence[Features]) -> None:
-        self.features = features
-
-    def __len__(self) -> int:
-        return len(self.features)
-
-    def __getitem__(self, index: int) -> Features:
-        return self.features[index]
-
-
-class _HeadTrainer(Trainer):
-    def __init__(self, *, weights: torch.Tensor | None, **options: Any) -> None:
-        super().__init__(**options)
-        self.weights = weights
-
-    def compute_loss(
-        self,
-        model: Any,
-        inputs: dict[str, Any],
-        return_outputs: bool = False,
-        num_items_in_batch: Any = None,
-    ) -> Any:
-        """The model's own loss, or a weighted cross-entropy."""
-        if self.weights is None:
-            loss, output = super().compute_loss(model, inputs, True, num_items_in_batch)
-        else:
-            output = model(**inputs)
-            loss = F.cross_entropy(
-                output.logits.float(), inputs["labels"], weight=self.weights.to(output.logits.device)
-            )
-        return (loss, output) if return_outputs else loss
-
-
-class _Watch(TrainerCallback):
-    """Stops at a loss that is no number; with patience, measures after each epoch and keeps the best weights."""
-
-    def __init__(self, ask: Any, task: FineTask, settings: FineSettings, show: bool) -> None:
-        self.ask = ask
-        self.task = task
-        self.settings = settings
-        self.show = show
-        self.best: float | None = None
-        self.weights: dict[str, torch.Tensor] = {}
-        self.waited = 0
-
-    def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: dict[str, Any] | None = None,
-        **_: Any,
-    ) -> None:
-        """Refuse NaN."""
-        loss = (logs or {}).get("loss")
-        if loss is not None and not torch.isfinite(torch.tensor(float(loss))):
-            raise NumericsError(f"the loss is not a number at step {state.global_step}; lower --lr")
-
-    def on_epoch_end(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        model: Any = None,
-        **_: Any,
-    ) -> None:
-        """Measure, remember the best, and stop when it has been long ago."""
-        if self.settings.patience is None:
-            return
-        answers = self.ask(model)
-        found = compute_metrics(self.task.kind, answers.predicted, answers.gold)[self.task.metric]
-        value = found.value if found.higher_is_better else -found.value
-        if self.best is None or value > self.best:
-            self.best, self.waited = value, 0
-            trained = (item for item in model.named_parameters() if item[1].requires_grad)
-            self.weights = {name: p.detach().clone() for name, p in trained}
-        else:
-            self.waited += 1
-            control.should_training_stop = self.waited >= self.settings.patience
-
-    def restore(self, model: Any) -> None:
-        """Put the best weights back."""
-        with torch.no_grad():
-            for name, parameter in model.named_parameters():
-                if name in self.weights:
-                    parameter.copy_(self.weights[name])

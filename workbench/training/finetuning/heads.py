@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import transformers
+from torch.nn import functional as F
+from transformers.modeling_outputs import MultipleChoiceModelOutput
 
-from workbench.errors import ModelError
+from workbench.errors import ConfigError, ModelError, WorkbenchError
 from workbench.models import load_tokenizer
+from workbench.models.configuration import TransformerConfig
 from workbench.models.loading import locate
 from workbench.training.finetuning.tasks import AnswerKind, FineTask
 
-__all__ = ["load_with_head"]
+__all__ = ["Headed", "ask", "load_with_head"]
 
 _AUTO = {
     AnswerKind.CLASS: "AutoModelForSequenceClassification",
@@ -23,29 +27,38 @@ _AUTO = {
 }
 
 
-def load_with_head(name: str, task: FineTask) -> tuple[Any, Any]:
-    """Model, in float32 and with a fresh head where the task needs one, and tokenizer.
+@dataclass(frozen=True)
+class Headed:
+    """A model with its head and tokenizer; ``one_by_one``: it scores one choice at a time."""
 
+    model: Any
+    tokenizer: Any
+    one_by_one: bool = False
+
+
+def load_with_head(name: str, task: FineTask, layers: int | None = None) -> Headed:
+    """The model called ``name`` in float32, with a fresh head where the task needs one; its first ``layers`` only.
+
+    An architecture without a multiple-choice head gets one output that scores each choice. Leaving out upper layers
+    costs little: Sajjad et al. 2023, "On the effect of dropping layers of pre-trained transformer models".
     Raises :class:`~workbench.errors.ModelError` if the architecture has no such head.
     """
-    auto = getattr(transformers, _AUTO[task.kind])
-    tokenizer, location = load_tokenizer(name), locate(name)
-    options: dict[str, Any] = {}
-    if task.kind in (AnswerKind.CLASS, AnswerKind.TOKENS):
-        options["id2label"] = dict(enumerate(task.labels))
-        options["label2id"] = {label: i for i, label in enumerate(task.labels)}
-    if task.kind is AnswerKind.NUMBER:
-        options |= {"num_labels": 1, "problem_type": "regression"}
+    location, tokenizer = locate(name), load_tokenizer(name)
     try:
+        config = transformers.AutoConfig.from_pretrained(location)
+        auto, one_by_one = _auto_class(config, task)
+        _describe(config, task, layers)
         model = auto.from_pretrained(
             location,
+            config=config,
             dtype="float32",
             use_safetensors=True,
             ignore_mismatched_sizes=task.kind is not AnswerKind.RESPONSE,
-            **options,
         )
+    except WorkbenchError:
+        raise
     except (OSError, ValueError, KeyError) as error:
-        reason = str(error).strip().splitlines()[0][:160]
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:160]
         if "Unrecognized configuration class" in reason or "model identifier" in reason:
             reason = f"it has no head for {task.kind}; allowed: models of transformers' {_AUTO[task.kind]}"
         raise ModelError(f"{name} cannot be fine-tuned on {task.name}: {reason}") from error
@@ -54,4 +67,48 @@ def load_with_head(name: str, task: FineTask) -> tuple[Any, Any]:
     tokenizer.padding_side = "right"
     if model.config.pad_token_id is None:
         model.config.pad_token_id = tokenizer.pad_token_id
-    return model, tokenizer
+    return Headed(model, tokenizer, one_by_one)
+
+
+def _auto_class(config: Any, task: FineTask) -> tuple[Any, bool]:
+    """The Auto class, and whether it stands in for a multiple-choice head."""
+    if task.kind is AnswerKind.RESPONSE and config.is_encoder_decoder:
+        return transformers.AutoModelForSeq2SeqLM, False
+    auto = getattr(transformers, _AUTO[task.kind])
+    if task.kind is AnswerKind.CHOICE and type(config) not in auto._model_mapping:
+        return transformers.AutoModelForSequenceClassification, True
+    return auto, False
+
+
+def _describe(config: Any, task: FineTask, layers: int | None) -> None:
+    """Tell the configuration what the head gives, and how many layers are kept."""
+    if task.kind in (AnswerKind.CLASS, AnswerKind.TOKENS):
+        config.id2label = dict(enumerate(task.labels))
+        config.label2id = {label: i for i, label in enumerate(task.labels)}
+    if task.kind in (AnswerKind.NUMBER, AnswerKind.CHOICE):
+        config.num_labels = 1
+    if task.kind is AnswerKind.NUMBER:
+        config.problem_type = "regression"
+    if layers is None:
+        return
+    if not 1 <= layers <= config.num_hidden_layers or config.is_encoder_decoder:
+        allowed = (
+            f"1 to {config.num_hidden_layers}" if not config.is_encoder_decoder else "encoders, decoders"
+        )
+        raise ConfigError(f"layers is {layers}; allowed: {allowed}")
+    if isinstance(config, TransformerConfig):
+        config.depth = replace(config.depth, layers=layers)
+    else:
+        config.num_hidden_layers = layers
+
+
+def ask(model: Any, batch: dict[str, Any], *, one_by_one: bool = False) -> Any:
+    """The model's output; ``one_by_one`` scores choices (B, C, T) as B·C texts of one number each."""
+    if not one_by_one:
+        return model(**batch)
+    labels = batch.get("labels")
+    choices = batch["input_ids"].shape[:2]  # (B, C)
+    flat = {name: value.flatten(0, 1) for name, value in batch.items() if name != "labels"}
+    logits = model(**flat).logits.view(choices)
+    loss = None if labels is None else F.cross_entropy(logits.float(), labels)
+    return MultipleChoiceModelOutput(loss=loss, logits=logits)

@@ -76,6 +76,8 @@ def _with_peft(model: Any, method: Method, kind: AnswerKind, rank: int, virtual_
             f"method {method} does not go with multiple choice; allowed: full, head, lora, adapter"
         )
     task_type = _TASK_TYPES.get(kind)
+    if kind is AnswerKind.RESPONSE and model.config.is_encoder_decoder:
+        task_type = "SEQ_2_SEQ_LM"
     config: Any
     if method is Method.LORA:
         config = peft.LoraConfig(

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from workbench.training.finetuning._tables import Row
 from workbench.training.finetuning.encoding import Features, collate
+from workbench.training.finetuning.heads import ask
 from workbench.training.finetuning.tasks import AnswerKind, FineTask
 from workbench.training.objectives import IGNORED
 
@@ -29,7 +30,14 @@ class Answers:
 
 
 def predict(
-    model: Any, features: Sequence[Features], rows: Sequence[Row], task: FineTask, pad: int, batch_size: int
+    model: Any,
+    features: Sequence[Features],
+    rows: Sequence[Row],
+    task: FineTask,
+    pad: int,
+    batch_size: int,
+    *,
+    one_by_one: bool = False,
 ) -> Answers:
     """Ask ``model`` about every row; sorted by length, so that little is padded, and put back in order."""
     order = sorted(range(len(features)), key=lambda i: len(str(features[i]["input_ids"])))
@@ -41,7 +49,7 @@ def predict(
         for start in range(0, len(order), batch_size):
             places = order[start : start + batch_size]
             batch = {k: v.to(device) for k, v in collate([features[i] for i in places], pad).items()}
-            output = model(**batch)
+            output = ask(model, batch, one_by_one=one_by_one)
             for row, place in enumerate(places):
                 found[place] = _answer(task, output, batch, row, features[place], rows[place])
     model.train(was_training)
@@ -63,7 +71,9 @@ def _answer(
             names[i] for i in labels[scored].tolist()
         ]
     if task.kind is AnswerKind.RESPONSE:
-        return float(F.cross_entropy(logits[:-1], labels[1:], ignore_index=IGNORED)), 0.0
+        is_causal = "encoder_last_hidden_state" not in output
+        told, asked = (logits[:-1], labels[1:]) if is_causal else (logits, labels)
+        return float(F.cross_entropy(told, asked, ignore_index=IGNORED)), 0.0
     return int(logits.argmax(-1)), int(labels)
 
 

@@ -17,7 +17,7 @@ class FineSettings:
     """How to fine-tune; ``lr`` left out takes the method's own.
 
     ``patience``: stop when the validation metric has not risen for so many epochs, and keep the best weights.
-    ``class_weights``: each class counts as if all were equally frequent.
+    ``class_weights``: each class counts as if all were equally frequent. ``layers``: only the model's first N.
     """
 
     method: Method = Method.FULL
@@ -27,6 +27,7 @@ class FineSettings:
     length: int = 128
     rank: int = 8
     virtual_tokens: int = 20
+    layers: int | None = None
     warmup: float = 0.1
     weight_decay: float = 0.01
     patience: int | None = None

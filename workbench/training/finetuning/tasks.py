@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -10,6 +12,7 @@ import numpy as np
 
 from workbench.data._files import find_file
 from workbench.errors import ConfigError, DataError, did_you_mean
+from workbench.training.finetuning._hub import PREFIX, read_hub
 from workbench.training.finetuning._tables import Row, read_rows
 
 __all__ = ["GLUE", "AnswerKind", "FineTask", "TaskRows", "load_task"]
@@ -61,6 +64,14 @@ class TaskRows:
     task: FineTask
     train: list[Row]
     validation: list[Row]
+
+    @property
+    def sha256(self) -> str:
+        """Of the rows' content, in order."""
+        digest = hashlib.sha256()
+        for row in [*self.train, *self.validation]:
+            digest.update(json.dumps(row, sort_keys=True, default=str).encode())
+        return digest.hexdigest()
 
 
 def _pair(name: str, folder: str, text: str, pair: str, labels: tuple[str, ...], **more: object) -> FineTask:
@@ -130,7 +141,9 @@ def load_task(
     limit: int | None = None,
     seed: int = 0,
 ) -> TaskRows:
-    """A GLUE task by name out of ``data_dir``, or the table in a file; a tenth is held out if nothing else is given.
+    """A GLUE task by name out of ``data_dir``, the table in a file, or a set on the hub as ``hub:owner/name``.
+
+    A tenth is held out if nothing else is given.
 
     Raises :class:`~workbench.errors.DataError` for missing files, columns or labels, labels of the wrong type, and
     labels that are all the same.
@@ -142,12 +155,9 @@ def load_task(
         train = read_rows(find_file(folder, *task.train), task.header)
         held = read_rows(find_file(folder, *task.validation), task.header)
     else:
-        path = Path(name).expanduser()
-        if not path.is_file():
-            raise DataError(f"no task {name!r}: no such file, and {did_you_mean(short, list(GLUE))}")
-        task = _table_task(path, kind, text, pair, label)
-        train = read_rows(path)
-        held = read_rows(validation) if validation is not None else []
+        task = _table_task(name, kind, text, pair, label)
+        train, held = _table_rows(name, short, task.label)
+        held = read_rows(validation) if validation is not None else held
         if not held:
             train, held = _split(train, seed)
     task = _with_labels(task, train)
@@ -156,8 +166,19 @@ def load_task(
     return TaskRows(task, train[:limit], held)
 
 
+def _table_rows(name: str, short: str, label: str) -> tuple[list[Row], list[Row]]:
+    if name.startswith(PREFIX):
+        return read_hub(name, label)
+    path = Path(name).expanduser()
+    if not path.is_file():
+        raise DataError(
+            f"no task {name!r}: no such file, no hub:owner/name, and {did_you_mean(short, list(GLUE))}"
+        )
+    return read_rows(path), []
+
+
 def _table_task(
-    path: Path, kind: str | None, text: str | None, pair: str | None, label: str | None
+    name: str, kind: str | None, text: str | None, pair: str | None, label: str | None
 ) -> FineTask:
     try:
         answer = AnswerKind(kind or "class")
@@ -165,7 +186,7 @@ def _table_task(
         raise ConfigError(f"unknown kind {kind!r}; allowed: {', '.join(AnswerKind)}") from None
     usual = _COLUMNS[answer]
     return FineTask(
-        path.stem,
+        Path(name.removeprefix(PREFIX).partition("@")[0]).stem,
         answer,
         text or usual[0] or "",
         label or usual[2] or "",

@@ -1,0 +1,152 @@
+"""transformers' Trainer for a head: arguments, class weights, early stopping, a stop at a loss that is no number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+from torch.utils.data import Dataset
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from workbench.errors import NumericsError
+from workbench.training._arguments import find_precision
+from workbench.training.finetuning.encoding import Features
+from workbench.training.finetuning.heads import Headed, ask
+from workbench.training.finetuning.metrics import compute_metrics
+from workbench.training.finetuning.predict import Answers
+from workbench.training.finetuning.settings import FineSettings
+from workbench.training.finetuning.tasks import AnswerKind, FineTask
+from workbench.training.objectives import IGNORED
+from workbench.training.progress import Meter
+
+__all__ = ["FeatureRows", "HeadTrainer", "Watch", "class_weights", "fine_arguments"]
+
+
+def fine_arguments(
+    settings: FineSettings, seed: int, out: Path, device: torch.device, rows: int
+) -> TrainingArguments:
+    """The arguments; ``rows`` are those of one forward pass, the rest of a batch comes by accumulation."""
+    return TrainingArguments(
+        output_dir=str(out),
+        num_train_epochs=settings.epochs,
+        per_device_train_batch_size=rows,
+        gradient_accumulation_steps=max(1, settings.batch_size // rows),
+        learning_rate=settings.learning_rate,
+        lr_scheduler_type="linear",
+        warmup_steps=settings.warmup,
+        weight_decay=settings.weight_decay,
+        seed=seed,
+        bf16=find_precision(settings.precision, device) == torch.bfloat16,
+        use_cpu=device.type == "cpu",
+        logging_nan_inf_filter=False,
+        logging_steps=10,
+        logging_first_step=True,
+        save_strategy="no",
+        train_sampling_strategy="group_by_length",  # less padding
+        remove_unused_columns=False,
+        dataloader_pin_memory=device.type == "cuda",
+        disable_tqdm=True,
+        report_to=[],
+    )
+
+
+def class_weights(task: FineTask, features: Sequence[Features]) -> torch.Tensor | None:
+    """Weights (labels,) under which each label counts as if all were equally frequent; none for other kinds."""
+    if task.kind not in (AnswerKind.CLASS, AnswerKind.TOKENS):
+        return None
+    labels = torch.cat([torch.tensor(f["labels"]).reshape(-1) for f in features])
+    counts = torch.bincount(labels[labels != IGNORED], minlength=len(task.labels))
+    return counts.sum() / (len(counts) * counts.clamp(min=1))
+
+
+class FeatureRows(Dataset[Features]):
+    """Encoded rows as a data set."""
+
+    def __init__(self, features: Sequence[Features]) -> None:
+        self.features = features
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def __getitem__(self, index: int) -> Features:
+        return self.features[index]
+
+
+class HeadTrainer(Trainer):
+    """Trainer that counts tokens, weights classes where asked, and stops at the first loss that is no number."""
+
+    def __init__(self, *, headed: Headed, weights: torch.Tensor | None, meter: Meter, **options: Any) -> None:
+        super().__init__(**options)
+        self.model_accepts_loss_kwargs = False  # losses are means: Trainer divides them when it accumulates
+        self.headed = headed
+        self.weights = weights
+        self.meter = meter
+
+    def compute_loss(
+        self,
+        model: Any,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: Any = None,
+    ) -> Any:
+        """The model's own loss, or a weighted cross-entropy; raises :class:`~workbench.errors.NumericsError`."""
+        self.meter.tokens += int(inputs["attention_mask"].sum())
+        output = ask(model, inputs, one_by_one=self.headed.one_by_one)
+        loss = output.loss
+        if self.weights is not None:
+            logits = output.logits.float().flatten(0, -2)
+            loss = F.cross_entropy(
+                logits,
+                inputs["labels"].flatten(),
+                weight=self.weights.to(logits.device),
+                ignore_index=IGNORED,
+            )
+        if not torch.isfinite(loss):
+            raise NumericsError(
+                f"the loss is not a number at step {self.state.global_step + 1}; nothing was stored; lower --lr"
+            )
+        return (loss, output) if return_outputs else loss
+
+
+class Watch(TrainerCallback):
+    """With patience, measures after each epoch, keeps the best weights and stops when they are long ago."""
+
+    def __init__(self, answer: Callable[[Any], Answers], task: FineTask, patience: int | None) -> None:
+        self.answer = answer
+        self.task = task
+        self.patience = patience
+        self.best: float | None = None
+        self.weights: dict[str, torch.Tensor] = {}
+        self.waited = 0
+
+    def on_epoch_end(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        model: Any = None,
+        **_: Any,
+    ) -> None:
+        """Measure, remember the best, and stop when it has been long ago."""
+        if self.patience is None:
+            return
+        answers = self.answer(model)
+        found = compute_metrics(self.task.kind, answers.predicted, answers.gold)[self.task.metric]
+        value = found.value if found.higher_is_better else -found.value
+        if self.best is None or value > self.best:
+            self.best, self.waited = value, 0
+            trained = (item for item in model.named_parameters() if item[1].requires_grad)
+            self.weights = {name: p.detach().clone() for name, p in trained}
+        else:
+            self.waited += 1
+            control.should_training_stop = self.waited >= self.patience
+
+    def restore(self, model: Any) -> None:
+        """Put the best weights back."""
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                if name in self.weights:
+                    parameter.copy_(self.weights[name])
