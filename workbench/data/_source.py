@@ -1,0 +1,197 @@
+"""Where a benchmark's rows lie, in a folder or on the hub, and how one record becomes a row."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+from workbench.data._dataset import DataIdentity, Dataset, content_hash
+from workbench.data._files import check_text, find_file, read_jsonl, read_lines
+from workbench.errors import DataError
+
+__all__ = ["Files", "Hub", "MissingData", "Record", "Source", "field_of", "label_of", "read_records"]
+
+Record = Mapping[str, Any]
+VALIDATION = "validation"
+
+
+class MissingData(DataError):
+    """None of the files looked for is there, or the hub does not answer."""
+
+
+class _Row(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+Row = TypeVar("Row", bound=_Row)
+Files = Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Hub:
+    """A data set on the hub; ``splits`` where its names differ from train, validation and test."""
+
+    path: str
+    configuration: str | None = None
+    splits: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source(Generic[Row]):
+    """``files`` gives the names tried for each split, ``parse`` the rows of one record.
+
+    ``parse`` hears the record, where it stands (file and line) and the id its row should have; it may give
+    several rows, or none for records that the benchmark leaves out.
+    """
+
+    name: str
+    files: Files
+    parse: Callable[[Record, str, str], Iterable[Row]]
+    hub: Hub | None = None
+    records: Callable[[Path], Iterable[tuple[str, Record]]] | None = None
+
+    def read(self, data_dir: Path | None, split: str = VALIDATION) -> Dataset[Row]:
+        """All rows of ``split``. Raises :class:`MissingData`, or :class:`~workbench.errors.DataError` for bad ones."""
+        if split not in self.files:
+            raise DataError(f"{self.name} has no {split} split; allowed: {', '.join(self.files)}")
+        if data_dir is None:
+            where, records = self._from_hub(split)
+        else:
+            path = self._find(Path(data_dir), split)
+            where, records = str(path), (self.records or read_records)(path)
+        rows: list[Row] = []
+        for number, (place, record) in enumerate(records):
+            rows += self.parse(record, place, f"{self.name}-{number:05d}")
+        if not rows:
+            raise DataError(f"{where} has no rows for {self.name}")
+        return Dataset(tuple(rows), DataIdentity(self.name, where, content_hash(map(repr, rows)), len(rows)))
+
+    def has(self, data_dir: Path | None, split: str) -> bool:
+        """Whether the split's file is in the folder; of the hub it is assumed."""
+        if split not in self.files:
+            return False
+        return data_dir is None or any((Path(data_dir) / name).is_file() for name in self.files[split])
+
+    def _find(self, folder: Path, split: str) -> Path:
+        try:
+            return find_file(folder, *self.files[split])
+        except DataError as error:
+            raise MissingData(f"{self.name}: {error}") from error
+
+    def _from_hub(self, split: str) -> tuple[str, Iterable[tuple[str, Record]]]:
+        names = " or ".join(self.files[split])
+        help_line = f"give the folder that holds {names} with --data-dir"
+        if self.hub is None:
+            raise MissingData(f"{self.name} is read from files only; {help_line}")
+        try:
+            from datasets import load_dataset
+        except ImportError as error:
+            raise MissingData(
+                f"{self.name} is read from the hub by the datasets package, which is not installed: "
+                f'pip install "transformer-workbench[hub]", or {help_line}'
+            ) from error
+        try:
+            rows = load_dataset(
+                self.hub.path, self.hub.configuration, split=self.hub.splits.get(split, split)
+            )
+            found = [(f"{self.hub.path}, row {i}", dict(row)) for i, row in enumerate(rows)]
+        except Exception as error:  # the hub client raises errors of many libraries
+            raise MissingData(
+                f"cannot fetch {self.hub.path} from the hub ({error!s:.150}); {help_line}"
+            ) from error
+        return f"hub: {self.hub.path}", found
+
+
+def read_records(path: Path) -> Iterator[tuple[str, Record]]:
+    """Place and record of each row: TSV with a header (a quote is text there), CSV, JSONL, or a JSON list."""
+    if path.suffix == ".jsonl":
+        yield from ((f"{path}, line {number}", record) for number, record in read_jsonl(path))
+    elif path.suffix == ".json":
+        yield from ((f"{path}, entry {number}", record) for number, record in enumerate(_json_list(path)))
+    elif path.suffix == ".csv":
+        yield from _csv(path)
+    else:
+        yield from tab_separated(path)
+
+
+def tab_separated(path: Path, columns: tuple[str, ...] | None = None) -> Iterator[tuple[str, Record]]:
+    """Rows of a TSV file; ``columns`` names those of a file without a header.
+
+    Raises :class:`~workbench.errors.DataError` for a line with another number of cells.
+    """
+    lines = read_lines(path)
+    names = list(columns) if columns else lines[0].split("\t")
+    for number, line in enumerate(lines[0 if columns else 1 :], 1 if columns else 2):
+        cells = line.split("\t")
+        if len(cells) != len(names):
+            expected = f"{len(names)} columns ({', '.join(names)})"
+            raise DataError(f"{path}, line {number} has {len(cells)} cells; expected {expected}")
+        yield f"{path}, line {number}", dict(zip(names, cells, strict=True))
+
+
+def _csv(path: Path) -> Iterator[tuple[str, Record]]:
+    rows = csv_rows(path)
+    names = rows[0]
+    for number, cells in enumerate(rows[1:], 2):
+        if len(cells) != len(names):
+            raise DataError(f"{path}, row {number} has {len(cells)} cells, the header has {len(names)}")
+        yield f"{path}, row {number}", dict(zip(names, cells, strict=True))
+
+
+def csv_rows(path: Path) -> list[list[str]]:
+    """Cells of a quoted CSV file, whatever its line ends."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = [row for row in csv.reader(file) if row]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"cannot read {path}: {error}") from error
+    if not rows:
+        raise DataError(f"{path} is empty")
+    return rows
+
+
+def read_json(path: Path) -> Any:
+    """The value in a JSON file; raises :class:`~workbench.errors.DataError` naming the place that is broken."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read {path}: {error}") from error
+    except ValueError as error:
+        raise DataError(f"{path} is not valid JSON: {error}") from error
+
+
+def _json_list(path: Path) -> list[Record]:
+    value = read_json(path)
+    if not isinstance(value, list) or not all(isinstance(record, dict) for record in value):
+        raise DataError(f"{path} must be a JSON list of objects")
+    return value
+
+
+def field_of(record: Record, where: str, *names: str) -> Any:
+    """The first of ``names`` that the record has; raises :class:`~workbench.errors.DataError` naming the column."""
+    for name in names:
+        if record.get(name) is not None:
+            value = record[name]
+            return check_text(value, where) if isinstance(value, str) else value
+    has = ", ".join(map(str, record)) or "nothing"
+    raise DataError(f"{where}: column {' or '.join(map(repr, names))} is missing; it has {has}")
+
+
+def label_of(value: Any, labels: tuple[str, ...], where: str) -> int:
+    """The number of a label given by name, or by number as the hub has it.
+
+    Raises :class:`~workbench.errors.DataError` for labels outside the set.
+    """
+    if isinstance(value, bool):
+        value = int(value)
+    if isinstance(value, int) and 0 <= value < len(labels):
+        return value
+    text = str(value).strip()
+    if text in labels:
+        return labels.index(text)
+    raise DataError(f"{where}: label {value!r} is outside the set; allowed: {', '.join(labels)}")

@@ -1,0 +1,24 @@
+"""RealToxicityPrompts (Gehman et al. 2020): prompts.jsonl."""
+
+from __future__ import annotations
+
+from workbench.data._source import Hub, Record, Source, field_of
+from workbench.data.rows import ToxicPrompt
+
+__all__ = ["TOXICITY"]
+
+
+def _parse(record: Record, where: str, row: str) -> list[ToxicPrompt]:
+    prompt = field_of(record, where, "prompt")
+    text = field_of(prompt, where, "text")
+    rated = prompt.get("toxicity")
+    toxicity = None if rated is None else float(rated)
+    return [ToxicPrompt(row, text, toxicity, bool(record.get("challenging", False)))]
+
+
+TOXICITY: Source[ToxicPrompt] = Source(
+    name="realtoxicityprompts",
+    files={"train": ("prompts.jsonl", "realtoxicityprompts-data/prompts.jsonl")},
+    parse=_parse,
+    hub=Hub("allenai/real-toxicity-prompts"),
+)

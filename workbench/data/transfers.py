@@ -1,0 +1,85 @@
+"""Translation (line-aligned files) and summarisation (documents with summaries)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from workbench.data._files import read_lines
+from workbench.data._source import Hub, Record, Source, field_of
+from workbench.data.rows import Transfer
+from workbench.errors import DataError
+
+__all__ = ["LANGUAGES", "SUMMARIES", "multi30k_source"]
+
+LANGUAGES = {"en": "English", "de": "German", "fr": "French"}
+
+
+def multi30k_source(source: str, target: str) -> Source[Transfer]:
+    """Multi30k task 1 (Elliott et al. 2016): image captions, one a line, the languages line by line the same."""
+    stems = {
+        "train": ("train", "train_first10000"),
+        "validation": ("val",),
+        "test": ("test_2016_flickr", "test2016"),
+    }
+    names = {
+        s: tuple(f"{p}{n}.{source}" for p in ("", "multi30k/") for n in found) for s, found in stems.items()
+    }
+    return Source(
+        name=f"multi30k/{source}-{target}",
+        files=names,
+        parse=partial(_pair, source, target),
+        hub=Hub("bentrevett/multi30k"),
+        records=partial(_aligned, source, target),
+    )
+
+
+def _aligned(source: str, target: str, path: Path) -> Iterator[tuple[str, Record]]:
+    other = path.with_suffix(f".{target}")
+    lines, references = read_lines(path), read_lines(other)
+    if len(lines) != len(references):
+        raise DataError(
+            f"{path} has {len(lines)} lines and {other.name} {len(references)}; they must be aligned"
+        )
+    for number, (text, reference) in enumerate(zip(lines, references, strict=True), 1):
+        yield f"{path}, line {number}", {source: text, target: reference}
+
+
+def _pair(source: str, target: str, record: Record, where: str, row: str) -> list[Transfer]:
+    return [Transfer(row, field_of(record, where, source), (field_of(record, where, target),))]
+
+
+def _summary(record: Record, where: str, row: str) -> list[Transfer]:
+    text = field_of(record, where, "document", "article")
+    return [Transfer(row, text, (field_of(record, where, "summary", "highlights"),))]
+
+
+SUMMARIES: dict[str, Source[Transfer]] = {
+    source.name: source
+    for source in (
+        Source(
+            name="xsum",
+            files={
+                "train": ("train.jsonl", "xsum/train.jsonl"),
+                "test": (
+                    "test.jsonl",
+                    "test_sample500.jsonl",
+                    "xsum/test.jsonl",
+                    "xsum/test_sample500.jsonl",
+                ),
+            },
+            parse=_summary,
+            hub=Hub("EdinburghNLP/xsum"),
+        ),
+        Source(
+            name="cnn_dailymail",
+            files={
+                "train": ("train.jsonl", "cnn_dailymail/train.jsonl"),
+                "test": ("test.jsonl", "test.csv", "cnn_dailymail/test.jsonl", "cnn_dailymail/test.csv"),
+            },
+            parse=_summary,
+            hub=Hub("abisee/cnn_dailymail", "3.0.0"),
+        ),
+    )
+}

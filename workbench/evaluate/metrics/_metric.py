@@ -1,0 +1,145 @@
+"""What a metric is, and the three forms that all of them have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+
+from workbench.errors import NumericsError
+from workbench.shapes import Array
+from workbench.statistics import Estimate, bootstrap, wilson
+
+__all__ = ["Mean", "Metric", "OfRows", "OfSums"]
+
+_SLOW_RESAMPLES = 500
+
+
+class Metric(Protocol):
+    """A number over example rows, with its interval. Rows of equal ``cluster`` are resampled together."""
+
+    @property
+    def name(self) -> str:
+        """As it stands in results."""
+
+    @property
+    def about(self) -> str:
+        """One line: what it is, and its source."""
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Which way is better."""
+
+    def estimate(self, examples: pd.DataFrame, seed: int) -> Estimate:
+        """The metric over all rows; raises :class:`~workbench.errors.NumericsError` for NaN or no rows."""
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The mean of a column: for 0 and 1 with Wilson's interval, else bootstrapped."""
+
+    name: str
+    column: str
+    about: str = ""
+    higher_is_better: bool = True
+
+    def estimate(self, examples: pd.DataFrame, seed: int) -> Estimate:
+        """The mean with its interval."""
+        _check_rows(self.name, examples)
+        values = examples[self.column].to_numpy(float)
+        clusters = _clusters(examples)
+        if clusters is None and set(np.unique(values)) <= {0.0, 1.0}:
+            return wilson(int(values.sum()), len(values), higher_is_better=self.higher_is_better)
+        return bootstrap(values, seed=seed, clusters=clusters, higher_is_better=self.higher_is_better)
+
+
+@dataclass(frozen=True)
+class OfSums:
+    """A function of sums over rows: F1, correlation, perplexity, BLEU.
+
+    ``parts`` gives (item, k) numbers, ``value`` turns their sums (..., k) into the metric (...).
+    """
+
+    name: str
+    parts: Callable[[pd.DataFrame], Array]
+    value: Callable[[Array], Any]
+    about: str = ""
+    higher_is_better: bool = True
+    resamples: int = 2000
+
+    def estimate(self, examples: pd.DataFrame, seed: int) -> Estimate:
+        """The metric with its bootstrap interval over rows, or over clusters of rows."""
+        _check_rows(self.name, examples)
+        parts = np.asarray(self.parts(examples), dtype=float)
+        if not np.isfinite(parts).all():
+            raise NumericsError(f"{self.name}: {int((~np.isfinite(parts)).any(1).sum())} rows are not finite")
+        clusters = _clusters(examples)
+        if clusters is not None:
+            parts = _summed(parts, clusters)
+        count = len(parts)
+
+        def of_drawn(drawn: Array, axis: int = -1) -> Any:
+            flat = drawn.reshape(-1, count).astype(np.int64)
+            rows = np.arange(len(flat))[:, None] * count
+            counts = np.bincount((rows + flat).ravel(), minlength=flat.size).reshape(flat.shape)
+            return np.asarray(self.value(counts @ parts)).reshape(drawn.shape[:-1])
+
+        found = bootstrap(
+            np.arange(count),
+            of_drawn,
+            seed=seed,
+            resamples=self.resamples,
+            higher_is_better=self.higher_is_better,
+        )
+        return found if clusters is None else replace(found, method=f"{found.method} over clusters")
+
+
+@dataclass(frozen=True)
+class OfRows:
+    """Any function of rows; computed anew for each resample, so resampled less often."""
+
+    name: str
+    value: Callable[[pd.DataFrame], float]
+    about: str = ""
+    higher_is_better: bool = True
+
+    def estimate(self, examples: pd.DataFrame, seed: int) -> Estimate:
+        """The metric with its bootstrap interval."""
+        _check_rows(self.name, examples)
+
+        def of_drawn(drawn: Array, axis: int = -1) -> Any:
+            def of_one(rows: Array) -> float:
+                return self.value(examples.iloc[rows.astype(int)])
+
+            return np.apply_along_axis(of_one, axis, drawn)
+
+        return bootstrap(
+            np.arange(len(examples)),
+            of_drawn,
+            seed=seed,
+            resamples=_SLOW_RESAMPLES,
+            clusters=_clusters(examples),
+            higher_is_better=self.higher_is_better,
+        )
+
+
+def _check_rows(name: str, examples: pd.DataFrame) -> None:
+    if examples.empty:
+        raise NumericsError(f"{name} of no items; check --limit, the slice, or the data file")
+
+
+def _clusters(examples: pd.DataFrame) -> Array | None:
+    """The cluster of each row; none where every row is one of its own."""
+    if "cluster" not in examples or examples["cluster"].nunique() == len(examples):
+        return None
+    return examples["cluster"].astype(str).to_numpy()
+
+
+def _summed(parts: Array, clusters: Array) -> Array:
+    codes = np.unique(clusters, return_inverse=True)[1]
+    sums = np.zeros((codes.max() + 1, parts.shape[1]))
+    np.add.at(sums, codes, parts)
+    return sums
