@@ -34,8 +34,11 @@ _OPTIONS = {
     "--runs", type=click.Path(path_type=Path), help="Folder of runs (default: runs/ or WORKBENCH_RUNS)."
 )
 @click.option("--model", "models", multiple=True, help="A model to offer beside the known ones; repeatable.")
+@click.option(
+    "--folder", "folders", multiple=True, help="A further folder that pages may read files from; repeatable."
+)
 @click.option("--port", type=int, help=f"Port (default: the first free one from {_FIRST_PORT}).")
-def command(runs: Path | None, models: tuple[str, ...], port: int | None) -> None:
+def command(runs: Path | None, models: tuple[str, ...], folders: tuple[str, ...], port: int | None) -> None:
     """Open the dashboard on localhost. Ctrl-C stops it."""
     if find_spec("streamlit") is None:
         raise WorkbenchError("the dashboard needs streamlit: pip install 'transformer-workbench[dashboard]'")
@@ -45,6 +48,7 @@ def command(runs: Path | None, models: tuple[str, ...], port: int | None) -> Non
             raise WorkbenchError(f"--runs {runs} is no folder; give the folder that holds the run folders")
         environment["WORKBENCH_RUNS"] = str(runs.absolute())
     environment["WORKBENCH_DASHBOARD_MODELS"] = "\n".join(models)
+    environment["WORKBENCH_DASHBOARD_FOLDERS"] = "\n".join(str(Path(folder).absolute()) for folder in folders)
     chosen = _free_port(port)
     options = [f"--{name}={value}" for name, value in _OPTIONS.items()]
     click.echo(f"starting the dashboard on http://localhost:{chosen} (Ctrl-C stops it)")

@@ -1,4 +1,4 @@
-"""Models: which one, what it is, how large, and whether its numbers can be trusted."""
+"""Models: which one or two, what they are, how they cut text, and whether their numbers can be trusted."""
 
 from __future__ import annotations
 
@@ -7,22 +7,35 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from workbench.dashboard.resources import add_model, chosen_model, doctor_report
-from workbench.dashboard.show import facts, plain
-from workbench.errors import ModelError
+from workbench.dashboard.resources import add_model, chosen_models, doctor_report, load_code
+from workbench.dashboard.show import facts, plain, show_table
+from workbench.dashboard.store import allowed_path
+from workbench.errors import WorkbenchError
 from workbench.models import KNOWN_MODELS, LoadedModel, load_tokenizer
+from workbench.models.configuration import TransformerConfig
+from workbench.models.diagram import block_diagram
+from workbench.text import align, printable
 
 __all__ = ["models_page"]
 
+_TRIAL = "Unbelievably, the antelopes hadn't moved."
+_LONGEST = 2000  # characters of the tokenizer try-out
+
 
 def models_page() -> None:
-    """Card, parameters and doctor of the chosen model; known models; a field to open another."""
+    """Card, parameters, block, tokenizer and doctor of the chosen models; a field to open another."""
     st.title("Models")
-    model = chosen_model()
-    if model is not None:
-        _card(model)
-        _parameters(model)
-        _doctor(model)
+    models = chosen_models()
+    text = (
+        st.text_input("A text to cut into tokens", _TRIAL, key="trial", bind="query-params") if models else ""
+    )
+    for column, model in zip(st.columns(max(1, len(models))), models, strict=False):
+        with column:
+            _card(model)
+            _tokens(model, text)
+            _block(model)
+            _parameters(model)
+            _doctor(model)
     _others()
 
 
@@ -53,9 +66,57 @@ def _card(model: LoadedModel) -> None:
     )
 
 
+def _tokens(model: LoadedModel, text: str) -> None:
+    """The pieces of the text, as ``workbench tokenize`` prints them."""
+    if not text.strip() or len(text) > _LONGEST:
+        if text.strip():
+            st.warning(f"{len(text):,} characters are too many to try out; give up to {_LONGEST:,}.")
+        return
+    try:
+        found = align(text, model.tokenizer)
+    except WorkbenchError as error:
+        st.error(plain(str(error)))
+        return
+    st.markdown(f"{len(found):,} tokens: " + " ".join(f"`{_piece(token)}`" for token in found.tokens))
+    table = pd.DataFrame(
+        {
+            "id": found.ids,
+            "piece": [printable(token) for token in found.tokens],
+            "characters": [f"{start}:{end}" for start, end in found.offsets],
+            "word": ["" if word is None else found.word(word) for word in found.word_ids],
+        }
+    )
+    code = f"import workbench\nfrom workbench.text import align\n\n{load_code(model)}align({text!r}, model.tokenizer)\n"
+    with st.expander("Each token"):
+        show_table(table, f"tokens {model.name}", "Tokens", code)
+
+
+def _piece(token: str) -> str:
+    """A token between the backquotes of Markdown, in which nothing but a backquote has a meaning."""
+    return printable(token).replace("`", "ˋ") or " "
+
+
+def _block(model: LoadedModel) -> None:
+    with st.expander("One block"):
+        if isinstance(model.config, TransformerConfig):
+            st.code(block_diagram(model.config), language=None)
+        else:
+            layers = getattr(model.model.base_model, "layers", None) or getattr(
+                model.model.base_model, "h", None
+            )
+            st.code(str(model.model if layers is None else layers[0]), language=None)
+            st.caption(
+                "As transformers prints it. Choose the implementation builtin for a diagram, where there is one."
+            )
+
+
 def _parameters(model: LoadedModel) -> None:
+    code = (
+        f"import workbench\n\n{load_code(model)}"
+        "{name: weight.numel() for name, weight in model.model.named_parameters()}\n"
+    )
     with st.expander("Parameters by part"):
-        st.dataframe(_parameter_table(model), hide_index=True, width="stretch")
+        show_table(_parameter_table(model), f"parameters {model.name}", "Parameters by part", code)
 
 
 def _parameter_table(model: LoadedModel) -> pd.DataFrame:
@@ -72,16 +133,23 @@ def _parameter_table(model: LoadedModel) -> pd.DataFrame:
 
 
 def _doctor(model: LoadedModel) -> None:
-    st.subheader("Doctor")
-    asked = f"doctor of {model.name}"
+    st.markdown("#### Doctor")
+    asked = f"doctor of {model.name} {model.implementation}"
     if not st.session_state.get(asked):
         st.write("Fifteen numeric checks: padding, batching, attention, gradients. They take some seconds.")
-        st.button("Run the checks", on_click=st.session_state.update, args=({asked: True},))
+        st.button(
+            "Run the checks", on_click=st.session_state.update, args=({asked: True},), key=f"run {asked}"
+        )
         return
-    report = doctor_report(model)
+    try:
+        report = doctor_report(model)
+    except WorkbenchError as error:
+        st.error(plain(str(error)))
+        return
     shown = {"pass": st.success, "warn": st.warning, "fail": st.error}[report.verdict]
     shown(f"Verdict: **{report.verdict}**")
-    st.dataframe(report.to_frame(), hide_index=True, width="stretch")
+    code = f"import workbench\nfrom workbench.evaluate.doctor import examine\n\n{load_code(model)}examine(model)\n"
+    show_table(report.to_frame(), asked, f"Doctor of {Path(model.name).name}", code)
 
 
 def _others() -> None:
@@ -100,11 +168,13 @@ def _others() -> None:
 
 
 def _open() -> None:
-    """Offer the model that was typed, if there is one of that name."""
+    """Offer the model that was typed, if there is one of that name that pages may read."""
     name = st.session_state["another"].strip()
     try:
+        if Path(name).exists() or name.startswith(("/", ".", "~")):
+            allowed_path(name)
         load_tokenizer(name)
-    except ModelError as error:
+    except (WorkbenchError, OSError) as error:
         st.session_state["problem"] = str(error)
     else:
         add_model(name)

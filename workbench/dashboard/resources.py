@@ -1,4 +1,4 @@
-"""What pages share: the models and the runs folder, and which of the models a session has chosen."""
+"""What pages share: the models, which a session has chosen, and results that depend on their arguments alone."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from workbench.dashboard.show import plain
-from workbench.errors import ModelError
+from workbench.dashboard.store import allowed_path
+from workbench.errors import ModelError, WorkbenchError
 from workbench.models import KNOWN_MODELS, LoadedModel, load
-from workbench.runs import default_root
 
 if TYPE_CHECKING:
     from workbench.evaluate.doctor import Report
@@ -24,9 +24,12 @@ __all__ = [
     "add_model",
     "choose_model",
     "chosen_model",
+    "chosen_models",
     "doctor_report",
+    "identity",
+    "load_code",
     "models_on_offer",
-    "runs_folder",
+    "opened",
     "traced",
 ]
 
@@ -35,36 +38,40 @@ MODELS_VARIABLE = "WORKBENCH_DASHBOARD_MODELS"
 
 _ADDED = "added models"
 _ASKED = "model that a link names"
-
-
-def runs_folder() -> Path:
-    """Where the runs lie: ``WORKBENCH_RUNS``, or ``runs`` in the folder that the dashboard started in."""
-    return default_root().absolute()
+_OWN = "transformer-workbench"  # the distribution of the models that this package carries
+IMPLEMENTATIONS = {
+    "hf": "transformers' own classes",
+    "builtin": "the same weights in this workbench's classes",
+}
 
 
 def models_on_offer() -> dict[str, str]:
     """Label -> name: models the dashboard was started with, the known ones, and those added in this session.
 
-    A path is labelled by its last part, unless another model has that label.
+    Models that need no other package come first. A path is labelled by its last part, unless another model has
+    that label.
     """
     named = [name for name in os.environ.get(MODELS_VARIABLE, "").splitlines() if name]
-    known = [model.name for model in KNOWN_MODELS.values() if model.installed]
+    installed = [model for model in KNOWN_MODELS.values() if model.installed]
+    installed.sort(key=lambda m: (m.distribution != _OWN, not m.name.startswith("novels"), m.name))
+    known = [model.name for model in installed]
     offered: dict[str, str] = {}
-    for name in dict.fromkeys([*named, *sorted(known), *st.session_state.get(_ADDED, [])]):
+    for name in dict.fromkeys([*named, *known, *st.session_state.get(_ADDED, [])]):
         short = Path(name).name if Path(name).exists() else name
         offered[name if not short or short in offered else short] = name
     return offered
 
 
 def add_model(name: str) -> None:
-    """Offer one more model in this session and choose it."""
+    """Offer one more model in this session, if it is not offered yet, and choose it."""
     _forget()
-    st.session_state[_ADDED] = [*st.session_state.get(_ADDED, []), name]
+    if name not in models_on_offer().values():
+        st.session_state[_ADDED] = [*st.session_state.get(_ADDED, []), name]
     st.session_state["model"] = next(label for label, of in models_on_offer().items() if of == name)
 
 
 def choose_model() -> None:
-    """The choice in the sidebar, kept in the address. A model that a link names is opened only when asked."""
+    """The choices in the sidebar, kept in the address. A model that a link names is opened only when asked."""
     labels = list(models_on_offer())
     asked = st.query_params.get("model")
     if asked is not None and asked not in labels:
@@ -77,6 +84,24 @@ def choose_model() -> None:
             )
             return
         st.selectbox("Model", labels, key="model", bind="query-params", on_change=_forget)
+        st.selectbox(
+            "Second model",
+            labels,
+            index=None,
+            key="second",
+            bind="query-params",
+            placeholder="none",
+            help="Shown beside the first on Models and Inspect.",
+        )
+        st.segmented_control(
+            "Implementation",
+            list(IMPLEMENTATIONS),
+            default="hf",
+            required=True,
+            key="implementation",
+            bind="query-params",
+            help=f"hf: {IMPLEMENTATIONS['hf']}; builtin: {IMPLEMENTATIONS['builtin']}.",
+        )
         if unopened is not None:
             st.info(f"The link names a model that is not open here: {plain(unopened)}")
             st.button("Open it", on_click=add_model, args=(unopened,))
@@ -88,28 +113,65 @@ def _forget() -> None:
 
 def chosen_model() -> LoadedModel | None:
     """The chosen model, loaded once for all sessions; where it cannot be loaded the page says why."""
-    label = st.session_state.get("model")
+    return _chosen("model")
+
+
+def chosen_models() -> list[LoadedModel]:
+    """The chosen model, and the second where there is one; those that cannot be loaded are told and left out."""
+    same = st.session_state.get("second") == st.session_state.get("model")
+    found = [_chosen("model"), None if same else _chosen("second")]
+    return [model for model in found if model is not None]
+
+
+def _chosen(key: str) -> LoadedModel | None:
+    label = st.session_state.get(key)
     if label is None:
         return None
     try:
-        return _loaded(models_on_offer()[label])
-    except ModelError as error:
+        return opened(models_on_offer()[label], st.session_state.get("implementation") or "hf")
+    except WorkbenchError as error:
         st.error(plain(str(error)))
         return None
 
 
+def opened(name: str, implementation: str = "hf") -> LoadedModel:
+    """A model by name, loaded once for all sessions.
+
+    Raises :class:`~workbench.errors.WorkbenchError` if it cannot be loaded or lies where no page may read.
+    """
+    given = os.environ.get(MODELS_VARIABLE, "").splitlines()
+    if (
+        name not in given
+        and name not in KNOWN_MODELS
+        and (Path(name).exists() or name.startswith(("/", ".", "~")))
+    ):
+        allowed_path(name)
+    return _loaded(name, implementation)
+
+
 @st.cache_resource(max_entries=4, show_spinner="Loading the model …")
-def _loaded(name: str) -> LoadedModel:
-    # Exact weights and attention: a look inside is worth the slower arithmetic.
-    return load(name, dtype="float32")
+def _loaded(name: str, implementation: str) -> LoadedModel:
+    try:
+        # Exact weights and attention: a look inside is worth the slower arithmetic.
+        return load(name, dtype="float32", implementation=implementation)
+    except (OSError, RuntimeError, ValueError, TypeError, KeyError, AttributeError) as error:
+        # A damaged folder can fail in any way; the page must live on.
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        raise ModelError(f"{name} cannot be loaded: {reason}") from error
 
 
-def _identity(model: LoadedModel) -> tuple[str, ...]:
+def identity(model: LoadedModel) -> tuple[str, ...]:
     """What a cached result of a model depends on."""
     return model.name, model.content_hash, model.implementation, str(model.dtype)
 
 
-@st.cache_resource(max_entries=16, show_spinner="Examining the model …", hash_funcs={LoadedModel: _identity})
+def load_code(model: LoadedModel) -> str:
+    """The line that loads this model in a notebook."""
+    how = "" if model.implementation == "hf" else f", implementation={model.implementation!r}"
+    return f"model = workbench.load({model.name!r}, dtype='float32'{how})\n"
+
+
+@st.cache_resource(max_entries=16, show_spinner="Examining the model …", hash_funcs={LoadedModel: identity})
 def doctor_report(model: LoadedModel) -> Report:
     """The doctor's checks, run once for a loaded model."""
     from workbench.evaluate.doctor import examine
@@ -118,7 +180,7 @@ def doctor_report(model: LoadedModel) -> Report:
 
 
 @st.cache_resource(
-    max_entries=3, ttl=600, show_spinner="Reading the text …", hash_funcs={LoadedModel: _identity}
+    max_entries=6, ttl=600, show_spinner="Reading the text …", hash_funcs={LoadedModel: identity}
 )
 def traced(model: LoadedModel, text: Text, target: str | None, kind: ViewKind) -> Trace:
     """What a view needs of a text; shared by all who ask for the same, for it depends on its arguments alone.

@@ -1,18 +1,27 @@
-"""Runs: those stored in the runs folder; one of them opened, with its figures and its report."""
+"""Runs: those stored in the runs folder; one of them opened, with its figures and its report; or deleted."""
 
 from __future__ import annotations
 
 import pandas as pd
 import streamlit as st
 
-from workbench.dashboard.resources import runs_folder
-from workbench.dashboard.show import frame, plain, show_view, theme
-from workbench.errors import RunError
+from workbench.dashboard.show import extras, frame, plain, show_table, show_view, theme
+from workbench.dashboard.store import (
+    LARGEST,
+    delete_run,
+    first_examples,
+    folder_bytes,
+    open_run,
+    runs_folder,
+    stored_runs,
+)
+from workbench.errors import RunError, WorkbenchError
+from workbench.figures.frames import table_view
 from workbench.figures.stored import survey_figures
 from workbench.report import render_report
-from workbench.runs import Run, RunSummary, list_runs
+from workbench.runs import Run, RunSummary
 
-__all__ = ["runs_page"]
+__all__ = ["results_table", "runs_page"]
 
 _ROWS = 500  # examples shown
 
@@ -20,31 +29,39 @@ _ROWS = 500  # examples shown
 def runs_page() -> None:
     """The list of runs, and the one that is chosen."""
     st.title("Runs")
-    root = runs_folder()
     asked = st.query_params.get("run")
     try:
-        runs = [run for run in list_runs(root) if run.path.resolve().parent == root.resolve()][::-1]
+        runs = stored_runs()
     except RunError as error:
         st.error(plain(str(error)))
         return
     names = [run.id for run in runs]
-    if asked and asked not in names:
-        st.error(f"There is no run {plain(asked)} in the runs folder.")
+    _say(asked, names)
     if not runs:
         st.info(
-            f"No runs in {plain(str(root))} yet. Make one: `workbench evaluate MODEL --task lambada_sample`"
+            f"No runs in {plain(str(runs_folder()))} yet. Make one: `workbench evaluate MODEL --task lambada_sample`"
         )
         return
-    st.dataframe(_table(runs), hide_index=True, width="stretch")
+    folder = f"Path({str(runs_folder())!r})"
+    code = f"from pathlib import Path\nfrom workbench.runs import list_runs\n\nlist_runs({folder})\n"
+    show_table(pd.DataFrame([_row(run) for run in runs]), "runs", "Runs", code)
+    if st.session_state.get("run") not in names:
+        st.session_state.pop("run", None)  # it was deleted meanwhile
     chosen = st.selectbox(
         "Open", names, index=None, key="run", bind="query-params", placeholder="Choose a run"
     )
     if chosen is not None:
-        _open(runs[names.index(chosen)])
+        _open(chosen)
 
 
-def _table(runs: list[RunSummary]) -> pd.DataFrame:
-    return pd.DataFrame([_row(run) for run in runs])
+def _say(asked: str | None, names: list[str]) -> None:
+    """What became of a link or a deletion."""
+    deleted = st.session_state.pop("deletion", None)
+    if deleted is not None:
+        problem, said = deleted
+        (st.error if problem else st.success)(plain(said))
+    elif asked and asked not in names:
+        st.error(f"There is no run {plain(asked)} in the runs folder.")
 
 
 def _row(run: RunSummary) -> dict[str, str]:
@@ -65,27 +82,56 @@ def _row(run: RunSummary) -> dict[str, str]:
     }
 
 
-def _open(summary: RunSummary) -> None:
+def _open(name: str) -> None:
+    st.subheader(plain(name))
     try:
-        run = Run.open(summary.path)
-        examples = run.examples()
-    except RunError as error:
+        run = open_run(name)
+        _show(run)
+    except WorkbenchError as error:
         st.error(plain(str(error)))
-        return
-    st.subheader(plain(summary.id))
+    with st.popover("Delete this run", icon=":material/delete:"):
+        st.write("The folder is removed for good.")
+        st.button("Delete", on_click=_delete, args=(name,), type="primary")
+
+
+def _delete(name: str) -> None:
+    try:
+        delete_run(name)
+    except RunError as error:
+        st.session_state["deletion"] = (True, str(error))
+    else:
+        st.session_state["deletion"] = (False, f"{name} was deleted.")
+    st.session_state.pop("run", None)
+
+
+def _show(run: Run) -> None:
     if not run.complete:
         st.warning("This run is not finished; what it has so far is shown.")
-    _figures(run)
+    size = folder_bytes(run.path)
+    if size > LARGEST:
+        st.warning(
+            f"This run has {size / 2**20:,.0f} MB; figures and report are left out here. "
+            f"Write them with `workbench report {plain(run.path.name)}`."
+        )
+    else:
+        _figures(run)
+    code = f"from workbench.runs import Run\n\nrun = Run.open({str(run.path)!r})\n"
     if run.results:
-        st.dataframe(_results(run), hide_index=True, width="stretch")
-    with st.expander(f"Examples ({len(examples):,})"):
-        st.dataframe(examples.head(_ROWS), hide_index=True, width="stretch")
+        show_table(results_table(run), f"results {run.path.name}", "Results", f"{code}run.results\n")
+    head, count = first_examples(run, _ROWS)
+    with st.expander(f"Examples ({count:,})"):
+        if count > _ROWS:
+            st.caption(f"The first {_ROWS} are shown and downloaded; all are in examples.parquet.")
+        st.dataframe(head, hide_index=True, width="stretch", alt="Examples")
+        extras(table_view(head, title="Examples"), f"examples {run.path.name}", f"{code}run.examples()\n")
     with st.expander("Recipe"):
         st.json({"recipe": run.record.recipe, "model": run.record.model, "data": run.record.data})
-    _report(run)
+    if size <= LARGEST:
+        _report(run)
 
 
-def _results(run: Run) -> pd.DataFrame:
+def results_table(run: Run) -> pd.DataFrame:
+    """One row per task and metric, with its interval."""
     return pd.DataFrame(
         [
             {
@@ -108,7 +154,11 @@ def _figures(run: Run) -> None:
     if not figures:
         return
     name = st.selectbox("Figure", list(figures), key="figure", bind="query-params")
-    show_view(figures[name], name.strip("[]").replace(" ", "-"))
+    code = (
+        "from workbench.figures.stored import survey_figures\nfrom workbench.runs import Run\n\n"
+        f"survey_figures(Run.open({str(run.path)!r}))[{name!r}]\n"
+    )
+    show_view(figures[name], name.strip("[]").replace(" ", "-"), code)
 
 
 def _report(run: Run) -> None:

@@ -8,19 +8,22 @@ import tempfile
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import streamlit as st
 from markupsafe import Markup
 
 from workbench.figures import View
+from workbench.figures.frames import table_view
 
-__all__ = ["download_buttons", "facts", "frame", "plain", "show_view", "theme"]
+__all__ = ["extras", "facts", "frame", "plain", "show_table", "show_view", "theme"]
 
 _FORMATS = {
-    "html": "text/html",
     "svg": "image/svg+xml",
     "png": "image/png",
     "csv": "text/csv",
+    "html": "text/html",
 }
 
 
@@ -52,25 +55,59 @@ def frame(page: str, height: int, title: str) -> None:
     st.iframe(f"<style>body{{margin:0}}</style>{inner}", height=height, alt=title)
 
 
-def show_view(view: View, key: str) -> None:
-    """A figure, with its downloads below."""
+def show_view(view: View, key: str, code: str = "") -> None:
+    """A figure, with its downloads and the code for it below."""
     frame(view.html, view.height, view.title)
-    download_buttons(view, key)
+    extras(view, key, code)
 
 
-def download_buttons(view: View, key: str) -> None:
-    """One button per format; a file is drawn only when its button is pressed."""
-    with st.container(horizontal=True):
-        for suffix, mime in _FORMATS.items():
-            st.download_button(
-                suffix.upper(),
-                data=partial(_saved, view, suffix),
-                file_name=f"{key}.{suffix}",
-                mime=mime,
-                key=f"{key} {suffix}",
-                on_click="ignore",
-                help=f"Download this figure as {suffix.upper()}",
-            )
+def show_table(
+    table: pd.DataFrame, key: str, title: str, code: str = "", *, select: bool = False, **look: Any
+) -> int | None:
+    """A table that can be sorted, with the same below it as a figure; the row that was chosen if ``select``.
+
+    ``look`` goes to :func:`streamlit.dataframe`.
+    """
+    state = st.dataframe(
+        table,
+        hide_index=True,
+        width="stretch",
+        key=key,
+        alt=title,
+        on_select="rerun" if select else "ignore",
+        selection_mode="single-row",
+        **look,
+    )
+    extras(table_view(table, title=title), key, code)
+    rows: list[int] = state["selection"]["rows"] if select else []
+    # A choice made before the table changed may lie beyond its end.
+    return rows[0] if rows and rows[0] < len(table) else None
+
+
+def extras(view: View, key: str, code: str = "") -> None:
+    """Downloads in every format, and the lines that make the same in a notebook."""
+    with st.container(horizontal=True, gap="small"):
+        with st.popover("Download", icon=":material/download:", key=f"download {key}"):
+            for suffix, mime in _FORMATS.items():
+                _download(view, key, suffix, mime)
+        if code:
+            with st.popover("The code for this", icon=":material/code:", key=f"code {key}"):
+                st.code(code, language="python", wrap_lines=True)
+
+
+def _download(view: View, key: str, suffix: str, mime: str) -> None:
+    """One button; the file is made only when it is pressed."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", key).strip("-.") or "figure"
+    st.download_button(
+        suffix.upper(),
+        data=partial(_saved, view, suffix),
+        file_name=f"{name}.{suffix}",
+        mime=mime,
+        key=f"{key} {suffix}",
+        on_click="ignore",
+        width="stretch",
+        help=f"Download as {suffix.upper()}",
+    )
 
 
 def _saved(view: View, suffix: str) -> bytes:

@@ -1,0 +1,140 @@
+"""A suite written on the page: its cases are shown as it is typed, and it runs on the chosen model."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import streamlit as st
+
+from workbench.dashboard.fields import area
+from workbench.dashboard.jobs_panel import start_job
+from workbench.dashboard.resources import chosen_model, load_code
+from workbench.dashboard.show import plain, show_table
+from workbench.dashboard.store import runs_folder
+from workbench.errors import ConfigError, WorkbenchError
+from workbench.runs import Run, write_atomically
+
+if TYPE_CHECKING:
+    from challenge_sets.suite import Suite
+    from workbench.models import LoadedModel
+
+__all__ = ["STARTER", "editor", "read_suite"]
+
+_LIVE = 40  # cases a test when it runs on the page; a job takes all
+_LIVE_TOTAL = 200
+_LONGEST = 8000
+
+STARTER = """\
+suite: my suite
+labels:
+  negative: [neg, LABEL_0]
+  positive: [pos, LABEL_1]
+prompt:
+  text: "{0} In short, it was"
+  answers: {negative: " terrible", positive: " great"}
+tests:
+  - name: negated praise
+    capability: Negation
+    kind: MFT
+    template: "The {thing} was not {positive_adjective}."
+    lexicons: {thing: [film, book, hotel]}
+    label: negative
+  - name: typing errors change nothing
+    capability: Robustness
+    kind: INV
+    template: "The film was {negative_adjective}."
+    perturb: [typos]
+"""
+
+
+def editor() -> None:
+    """The text of a suite, what it expands to, and what the model does with it."""
+    text = area("A suite in YAML", "template", STARTER, height=380, limit=_LONGEST)
+    try:
+        suite = read_suite(text)
+    except WorkbenchError as error:
+        st.error(plain(str(error)))
+        return
+    cases = [
+        {"test": test.name, "kind": str(test.kind), "texts": " ⟶ ".join(" | ".join(e) for e in case.examples)}
+        for test in suite.tests
+        for case in test.cases
+    ]
+    st.caption(f"{len(suite.tests)} tests, {len(cases):,} cases")
+    model = chosen_model()
+    with st.container(horizontal=True):
+        live = st.button(
+            "Run", type="primary", disabled=model is None, help=f"Up to {_LIVE} cases a test, at once"
+        )
+        whole = st.button("Run all as a job", disabled=model is None)
+    if model is not None and whole:
+        _start(suite, text, model)
+        st.rerun()
+    if model is not None and live:
+        _run(suite, model)
+    _result(text)
+    with st.expander("The cases", expanded="live check" not in st.session_state):
+        show_table(pd.DataFrame(cases), "cases", "Cases", _code(text))
+
+
+def read_suite(text: str) -> Suite:
+    """The suite in a text; raises :class:`~workbench.errors.ConfigError` that says in which line a mistake is."""
+    from challenge_sets.suite import load_suites
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "template.yaml"
+        path.write_text(text, encoding="utf-8", errors="replace")
+        try:
+            return load_suites(str(path))[0]
+        except WorkbenchError as error:
+            raise ConfigError(str(error).replace(str(path), "the template")) from error
+
+
+def _run(suite: Suite, model: LoadedModel) -> None:
+    """Ask the model here and now; the result is an ordinary run."""
+    from challenge_sets.suite import Settings, check, suite_set
+
+    each = max(1, min(_LIVE, _LIVE_TOTAL // max(1, len(suite.tests))))
+    settings = Settings(set=suite.name, suite=suite.name, limit_per_paradigm=each)
+    with st.spinner("Asking the model …"):
+        try:
+            run = check(model, suite_set((suite,)), settings, out=runs_folder(), doctor=False)
+        except WorkbenchError as error:
+            st.error(plain(str(error)))
+            return
+    st.session_state["live check"] = str(run.path)
+
+
+def _result(text: str) -> None:
+    """The last live run of this session."""
+    from workbench.dashboard.challenge_page import show_check
+
+    path = st.session_state.get("live check")
+    if path is None:
+        return
+    try:
+        show_check(Run.open(path))
+    except WorkbenchError:
+        st.session_state.pop("live check")  # deleted meanwhile
+
+
+def _start(suite: Suite, text: str, model: LoadedModel) -> None:
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", suite.name).strip("-")[:60] or "suite"
+    path = runs_folder() / ".suites" / f"{name}.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, text.encode("utf-8", "replace"))
+    start_job(f"check {suite.name} on {Path(model.name).name}", "check", [f"--suite={path}"], model.name)
+
+
+def _code(text: str) -> str:
+    model = chosen_model()
+    loading = load_code(model) if model is not None else ""
+    return (
+        "from pathlib import Path\n\nimport workbench\nfrom challenge_sets import load_suites\n\n"
+        f"Path('template.yaml').write_text({text!r})\n"
+        f"{loading}suite = load_suites('template.yaml')[0]\nsuite.run(model)\n"
+    )

@@ -1,0 +1,50 @@
+"""The texts that all tabs look at: fields that can be edited in place, and are kept in the address."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import streamlit as st
+
+from workbench.dashboard.fields import LONGEST, area
+from workbench.models import LoadedModel
+from workbench.trace import Text
+
+__all__ = ["EXAMPLE", "Texts", "text_fields"]
+
+EXAMPLE = "The animal didn't cross the street because it was too tired."
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What was typed. ``pair`` is the second segment, ``target`` what a decoder writes, ``other`` is compared."""
+
+    text: str
+    pair: str = ""
+    target: str | None = None
+    other: str = ""
+
+    @property
+    def whole(self) -> Text:
+        """The text, or the pair where there is a second segment."""
+        return (self.text, self.pair) if self.pair.strip() else self.text
+
+
+def text_fields(models: Sequence[LoadedModel], *, compared: bool) -> Texts:
+    """The fields for these models; ``compared`` asks for another text instead of a second segment."""
+    text = area("Text", "text", EXAMPLE)
+    other = area("Other text", "other", "") if compared else ""
+    target = None
+    if any(model.config.is_encoder_decoder for model in models):
+        target = area("Target (empty: the model writes it)", "target", "") or None
+    pair = ""
+    if not compared and not all(model.config.is_encoder_decoder for model in models):
+        pair = st.text_input(
+            "Second text (for a pair)",
+            key="pair",
+            bind="query-params",
+            persist_state="session",
+            max_chars=LONGEST,
+        )
+    return Texts(text, pair or "", target, other)

@@ -1,0 +1,69 @@
+"""The jobs on a page: progress, cancel, and the way to the run that a job stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from workbench.dashboard.jobs import Job, JobBoard, JobState
+from workbench.dashboard.navigate import open_stored_run
+from workbench.dashboard.show import plain
+from workbench.dashboard.store import runs_folder
+from workbench.errors import ConfigError
+
+__all__ = ["board", "jobs_panel", "start_job"]
+
+
+@st.cache_resource
+def board() -> JobBoard:
+    """The jobs of this dashboard, seen by everyone who uses it."""
+    return JobBoard()
+
+
+def start_job(title: str, verb: str, options: Sequence[str], model: str | None = None) -> None:
+    """Start ``workbench VERB OPTIONS [--] MODEL`` whose run goes to the runs folder; tell what hinders it."""
+    ending = ["--", model] if model is not None else []
+    arguments = [verb, f"--out={runs_folder()}", "--json", *options, *ending]
+    try:
+        board().start(title, arguments)
+    except ConfigError as error:
+        st.session_state["job problem"] = str(error)
+
+
+def jobs_panel() -> None:
+    """One line for each job, renewed every second while one is running."""
+    problem = st.session_state.pop("job problem", None)
+    if problem is not None:
+        st.warning(plain(problem))
+    jobs = board().jobs
+    if not jobs:
+        return
+    running = any(job.state is JobState.RUNNING for job in jobs)
+    with st.container(border=True, key="jobs"):
+        st.fragment(_lines, run_every=1.0 if running else None)(running)
+
+
+def _lines(were_running: bool) -> None:
+    jobs = board().jobs
+    for number, job in enumerate(jobs):
+        _line(job, f"job {number}")
+    if were_running and not any(job.state is JobState.RUNNING for job in jobs):
+        st.rerun()  # the page shows what was stored
+
+
+def _line(job: Job, key: str) -> None:
+    state = job.state
+    with st.container(horizontal=True, vertical_alignment="center"):
+        since = f" · {job.seconds:,.0f} s" if state is JobState.RUNNING else ""
+        st.markdown(f"**{plain(job.title)}** · {state}{since}")
+        if state is JobState.RUNNING:
+            st.button("Cancel", key=f"{key} cancel", on_click=job.cancel)
+        else:
+            if job.run is not None and st.button("Open the run", key=f"{key} open"):
+                open_stored_run(job.run)
+            st.button("Dismiss", key=f"{key} dismiss", on_click=board().dismiss, args=(job,))
+    if state is JobState.RUNNING:
+        st.progress(job.progress or 0.0, text=plain(job.last_line[:120]) or "starting …")
+    elif state is JobState.FAILED:
+        st.error(plain(job.problem))
