@@ -16,6 +16,10 @@ __all__ = ["main"]
 COMMANDS: dict[str, tuple[str, str]] = {
     "attend": ("workbench.cli.attend", "Show a text's attention, or measure all heads over a corpus."),
     "card": ("workbench.cli.card", "Write a model card in the hub's format from the stored runs."),
+    "attribute": (
+        "workbench.cli.attribute",
+        "Say which tokens a prediction rests on, and how far to believe it.",
+    ),
     "dashboard": ("workbench.cli.dashboard", "Open the dashboard in the browser, on localhost only."),
     "check": ("workbench.cli.check", "Check a model on challenge sets and behavioural tests."),
     "compare": ("workbench.cli.compare", "Compare stored runs in pairs: tests, leaderboard, slices, calibration."),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 import torch
@@ -19,10 +20,11 @@ from workbench.shapes import Array
 
 __all__ = ["clenshaw_curtis", "integrated"]
 
-FIRST_STEPS = 8
+ORDER = 8  # intervals between the points of one rule
 SMALLEST = 0.1  # difference in the target's value below which the tolerance is no longer relative
 
 
+@cache
 def clenshaw_curtis(intervals: int) -> tuple[Array, Array]:
     """Points in [0, 1] and weights of Clenshaw & Curtis (1960); the points of n are among those of 2 n."""
     angles = np.pi * np.arange(intervals + 1) / intervals
@@ -36,22 +38,53 @@ def clenshaw_curtis(intervals: int) -> tuple[Array, Array]:
 
 @dataclass
 class _Path:
-    """What is known of one text's path: at each point the target's value, and gradient × direction."""
+    """What is known of one text's path: at each point the target's value, and gradient × direction.
 
+    ``pieces`` are stretches (start, end, order of the rule) that together are the whole path.
+    """
+
+    pieces: list[tuple[float, float, int]] = field(default_factory=lambda: [(0.0, 1.0, ORDER)])
     values: dict[float, float] = field(default_factory=dict)
     products: dict[float, Array] = field(default_factory=dict)
 
-    def scores(self, points: Array, weights: Array) -> Array:
-        """The integral by a rule: (T,)."""
-        result: Array = weights @ np.stack([self.products[_key(p)] for p in points])
+    def integral(self, points: Array, weights: Array) -> Array:
+        """By any rule whose points were visited: (T,)."""
+        result: Array = weights @ np.stack([self.products[_key(point)] for point in points])
         return result
+
+    def of_piece(self, piece: tuple[float, float, int]) -> tuple[Array, float]:
+        """A stretch's scores (T,), and its own completeness error: values at its ends are known."""
+        points, weights = _rule(*piece)
+        scores = self.integral(points, weights)
+        return scores, float(scores.sum()) - (self.values[_key(piece[1])] - self.values[_key(piece[0])])
+
+    def refine(self, errors: Sequence[float], allowed: float) -> None:
+        """Raise the rule's order once, then halve the stretches whose errors together exceed ``allowed``."""
+        if self.pieces == [(0.0, 1.0, ORDER)]:
+            self.pieces = [(0.0, 1.0, 2 * ORDER)]
+            return
+        total, kept = 0.0, set()
+        for i in sorted(range(len(errors)), key=lambda i: abs(errors[i])):
+            total += abs(errors[i])
+            if total <= allowed / 2:
+                kept.add(i)
+        halved = [
+            half
+            for i, (start, end, order) in enumerate(self.pieces)
+            for middle in ((start + end) / 2,)
+            for half in (
+                [(start, end, order)] if i in kept else [(start, middle, ORDER), (middle, end, ORDER)]
+            )
+        ]
+        self.pieces = halved
 
 
 def integrated(seam: Seam, embeddings: Tensor, options: Options) -> Raw:
     """Integrated gradients from the seam's baseline to ``embeddings`` (Sundararajan et al. 2017, equation 1).
 
-    With ``options.steps`` exactly so many Gauss-Legendre points; else nested Clenshaw-Curtis rules, doubled for
-    each text until the completeness error is within ``options.tolerance`` or ``most_steps`` are reached.
+    With ``options.steps`` exactly so many Gauss-Legendre points. Else points are added to each text's path where
+    it is rough, until the completeness error is within ``options.tolerance`` or ``most_steps`` are reached:
+    between any two points the scores must sum to the change of the target's value, which shows where.
     """
     paths = [_Path() for _ in range(len(seam))]
     scores = torch.zeros_like(embeddings[..., 0])
@@ -59,35 +92,40 @@ def integrated(seam: Seam, embeddings: Tensor, options: Options) -> Raw:
         nodes, weights = np.polynomial.legendre.leggauss(options.steps)
         points, weights = (nodes + 1) / 2, weights / 2
         _visit(seam, embeddings, paths, {row: points for row in range(len(seam))}, options)
-        steps = [options.steps] * len(seam)
-        found = {row: path.scores(points, weights) for row, path in enumerate(paths)}
+        found = {row: path.integral(points, weights) for row, path in enumerate(paths)}
     else:
-        found, steps = _until_complete(seam, embeddings, paths, options)
+        found = _until_complete(seam, embeddings, paths, options)
     for row, values in found.items():
         scores[row, : len(values)] = torch.as_tensor(values).to(scores)
-    return Raw(scores, tuple(steps))
+    return Raw(scores, tuple(len(path.products) for path in paths))
 
 
 def _until_complete(
     seam: Seam, embeddings: Tensor, paths: Sequence[_Path], options: Options
-) -> tuple[dict[int, Array], list[int]]:
+) -> dict[int, Array]:
     found: dict[int, Array] = {}
-    steps = [0] * len(seam)
     open_rows = list(range(len(seam)))
-    intervals = FIRST_STEPS
     while open_rows:
-        points, weights = clenshaw_curtis(intervals)
-        _visit(seam, embeddings, paths, {row: points for row in open_rows}, options)
+        wanted = {
+            row: np.concatenate([_rule(*piece)[0] for piece in paths[row].pieces]) for row in open_rows
+        }
+        _visit(seam, embeddings, paths, wanted, options)
         unfinished = []
         for row in open_rows:
-            found[row], steps[row] = paths[row].scores(points, weights), len(points)
-            difference = paths[row].values[_key(1.0)] - paths[row].values[_key(0.0)]
-            error = abs(float(found[row].sum()) - difference)
-            if error > options.tolerance * max(abs(difference), SMALLEST):
+            path = paths[row]
+            results = [path.of_piece(piece) for piece in path.pieces]
+            found[row], errors = sum(scores for scores, _ in results), [error for _, error in results]
+            allowed = options.tolerance * max(abs(path.values[1.0] - path.values[0.0]), SMALLEST)
+            if sum(map(abs, errors)) > allowed and len(path.products) < options.most_steps:
+                path.refine(errors, allowed)
                 unfinished.append(row)
-        open_rows = unfinished if 2 * intervals <= options.most_steps else []
-        intervals *= 2
-    return found, steps
+        open_rows = unfinished
+    return found
+
+
+def _rule(start: float, end: float, order: int) -> tuple[Array, Array]:
+    points, weights = clenshaw_curtis(order)
+    return start + (end - start) * points, (end - start) * weights
 
 
 def _visit(
@@ -95,10 +133,10 @@ def _visit(
 ) -> None:
     """Take gradients at the points that are new, points of several texts in one pass."""
     pairs = [
-        (row, float(point))
+        (row, point)
         for row, points in wanted.items()
-        for point in points
-        if _key(point) not in paths[row].products
+        for point in dict.fromkeys(map(_key, points))
+        if point not in paths[row].products
     ]
     direction = embeddings - seam.baseline
     for chosen in seam.chunks([row for row, _ in pairs], options.batch_tokens):
@@ -109,8 +147,8 @@ def _visit(
         values, gradients = seam.gradients(seam.baseline[rows, :width] + share * part, torch.tensor(rows))
         products = (gradients * part).sum(-1).double().cpu().numpy()
         for i, row, product, value in zip(chosen, rows, products, values.tolist(), strict=True):
-            paths[row].values[_key(pairs[i][1])] = value
-            paths[row].products[_key(pairs[i][1])] = product[: seam.lengths[row]]
+            paths[row].values[pairs[i][1]] = value
+            paths[row].products[pairs[i][1]] = product[: seam.lengths[row]]
 
 
 def _key(point: float) -> float:

@@ -29,8 +29,8 @@ class Options:
     """What a method may be told. ``None`` means: as many as are needed, or the method's own default."""
 
     steps: int | None = None  # integrated gradients: exactly so many, else raised until ``tolerance`` holds
-    tolerance: float = 0.01  # completeness error, relative to the difference that the scores explain
-    most_steps: int = 512
+    tolerance: float = 0.05  # completeness error, relative to the difference that the scores explain
+    most_steps: int = 256
     samples: int | None = None  # of methods that draw
     noise: float = 0.15  # standard deviation of noise, as a share of that of the text's embeddings
     unit: Unit = Unit.TOKEN

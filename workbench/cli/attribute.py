@@ -1,0 +1,188 @@
+"""``workbench attribute``: which tokens a prediction rests on, and how far to believe the answer."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from workbench.cli._options import model_options
+from workbench.cli._tables import table
+from workbench.errors import WorkbenchError
+
+if TYPE_CHECKING:
+    from workbench.analysis.saliency import Attribution, Options
+    from workbench.figures import View
+    from workbench.models import LoadedModel
+
+__all__ = ["command"]
+
+
+@click.command(name="attribute")
+@click.argument("model")
+@click.argument("text", required=False)
+@click.option("--pair", help="A second text, read after the first as the model's tokenizer joins pairs.")
+@click.option("--target", help="Continuation, word in the blank, class, text to write; the likeliest if left out.")
+@click.option("--contrast", help="Explain the target rather than this one.")
+@click.option("--position", type=int, help="Which blank, written token or labelled token, from 0.")
+@click.option(
+    "--method",
+    "methods",
+    multiple=True,
+    help="One or more; default integrated_gradients, with --data a cheap selection. 'all' runs every one.",
+)
+@click.option("--baseline", help="pad, mask, zero or mean.")
+@click.option("--output", help="logit, log_probability or probability.")
+@click.option("--words", is_flag=True, help="Merge sub-words to words.")
+@click.option("--normalise", default="none", show_default=True, help="none, sum or max.")
+@click.option("--steps", type=click.IntRange(1), help="Integrated gradients: exactly N; adapted if left out.")
+@click.option("--samples", type=click.IntRange(1), help="Of methods that draw.")
+@click.option("--layer", type=int, help="Of layer methods, from 0; the middle one if left out.")
+@click.option("--unit", default="token", show_default=True, help="token, word, span or sentence: what goes at once.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--bars", is_flag=True, help="Bars instead of text in colours.")
+@click.option("--yes", is_flag=True, help="Go on although the cost is high.")
+@click.option("--data", type=click.Path(path_type=Path), help="A table of texts: .tsv, .csv, .jsonl or .parquet.")
+@click.option("--text-column", default=None, help="Of --data; default sentence or text.")
+@click.option("--label-column", default=None, help="Of --data: explain this class instead of the predicted one.")
+@click.option("--rationale-column", default=None, help="Of --data: a list with 1 for each word people marked.")
+@click.option("--limit", type=click.IntRange(1), help="Only the first N texts of --data.")
+@click.option("--evaluate", is_flag=True, help="Measure how far the scores can be believed, beside random ones.")
+@click.option("--resume", type=click.Path(path_type=Path), help="Go on with a run of --data --evaluate.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Of a text: file to write, .html, .png, .svg, .pdf, .tex or .csv. Of --data: folder for runs.",
+)
+@model_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+def command(model: str, text: str | None, data: Path | None, as_json: bool, **options: Any) -> None:
+    """Score the tokens of TEXT for a prediction of MODEL, or judge methods over a data set.
+
+    Computed in float32 unless --dtype says otherwise. Scores are hypotheses about the model: look at
+    --evaluate before believing them.
+
+    \b
+    workbench attribute smollm2-135m "The keys to the cabinet" --target " are" --contrast " is" --out map.html
+    workbench attribute sentiment-encoder --data dev.tsv --limit 100 --evaluate
+    """
+    if (text is None) == (data is None):
+        raise WorkbenchError("give either a TEXT in quotes or --data FILE; see: workbench attribute --help")
+    if data is not None and not options["evaluate"]:
+        raise WorkbenchError("--data needs --evaluate: it measures methods over texts; for one map give a TEXT")
+    if data is not None:
+        _evaluate(model, data, options, as_json)
+    else:
+        _explain(model, str(text), options, as_json)
+
+
+def _load(name: str, options: dict[str, Any]) -> LoadedModel:
+    from workbench.models import load
+
+    dtype = "float32" if options["dtype"] == "auto" else options["dtype"]
+    chosen = {key: options[key] for key in ("revision", "device", "implementation")}
+    return load(name, dtype=dtype, **chosen)
+
+
+def _told(options: dict[str, Any]) -> Options:
+    from workbench.analysis.saliency import Options, Unit
+    from workbench.errors import did_you_mean
+
+    try:
+        unit = Unit(options["unit"])
+    except ValueError:
+        raise WorkbenchError(f"unknown unit {options['unit']!r}; {did_you_mean(options['unit'], list(Unit))}") from None
+    chosen = {key: options[key] for key in ("steps", "samples", "layer", "seed")}
+    return Options(unit=unit, **chosen)
+
+
+def _names(given: tuple[str, ...], default: tuple[str, ...]) -> list[str]:
+    from workbench.analysis.saliency import METHODS
+
+    names = [name for part in given or default for name in part.split(",")]
+    if names == ["all"]:
+        return METHODS.names()
+    for name in names:
+        METHODS.get(name)
+    return list(dict.fromkeys(names))
+
+
+def _explain(name: str, text: str, options: dict[str, Any], as_json: bool) -> None:
+    from workbench.analysis.saliency import AttributionWarning, attribute
+
+    methods = _names(options["methods"], ("integrated_gradients",))
+    told = _told(options)
+    model = _load(name, options)
+    source = text if options["pair"] is None else (text, options["pair"])
+    asked = {key: options[key] for key in ("target", "contrast", "position", "output", "baseline", "normalise")}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", AttributionWarning)
+        found = [
+            attribute(
+                model,
+                source,
+                method,
+                words=options["words"],
+                options=told,
+                seed=told.seed,
+                allow_cost=options["yes"],
+                **asked,
+            )
+            for method in methods
+        ]
+    for warning in caught:
+        click.echo(f"note: {warning.message}", err=True)
+    if options["out"] is not None:
+        _save(_drawn(found, options["bars"]), options["out"])
+    report = _examined(model, source, found, options) if options["evaluate"] else None
+    if as_json:
+        click.echo(json.dumps(_plain(found, report, options["out"]), ensure_ascii=False))
+        return
+    _print(found)
+    if report is not None:
+        click.echo("\n" + report)
+    if options["out"] is not None:
+        click.echo(str(options["out"]))
+
+
+def _drawn(found: list[Attribution], bars: bool) -> View:
+    from workbench.figures.saliency import attribution_bars, attribution_view, compare_attributions
+
+    if len(found) > 1:
+        return compare_attributions(found)
+    return attribution_bars(found[0]) if bars else attribution_view(found[0])
+
+
+def _save(view: View, out: Path) -> None:
+    try:
+        view.save(out)
+    except OSError as error:
+        raise WorkbenchError(f"cannot write {out}: {error.strerror or error}; name another --out") from error
+
+
+def _print(found: list[Attribution]) -> None:
+    from workbench.figures.saliency import attribution_note
+    from workbench.text.escape import printable
+
+    for attribution in found:
+        click.echo(f"{attribution.method}: {attribution_note(attribution)}")
+    header = ("token", *(attribution.method for attribution in found))
+    rows = [
+        (printable(token), *(f"{attribution.scores[i]:+.4f}" for attribution in found))
+        for i, token in enumerate(found[0].tokens)
+    ]
+    click.echo(table(header, rows))
+
+
+def _plain(found: list[Attribution], report: str | None, out: Path | None) -> dict[str, Any]:
+    return {
+        "attributions": [
+            {**a.about(), "tokens": list(a.tokens), "scores": a.scores.tolist(), "explained": list(a.explained)}
+            for a in found
+        ],
+        "file": None if out is None else str(out),
+    }
