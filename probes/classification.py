@@ -23,6 +23,21 @@ __all__ = ["classify"]
 
 _RESAMPLES = 1000
 
+# How an experiment was made, in words.
+_POOLED = {
+    "first": "the first token of a place",
+    "last": "the last token of a place",
+    "mean": "the mean of a place's tokens",
+    "cls": "the text's first token",
+}
+_STANDARD = "standardised on the training items"
+_CHOICE = "each draws control labels and the tenth of the training sentences that chooses the strength"
+_SCALED = dict.fromkeys(("linear", "mdl", "ridge", "mlp"), _STANDARD) | {"knn": "centred, compared by cosine"}
+_DRAWN = dict.fromkeys(("linear", "mdl", "ridge"), _CHOICE) | {
+    "mlp": "each draws control labels, first weights and the tenth of the items that ends the training",
+    "knn": "each draws control labels",
+}
+
 
 def classify(prepared: Prepared, settings: ProbeSettings, keep: Keep, progress: bool = False) -> ProbeReport:
     """Fit every layer and put the numbers together."""
@@ -144,9 +159,8 @@ class _Numbers:
             f"{len(prepared.split.train):,} training and {len(prepared.split.test):,} test items in {sentences:,} "
             f"test sentences; {prepared.split.statement}.",
             f"Features: {prepared.features.policy.what} of the {prepared.features.policy.stack}, "
-            f"{prepared.features.policy.pool} token of a place, standardised on the training items.",
-            f"Means over {settings.seeds} seeds, which draw the control labels and the tenth of the training "
-            "sentences that chooses the strength.",
+            f"{_POOLED[prepared.features.policy.pool]}, {_SCALED[settings.probe]}.",
+            f"Means over {settings.seeds} seed{'s' if settings.seeds > 1 else ''}: {_DRAWN[settings.probe]}.",
         ]
         if strengths:
             lines.append(f"Chosen C by seed: {strengths}.")

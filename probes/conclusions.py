@@ -36,9 +36,8 @@ def classification_conclusions(
     said = [f"Accuracy is highest at layer {layers[best]}: {shown(accuracy)}."]
     others = [n for n in indistinct if n != layers[best]]
     if others:
-        said.append(
-            f"Layers {', '.join(map(str, others))} cannot be told apart from it, so it is no claim about one layer."
-        )
+        names = f"Layer{'s' if len(others) > 1 else ''} {', '.join(map(str, others))}"
+        said.append(f"{names} cannot be told apart from it, so it is no claim about one layer.")
     said.append(_against(accuracy, {**baselines, **_random(series, best)}, p_values))
     said.append(_selectivity(series["selectivity"][best], series["control task"][best]))
     return (*said, *_few(sentences), CAUSAL_CAVEAT)
@@ -65,7 +64,8 @@ def mixture_conclusions(
 def _few(sentences: int) -> tuple[str, ...]:
     if sentences >= _FEW_SENTENCES:
         return ()
-    return (f"Only {sentences} test sentences: the intervals are too uncertain to rely on; use more data.",)
+    count = f"{sentences} test sentence{'s' if sentences != 1 else ''}"
+    return (f"Only {count}: the intervals are too uncertain to rely on; use more data.",)
 
 
 def _random(series: Mapping[str, tuple[Estimate, ...]], best: int) -> dict[str, Estimate]:
@@ -104,9 +104,9 @@ def _selectivity(selectivity: Estimate, control: Estimate) -> str:
     )
 
 
-def shown(estimate: Estimate, digits: int = 3) -> str:
-    """A value with its interval, or without where the data allow none."""
+def shown(estimate: Estimate, digits: int = 3, without: str = "too little data for an interval") -> str:
+    """A value with its interval, or saying ``without`` where the data allow none."""
     value, low, high = (f"{v:.{digits}f}" for v in (estimate.value, estimate.low, estimate.high))
     if not estimate.low <= estimate.high:
-        return f"{value} (too little data for an interval)"
+        return f"{value} ({without})"
     return f"{value} [{low}, {high}]"

@@ -14,6 +14,7 @@ from workbench.errors import RunError, WorkbenchError
 
 if TYPE_CHECKING:
     from probes import ProbeReport, ProbeSettings
+    from workbench.estimate import Estimate
     from workbench.runs import Run
 
 __all__ = ["command"]
@@ -218,12 +219,15 @@ def report_text(report: ProbeReport, run: Run) -> str:
     from probes.conclusions import shown
     from workbench.cli._tables import table
 
+    def cell(estimate: Estimate) -> str:
+        return shown(estimate, 4, "no interval")
+
     names = list(report.series)
     rows = [
-        (str(layer), *(shown(report.series[name][k], 4) for name in names))
+        (str(layer), *(cell(report.series[name][k]) for name in names))
         for k, layer in enumerate(report.layers)
     ]
-    others = [(name, shown(e, 4)) for part in (report.baselines, report.summary) for name, e in part.items()]
+    others = [(name, cell(e)) for part in (report.baselines, report.summary) for name, e in part.items()]
     doctor = (run.record.doctor or {}).get("verdict", "skipped")
     parts = [
         f"{report.task} in {report.model}, {report.probe} probe; doctor: {doctor}\n"
