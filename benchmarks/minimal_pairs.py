@@ -1,6 +1,7 @@
 """Minimal pairs beside lm-eval and minicons: same decisions, throughput; pseudo-log-likelihood beside minicons.
 
-python benchmarks/minimal_pairs.py [--pairs 10] [--timed-pairs 2] [--sentences 500] [--repeats 3] [--json FILE]
+python benchmarks/minimal_pairs.py [--pairs 10] [--timed-pairs 2] [--sentences 500] [--repeats 3] [--only PART]
+    [--cpu-time] [--json FILE]
 
 Peers run at float32, each at its best batch size of those tried.
 """
@@ -8,6 +9,7 @@ Peers run at float32, each at its best batch size of those tried.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,6 +29,7 @@ MODEL = "smollm2-135m"
 # Published for the first 10 pairs of each paradigm; ours must give them, and the peers do in the same run.
 PUBLISHED = {"lm-eval": 0.7194, "minicons": 0.7507, "workbench": 0.7388}
 PEER_BATCH_SIZES = (8, 32)
+Clock = Callable[[], float]
 
 
 def sample(data_dir: Path, count: int) -> list[TextPair]:
@@ -105,7 +108,7 @@ def decisions(model: Any, pairs: Sequence[TextPair], full: bool) -> list[Result]
     ]
 
 
-def throughput(pairs: Sequence[TextPair], repeats: int) -> list[Result]:
+def throughput(pairs: Sequence[TextPair], repeats: int, clock: Clock) -> list[Result]:
     """Pairs per second against each peer under its own convention, at float32 and at the default precision."""
     reference = workbench.load(MODEL, dtype="float32")
     default = workbench.load(MODEL)
@@ -113,7 +116,8 @@ def throughput(pairs: Sequence[TextPair], repeats: int) -> list[Result]:
     goals = {"lm-eval": (1.4, 3.0), "minicons": (1.9, 3.0)}
     for name, arm in ARMS.items():
         timed = {
-            n: alternate(lambda: None, arm(reference, pairs, n), 1, warmup=0)[1][0] for n in PEER_BATCH_SIZES
+            n: alternate(lambda: None, arm(reference, pairs, n), 1, warmup=0, clock=clock)[1][0]
+            for n in PEER_BATCH_SIZES
         }
         best = min(timed, key=lambda n: timed[n])
         print(
@@ -123,13 +127,13 @@ def throughput(pairs: Sequence[TextPair], repeats: int) -> list[Result]:
         peer = arm(reference, pairs, best)
         for model, goal in zip((reference, default), goals[name], strict=True):
             scorer = CausalPairs(model, convention(name))
-            ours_s, peer_s = alternate(lambda s=scorer: score_pairs(s, pairs), peer, repeats)
+            ours_s, peer_s = alternate(lambda s=scorer: score_pairs(s, pairs), peer, repeats, clock=clock)
             label = f"{str(model.dtype)[6:]} against {name} at float32"
             results.append(rate_result(label, len(pairs), "pairs/s", ours_s, peer_s, goal))
     return results
 
 
-def masked(sentences: Sequence[str], repeats: int) -> list[Result]:
+def masked(sentences: Sequence[str], repeats: int, clock: Clock) -> list[Result]:
     """Both variants against minicons, with a tiny random BERT and one of MiniLM's size from a folder."""
     results = []
     with TemporaryDirectory() as folder:
@@ -138,7 +142,7 @@ def masked(sentences: Sequence[str], repeats: int) -> list[Result]:
             ("BERT folder", _bert(Path(folder))),
         ):
             for masking in ("original", "within_word_l2r"):
-                results += _masked(name, model, masking, sentences, repeats)
+                results += _masked(name, model, masking, sentences, repeats, clock)
     return results
 
 
@@ -163,7 +167,9 @@ def _bert(folder: Path, *, tiny: bool = False) -> Any:
     return workbench.load(str(place), dtype="float32")
 
 
-def _masked(name: str, model: Any, masking: str, sentences: Sequence[str], repeats: int) -> list[Result]:
+def _masked(
+    name: str, model: Any, masking: str, sentences: Sequence[str], repeats: int, clock: Clock
+) -> list[Result]:
     from minicons.scorer import MaskedLMScorer
 
     scorer = MaskedLMScorer(model.model, "cpu", tokenizer=for_minicons(model.tokenizer), PLL_metric=masking)
@@ -179,10 +185,13 @@ def _masked(name: str, model: Any, masking: str, sentences: Sequence[str], repea
     ours = [score.log_probability for score in engine.score(sentences)]
     gap = max(abs(a - b) for a, b in zip(ours, peer(), strict=True))
     timed = {
-        n: alternate(lambda: None, lambda n=n: peer(n), 1, warmup=0)[1][0] for n in (1, *PEER_BATCH_SIZES)
+        n: alternate(lambda: None, lambda n=n: peer(n), 1, warmup=0, clock=clock)[1][0]
+        for n in (1, *PEER_BATCH_SIZES)
     }
     best = min(timed, key=lambda n: timed[n])
-    ours_s, peer_s = alternate(lambda: engine.score(sentences), lambda: peer(best), repeats, warmup=0)
+    ours_s, peer_s = alternate(
+        lambda: engine.score(sentences), lambda: peer(best), repeats, warmup=0, clock=clock
+    )
     label = f"{name}, {masking}"
     return [
         Result(f"{label}: largest difference", gap, None, "nats", None, "<= 1e-4", gap <= 1e-4),
@@ -190,14 +199,12 @@ def _masked(name: str, model: Any, masking: str, sentences: Sequence[str], repea
     ]
 
 
-def expansion(count: int = 200_000) -> Result:
+def expansion(clock: Clock, count: int = 200_000) -> Result:
     """Template cases a second."""
-    import time
-
     template = Template("{first_name} {last_name} is {a:positive_trait} {profession} from {city}.")
-    started = time.perf_counter()
+    started = clock()
     template.expand(count, seed=0)
-    rate = count / (time.perf_counter() - started)
+    rate = count / (clock() - started)
     return Result("template expansion", rate, None, "cases/s", None, ">= 50000", rate >= 50_000)
 
 
@@ -210,14 +217,15 @@ def main() -> None:
     options.add_argument("--sentences", type=int, default=500)
     options.add_argument("--only", choices=("decisions", "throughput", "masked", "expansion"))
     chosen = options.parse_args()
+    clock = time.process_time if chosen.cpu_time else time.perf_counter
     parts: dict[str, Callable[[], list[Result]]] = {
-        "expansion": lambda: [expansion()],
+        "expansion": lambda: [expansion(clock)],
         "decisions": lambda: decisions(
             workbench.load(MODEL, dtype="float32"), sample(chosen.data_dir, chosen.pairs), chosen.pairs == 10
         ),
-        "throughput": lambda: throughput(sample(chosen.data_dir, chosen.timed_pairs), chosen.repeats),
+        "throughput": lambda: throughput(sample(chosen.data_dir, chosen.timed_pairs), chosen.repeats, clock),
         "masked": lambda: masked(
-            [good for good, _ in sample(chosen.data_dir, 8)][: chosen.sentences], chosen.repeats
+            [good for good, _ in sample(chosen.data_dir, 8)][: chosen.sentences], chosen.repeats, clock
         ),
     }
     results = [r for name, part in parts.items() if chosen.only in (None, name) for r in part()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ from workbench.models import Kind, LoadedModel
 __all__ = ["AGREEMENT", "BLIMP", "BUILTIN", "CROWS_PAIRS", "CrowsPairs", "PairSet"]
 
 _KINDS = (Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ)
+# Pairs of each paradigm that are scored before those behind them.
+_PER_ROUND = 100
 Published = dict[str, dict[str, float]]
 
 
@@ -84,9 +87,14 @@ class PairSet:
     def rows(self, model: LoadedModel, work: Work) -> Rows:
         """Scores of both members (nats), margin, and whether the good one won."""
         tie_is_right = convention(work.settings.convention).tie_is_right
-        texts = [(pair.good, pair.bad) for pair in work.items]
-        for batch in _scorer(model, work.settings, work).stream(texts, work.done):
-            yield [_row(work.items[place], score, tie_is_right) for place, score in batch]
+        scorer = _scorer(model, work.settings, work)
+        for places in _rounds([pair.paradigm for pair in work.items]):
+            done = {n for n, place in enumerate(places) if place in work.done}
+            if len(done) == len(places):
+                continue
+            texts = [(work.items[place].good, work.items[place].bad) for place in places]
+            for batch in scorer.stream(texts, done):
+                yield [_row(work.items[places[n]], score, tie_is_right) for n, score in batch]
 
     def metrics(self, rows: pd.DataFrame) -> Results:
         """Accuracy over all pairs, of each phenomenon and of each paradigm, with Wilson's intervals.
@@ -108,6 +116,16 @@ class PairSet:
             return {"published": self.published(settings)}
         left_out = f"{len(equal)} pairs with equal members are left out: {', '.join(equal)}"
         return {"published": self.published(settings), "left_out": left_out}
+
+
+def _rounds(paradigms: Sequence[str]) -> list[list[int]]:
+    """Places of the first pairs of every paradigm, then of the next ones: a run cut short is an even sample."""
+    rounds: dict[int, list[int]] = {}
+    counts: Counter[str] = Counter()
+    for place, paradigm in enumerate(paradigms):
+        rounds.setdefault(counts[paradigm] // _PER_ROUND, []).append(place)
+        counts[paradigm] += 1
+    return list(rounds.values())
 
 
 def _row(pair: MinimalPair, score: PairScore, tie_is_right: bool) -> dict[str, Any]:

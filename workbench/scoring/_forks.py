@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from collections.abc import Sequence as Sequence_
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from inspect import signature
 from itertools import takewhile
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -17,12 +19,13 @@ import numpy.typing as npt
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from transformers import DynamicCache
 
 from workbench.models import LoadedModel
 from workbench.scoring._forward import forward_batch, project_only, target_statistics
 from workbench.scoring._records import Score, Sequence
 
-__all__ = ["Fork", "forward_forks", "from_difference", "reads_trees"]
+__all__ = ["Fork", "cache_argument", "forward_forks", "from_difference", "reads_trees"]
 
 # Nodes of a tree that several forks share; attention looks at all of them, so longer is slower in the end.
 _NODES = 64
@@ -110,11 +113,13 @@ class _Tree:
         return seen
 
 
-def forward_forks(model: LoadedModel, forks: Sequence_[Fork]) -> list[tuple[Score, ...]]:
+def forward_forks(
+    model: LoadedModel, forks: Sequence_[Fork], kept: Any | None = None
+) -> list[tuple[Score, ...]]:
     """Scores of every fork's members, as :func:`forward_batch` would give them one by one.
 
     Forks are put into trees with what begins alike. A node attends to its ancestors, and its position is
-    its depth.
+    its depth. ``kept`` holds keys and values of ids that stand before every fork; all nodes attend to them.
     """
     trees, paths = _planted(forks)
     width = max(len(tree.ids) for tree in trees)
@@ -127,9 +132,11 @@ def forward_forks(model: LoadedModel, forks: Sequence_[Fork]) -> list[tuple[Scor
     # What follows a shared node is predicted for all from one hidden state.
     unique, owners = torch.tensor(nodes).unique(return_inverse=True)
     wanted = torch.tensor(targets, device=model.device)
-    inputs = _inputs(model, trees, width)
+    inputs = _inputs(model, trees, width, 0 if kept is None else kept.get_seq_length())
+    if kept is not None:
+        inputs[cache_argument(model.model)] = _for_rows(kept, len(trees))
     with model.lock, torch.inference_mode(), project_only(model.model, unique.to(model.device)):
-        logits = model.model(**inputs, use_cache=False).logits[0]  # (unique nodes, V)
+        logits = model.model(**inputs, use_cache=kept is not None).logits[0]  # (unique nodes, V)
     scores = _scores(forks, targets, *target_statistics(logits, wanted, owners.to(model.device)))
     return [tuple(next(scores) for _ in fork.members) for fork in forks]
 
@@ -175,17 +182,32 @@ def _scores(
         )
 
 
-def _inputs(model: LoadedModel, trees: Sequence_[_Tree], width: int) -> dict[str, Tensor]:
-    """Ids and positions (B, T), and the mask (B, 1, T, T) that is added to attention scores."""
+def cache_argument(module: Any) -> str:
+    """What the module's forward calls the keys and values it goes on from; transformers 5 renamed it."""
+    return "cache" if "cache" in signature(module.forward).parameters else "past_key_values"
+
+
+def _for_rows(kept: Any, rows: int) -> Any:
+    """A cache of ``rows`` equal rows to go on from; the kept one is not touched."""
+    cache = DynamicCache()
+    for number, layer in enumerate(kept.layers):
+        cache.update(layer.keys.expand(rows, -1, -1, -1), layer.values.expand(rows, -1, -1, -1), number)
+    return cache
+
+
+def _inputs(model: LoadedModel, trees: Sequence_[_Tree], width: int, before: int) -> dict[str, Any]:
+    """Ids and positions (B, T), and the mask (B, 1, T, P + T) added to attention scores, P ids standing before."""
     padding = model.tokenizer.pad_token_id or 0
     padded = lambda rows, filler: torch.tensor(  # noqa: E731
         [row + [filler] * (width - len(row)) for row in rows], device=model.device
     )
-    visible = torch.from_numpy(np.stack([tree.visible(width) for tree in trees])).to(model.device)
+    seen = np.stack([tree.visible(width) for tree in trees])
+    seen = np.concatenate([np.ones((len(trees), width, before), dtype=bool), seen], axis=2)
+    visible = torch.from_numpy(seen).to(model.device)
     mask = torch.zeros(visible.shape, dtype=model.dtype, device=model.device)
     return {
         "input_ids": padded([tree.ids for tree in trees], padding),
-        "position_ids": padded([tree.depths for tree in trees], 0),
+        "position_ids": padded([tree.depths for tree in trees], 0) + before,
         "attention_mask": mask.masked_fill_(~visible, torch.finfo(model.dtype).min)[:, None],
     }
 

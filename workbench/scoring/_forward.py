@@ -17,8 +17,10 @@ from workbench.scoring._records import Score, Sequence
 
 __all__ = ["forward_batch", "project_only", "target_statistics"]
 
-# Rows of logits turned into log-probabilities at a time; bounds the float32 copy of the logits.
-_ROWS = 512
+# Rows of logits turned into log-probabilities at a time: their float32 copy should stay in a CPU's cache, and
+# must not fill a GPU's memory.
+_CPU_ROWS = 64
+_GPU_ROWS = 512
 
 
 def forward_batch(model: LoadedModel, batch: list[Sequence]) -> list[Score]:
@@ -111,9 +113,10 @@ def target_statistics(
     if rows is None:
         rows = torch.arange(len(targets), device=targets.device)
     order = rows.argsort(stable=True)
+    step = _CPU_ROWS if logits.device.type == "cpu" else _GPU_ROWS
     parts = [
-        _of_rows(logits[start : start + _ROWS].float(), start, targets[order], rows[order])
-        for start in range(0, len(logits), _ROWS)
+        _of_rows(logits[start : start + step].float(), start, targets[order], rows[order])
+        for start in range(0, len(logits), step)
     ]
     columns = [torch.cat(column) for column in zip(*parts, strict=True)]
     log_probabilities, greedy, ranks = (torch.empty_like(c).index_copy_(0, order, c).cpu() for c in columns)

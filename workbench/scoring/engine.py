@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from workbench.models import Kind, LoadedModel
 from workbench.scoring._encode import FirstToken, encode_requests, resolve_first_token
+from workbench.scoring._families import Family, Plan, plan_families, read_prefix, reads_prefixes
 from workbench.scoring._forks import Fork, forward_forks, reads_trees
 from workbench.scoring._forward import forward_batch
 from workbench.scoring._records import Request, Score, Sequence
@@ -76,6 +77,56 @@ class Engine:
             neighbours=(lambda fork: fork.key) if trees else None,
         )
         yield from stream(forks, done)
+
+    def stream_families(
+        self, sequences: list[Sequence], done: Set[int] = frozenset()
+    ) -> Iterator[list[tuple[int, Score]]]:
+        """As :meth:`stream_sequences`, reading once what sequences begin with in common.
+
+        Sequences of one context (the choices of a question) are read as a fork; contexts with a long common
+        beginning (few-shot prompts) are read after it, from its kept keys and values. The plan depends on the
+        sequences alone, so what is computed does not depend on ``done``.
+        """
+        plan = (
+            plan_families(sequences)
+            if reads_trees(self.model)
+            else Plan(tuple(range(len(sequences))), (), ())
+        )
+        alone = [sequences[place] for place in plan.alone]
+        for batch in self.stream_sequences(alone, {i for i, place in enumerate(plan.alone) if place in done}):
+            yield [(plan.alone[i], score) for i, score in batch]
+        forks, families = list(plan.forks), list(plan.families)
+        if not reads_prefixes(self.model):
+            forks += [group for family in families for group in family.groups]
+            families = []
+        together = [Fork(tuple(sequences[place] for place in group)) for group in forks]
+        finished = {i for i, group in enumerate(forks) if done.issuperset(group)}
+        for trees in self.stream_forks(together, finished):
+            yield [pair for i, scores in trees for pair in zip(forks[i], scores, strict=True)]
+        for family in families:
+            yield from self._stream_family(family, sequences, done)
+
+    def _stream_family(
+        self, family: Family, sequences: list[Sequence], done: Set[int]
+    ) -> Iterator[list[tuple[int, Score]]]:
+        finished = {i for i, group in enumerate(family.groups) if done.issuperset(group)}
+        if len(finished) == len(family.groups):
+            return
+        kept = read_prefix(self.model, family.prefix)
+        stream = Stream(
+            self.model,
+            lambda model, forks: forward_forks(model, forks, kept),
+            self.batch_tokens,
+            self.progress,
+            neighbours=lambda fork: fork.key,
+        )
+        forks = [family.fork(group, sequences) for group in family.groups]
+        for trees in stream(forks, finished):
+            yield [pair for i, scores in trees for pair in zip(family.groups[i], scores, strict=True)]
+
+    def score_families(self, sequences: list[Sequence]) -> list[Score]:
+        """All scores, in the order of ``sequences``."""
+        return collect(self.stream_families(sequences), len(sequences))
 
     def score(self, requests: Sequence_[Request]) -> list[Score]:
         """All scores, in the order of ``requests``."""
