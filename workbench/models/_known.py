@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from workbench.errors import ModelError
 
@@ -21,6 +22,7 @@ class KnownModel:
     distribution: str  # what to install
     inside: str  # glob below the package folder
     about: str
+    measured: str = ""  # how good it is on held-out data, from its card
 
     @property
     def installed(self) -> bool:
@@ -67,23 +69,30 @@ KNOWN_MODELS = {
 def _bundled() -> dict[str, KnownModel]:
     """The models in this package's own data, each a folder with a card."""
     found = {}
-    for card in sorted((Path(__file__).parent / "bundled").glob("*/card.json")):
-        content = json.loads(card.read_text(encoding="utf-8"))
-        results = content.get("results", {})
-        measured = ", ".join(
-            f"{name.replace('_', ' ')} {results[name]['value']:.3g}"
-            for name in ("perplexity", "accuracy", "bits_per_character")
-            if name in results
-        )
-        name = card.parent.name
+    for file in sorted((Path(__file__).parent / "bundled").glob("*/card.json")):
+        card, name = json.loads(file.read_text(encoding="utf-8")), file.parent.name
         found[name] = KnownModel(
             name=name,
             module="workbench.models",
             distribution="transformer-workbench",
             inside=f"bundled/{name}",
-            about=f"{content['about']}; held-out {measured}" if measured else content["about"],
+            about=card["about"],
+            measured=_measured(card),
         )
     return found
+
+
+_SHOWN = ("perplexity", "bits_per_character", "accuracy")
+
+
+def _measured(card: dict[str, Any]) -> str:
+    """What the list of models says: the metrics of the run's own validation, and accuracy on further sets."""
+    results = {name.replace("_", " "): card["results"].get(name) for name in _SHOWN}
+    for name, metrics in card.get("held_out", {}).items():
+        results[f"accuracy on {name}"] = metrics.get("accuracy")
+    return ", ".join(
+        f"{name} {e['value']:.3g} [{e['low']:.3g}, {e['high']:.3g}]" for name, e in results.items() if e
+    )
 
 
 KNOWN_MODELS |= _bundled()

@@ -1,75 +1,149 @@
-"""A trained run as a bundled model: half-precision weights, tokenizer, and a card that says how it was made.
+"""A finished run as a bundled model: half-precision weights, tokenizer, and a card that says how it was made.
 
-``python -m workbench.training.bundle RUN NAME "what it is"`` writes ``workbench/models/bundled/NAME``.
+``python -m workbench.training.bundle RUN NAME "what it is"`` writes ``workbench/models/bundled/NAME``. With
+``--held-out NAME=FILE`` a fine-tuned model is also judged, as it ships, on tables that it was not trained on.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-import platform
-import sys
+from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from workbench.errors import RunError
+from workbench.errors import ConfigError, RunError
+from workbench.estimate import Estimate
 from workbench.models import load
-from workbench.runs import Run
+from workbench.runs import Run, write_atomically
 from workbench.training.checkpoints import save_model_folder
+from workbench.training.finetuning.encoding import encode
+from workbench.training.finetuning.metrics import compute_metrics
+from workbench.training.finetuning.predict import predict
+from workbench.training.finetuning.settings import FineSettings
+from workbench.training.finetuning.tasks import AnswerKind, FineTask, load_rows
 from workbench.training.progress import read_log
 
 __all__ = ["bundle"]
 
-LARGEST = 8 << 20  # bytes of weights
+LARGEST = 8_000_000  # bytes of weights
 CURVE_POINTS = 100
 
 
-def bundle(run_folder: Path, name: str, about: str, target: Path | None = None) -> Path:
-    """Copy the model of a finished training run into the package's data; returns the folder.
+def bundle(
+    run_folder: Path,
+    name: str,
+    about: str,
+    target: Path | None = None,
+    *,
+    held_out: Mapping[str, Path] | None = None,
+    note: str = "",
+) -> Path:
+    """Copy the model of a finished training or fine-tuning run into the package's data; returns the folder.
 
-    Raises :class:`~workbench.errors.RunError` if the run is not finished or the weights are over 8 MiB.
+    ``held_out`` names tables to judge a fine-tuned model on; ``note`` is added to the hardware. Raises
+    :class:`~workbench.errors.RunError` if the run is not finished or the weights are over 8 MB.
     """
     run = Run.open(run_folder)
-    if run.record.verb != "train" or not run.complete:
+    if run.record.verb not in ("train", "finetune") or not run.complete:
         raise RunError(f"{run_folder} is no finished training run; finish it with: workbench train --resume")
     folder = target or Path(__file__).parents[1] / "models" / "bundled" / name
     loaded = load(str(run_folder), dtype="float32", device="cpu")
     size = 2 * loaded.num_parameters
     if size > LARGEST:
-        raise RunError(f"{run_folder} has {size / 2**20:.1f} MiB of weights; bundled models have at most 8")
+        raise RunError(f"{run_folder} has {size / 1e6:.1f} MB of weights; bundled models have at most 8")
     save_model_folder(loaded.model.to(torch.float16), loaded.tokenizer, folder)
-    (folder / "card.json").write_text(json.dumps(_card(run, name, about), indent=1) + "\n", encoding="utf-8")
+    _compact(folder / "tokenizer.json")
+    card = _card(run, name, about, note)
+    card["held_out"] = {
+        called: _to_dict(_judge(folder, run, path)) for called, path in (held_out or {}).items()
+    }
+    write_atomically(folder / "card.json", (json.dumps(card, indent=1) + "\n").encode())
     return folder
 
 
-def _card(run: Run, name: str, about: str) -> dict[str, Any]:
-    recipe = json.loads(json.dumps(run.record.recipe))
-    for field in ("corpus", "validation"):
-        if recipe["data"].get(field):
-            recipe["data"][field] = Path(recipe["data"][field]).name
-    used = run.throughput
+def _compact(file: Path) -> None:
+    """The same JSON without indentation: a third of the bytes."""
+    content = json.loads(file.read_text(encoding="utf-8"))
+    write_atomically(file, json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode())
+
+
+def _card(run: Run, name: str, about: str, note: str) -> dict[str, Any]:
+    used, results = run.throughput, next(iter(run.results.values()))
     return {
         "name": name,
         "about": about,
-        "command": f"workbench train --recipe workbench/training/recipes/{name}.yaml "
-        "--corpus train.txt.xz --validation valid.txt --out DIR",
-        "recipe": recipe,
+        "command": _train_command(run, name) if run.record.verb == "train" else _finetune_command(run),
+        "recipe": _recipe(run),
+        "model": run.record.model,
         "seed": run.record.seeds["training"],
         "data": run.record.data,
-        "hardware": _hardware(run),
+        "hardware": ", ".join(filter(None, (_hardware(run), note))),
         "hours": round(used["seconds"] / 3600, 3),
         "tokens_seen": int(used["tokens"]),
         "steps": _last_step(run),
-        "results": {metric: e.to_dict() for metric, e in run.results["training"].items()},
+        "results": _to_dict(results),
         "loss_curve": _curve(run),
         "packages": run.record.packages,
     }
 
 
+def _to_dict(results: Mapping[str, Estimate]) -> dict[str, Any]:
+    return {metric: estimate.to_dict() for metric, estimate in results.items()}
+
+
+def _recipe(run: Run) -> dict[str, Any]:
+    """The recipe without the folders of the machine that it ran on."""
+    recipe: dict[str, Any] = json.loads(json.dumps(run.record.recipe))
+    data = recipe.get("data", {})
+    for field in ("corpus", "validation"):
+        if data.get(field):
+            data[field] = Path(data[field]).name
+    return recipe
+
+
+def _train_command(run: Run, name: str) -> str:
+    minutes = run.record.recipe["loop"]["minutes"]
+    timed = f" --minutes {minutes:g}" if minutes else ""
+    return (
+        f"workbench train --recipe workbench/training/recipes/{name}.yaml "
+        f"--corpus train.txt.xz --validation valid.txt{timed} --out DIR"
+    )
+
+
+def _finetune_command(run: Run) -> str:
+    """The command with every option that is not at its default."""
+    recipe = run.record.recipe
+    words = ["workbench", "finetune", str(run.record.model["name"]), "--task", str(recipe["task"])]
+    for field in fields(FineSettings):
+        value = recipe[field.name]
+        default = list(field.default) if isinstance(field.default, tuple) else field.default
+        if value != default:
+            shown = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+            words += [f"--{field.name.replace('_', '-')}", shown]
+    return " ".join([*words, "--out DIR"])
+
+
 def _hardware(run: Run) -> str:
     device = run.record.device
-    return str(device.get("name") or device.get("processor") or platform.processor() or device)
+    name = str(device.get("processor") or device.get("name") or "unknown device")
+    threads = device.get("threads")
+    return f"{name}, {threads} thread{'s' if threads != 1 else ''}" if threads else name
+
+
+def _judge(folder: Path, run: Run, path: Path) -> dict[str, Estimate]:
+    """The metrics of the bundled weights on a table with the columns of the run's task."""
+    model = load(str(folder), dtype="float32", device="cpu")
+    recipe, pad = run.record.recipe, int(model.tokenizer.pad_token_id or 0)
+    labels = tuple(model.config.id2label[i] for i in range(model.config.num_labels))
+    columns = (recipe["text"], recipe["label"], recipe["pair"])
+    task = FineTask(recipe["task"], AnswerKind(recipe["kind"]), *columns, labels=labels)
+    rows = load_rows(path, task)
+    answers = predict(model.model, encode(rows, task, model.tokenizer, recipe["length"]), rows, task, pad, 32)
+    return compute_metrics(task.kind, answers.predicted, answers.gold)
 
 
 def _last_step(run: Run) -> int:
@@ -86,5 +160,28 @@ def _curve(run: Run) -> list[list[float]]:
     return points[::every]
 
 
+def _named_files(texts: list[str]) -> dict[str, Path]:
+    found = {}
+    for text in texts:
+        name, separator, path = text.partition("=")
+        if not separator:
+            raise ConfigError(f"cannot read {text!r}; write --held-out NAME=FILE")
+        found[name] = Path(path)
+    return found
+
+
+def _main() -> None:
+    parser = argparse.ArgumentParser(description="Bundle the model of a finished run.")
+    parser.add_argument("run", type=Path)
+    parser.add_argument("name")
+    parser.add_argument("about")
+    parser.add_argument("--held-out", action="append", default=[], help="NAME=FILE, repeatable")
+    parser.add_argument("--note", default="", help="added to the hardware")
+    parser.add_argument("--target", type=Path)
+    given = parser.parse_args()
+    held_out = _named_files(given.held_out)
+    print(bundle(given.run, given.name, given.about, given.target, held_out=held_out, note=given.note))
+
+
 if __name__ == "__main__":
-    print(bundle(Path(sys.argv[1]), sys.argv[2], sys.argv[3]))
+    _main()

@@ -125,9 +125,11 @@ def _open_run(
         out.rmdir()
     out.parent.mkdir(parents=True, exist_ok=True)
     sizes = {"train": len(rows.train), "validation": len(rows.validation), "sha256": rows.sha256}
+    task = rows.task
+    columns = {"kind": str(task.kind), "text": task.text, "pair": task.pair, "label": task.label}
     record = RunRecord.new(
         "finetune",
-        recipe={"task": rows.task.name, "kind": str(rows.task.kind), **settings.to_dict()},
+        recipe={"task": task.name, **columns, **settings.to_dict()},
         model={"name": model, **known},
         data={rows.task.name: sizes},
         seeds={"training": list(settings.seeds)},

@@ -15,7 +15,7 @@ from workbench.errors import ConfigError, DataError, did_you_mean
 from workbench.training.finetuning._hub import PREFIX, read_hub
 from workbench.training.finetuning._tables import Row, read_rows
 
-__all__ = ["GLUE", "AnswerKind", "FineTask", "TaskRows", "load_task"]
+__all__ = ["GLUE", "AnswerKind", "FineTask", "TaskRows", "load_rows", "load_task"]
 
 
 class AnswerKind(StrEnum):
@@ -164,6 +164,13 @@ def load_task(
     for rows, where in ((train, "training"), (held, "validation")):
         _check(task, rows, where)
     return TaskRows(task, train[:limit], held)
+
+
+def load_rows(path: Path, task: FineTask) -> list[Row]:
+    """The table at ``path`` as rows of ``task``; raises :class:`~workbench.errors.DataError` as :func:`load_task`."""
+    rows = read_rows(path)
+    _check(task, rows, path.name)
+    return rows
 
 
 def _table_rows(name: str, short: str, label: str) -> tuple[list[Row], list[Row]]:

@@ -1,0 +1,143 @@
+"""The tables that the bundled classifiers are trained and judged on.
+
+``python -m workbench.training.classifier_data sentiment DATA OUT`` takes SST-2's first 20,000 training rows, and its
+dev set to judge. ``… nli DATA OUT`` takes SNLI's and MNLI's dev sets, less a thousand pairs of each to judge, and
+pairs that the grammar generates: what follows from a sentence when words are dropped, added or negated (monotonicity;
+van Benthem 1986, "Essays in Logical Semantics").
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from workbench.data.grammar import Noun, Sampler, Verb, adjectives, nouns, verbs
+from workbench.errors import ConfigError
+from workbench.runs import write_atomically
+from workbench.training.finetuning._tables import Row, read_rows
+
+__all__ = ["generated_pairs", "nli_tables", "sentiment_tables"]
+
+HELD_OUT = 1000  # rows of each source that are not trained on
+GENERATED = 12_000
+
+ENTAILMENT, NEUTRAL, CONTRADICTION = "entailment", "neutral", "contradiction"
+
+
+@dataclass(frozen=True)
+class _Clause:
+    """Who did what to whom, of which quality, where; or did not."""
+
+    subject: Noun
+    verb: Verb
+    object: Noun
+    quality: str | None = None
+    place: str | None = None
+    negated: bool = False
+
+    def __str__(self) -> str:
+        thing = " ".join(filter(None, ("the", self.quality, self.object.singular)))
+        done = f"did not {self.verb.lemma}" if self.negated else self.verb.past
+        where = f" in the {self.place}" if self.place else ""
+        return f"The {self.subject.singular} {done} {thing}{where}."
+
+    @property
+    def passive(self) -> str:
+        """The same, told from the object's side."""
+        thing = " ".join(filter(None, ("The", self.quality, self.object.singular)))
+        where = f" in the {self.place}" if self.place else ""
+        done = "was not" if self.negated else "was"
+        return f"{thing} {done} {self.verb.participle} by the {self.subject.singular}{where}."
+
+
+def generated_pairs(count: int, seed: int = 0) -> list[Row]:
+    """``count`` different pairs with ``premise``, ``hypothesis`` and ``label``, about as many of each label."""
+    sampler, found = Sampler(seed), {}
+    while len(found) < count:
+        row = _pair(sampler)
+        found[row["premise"], row["hypothesis"]] = row
+    return list(found.values())
+
+
+def _clause(sampler: Sampler) -> _Clause:
+    verb = sampler.pick([v for v in verbs("transitive") if "person" in v.subjects and not v.only])
+    subject, thing = sampler.pick(nouns("person")), sampler.pick(nouns(*verb.objects))
+    while thing == subject:
+        thing = sampler.pick(nouns(*verb.objects))
+    return _Clause(subject, verb, thing, negated=sampler.chance(0.3))
+
+
+def _pair(sampler: Sampler) -> Row:
+    """A clause with and without a detail: the one with it says more, unless both are denied."""
+    plain = _clause(sampler)
+    if sampler.chance(0.5) and not plain.object.animate:
+        detailed = replace(plain, quality=sampler.pick(_QUALITIES))
+    else:
+        detailed = replace(plain, place=sampler.pick(nouns("building", "outdoors")).singular)
+    stronger, weaker = (plain, detailed) if plain.negated else (detailed, plain)
+    kind = sampler.pick((ENTAILMENT, NEUTRAL, CONTRADICTION))
+    if kind == ENTAILMENT:
+        premise, hypothesis = stronger, weaker
+    elif kind == NEUTRAL:
+        premise, hypothesis = weaker, stronger
+    else:
+        premise, hypothesis = stronger, replace(weaker, negated=not plain.negated)
+    told = hypothesis.passive if sampler.chance(0.2) else str(hypothesis)
+    return {"premise": str(premise), "hypothesis": told, "label": kind}
+
+
+_QUALITIES = tuple(a.text for a in adjectives("general"))
+
+
+def nli_tables(data: Path) -> dict[str, list[Row]]:
+    """``train``, and ``snli``, ``mnli`` and ``generated`` to judge; raises :class:`~workbench.errors.DataError`."""
+    columns = ("premise", "hypothesis", "label")
+    snli = _only(read_rows(data / "snli" / "dev_first3000.jsonl"), columns)
+    mnli = _only(read_rows(data / "glue" / "MNLI" / "dev_matched.jsonl"), columns)
+    generated = generated_pairs(GENERATED + HELD_OUT)
+    return {
+        "train": [*snli[:-HELD_OUT], *mnli[:-HELD_OUT], *generated[:-HELD_OUT]],
+        "snli": snli[-HELD_OUT:],
+        "mnli": mnli[-HELD_OUT:],
+        "generated": generated[-HELD_OUT:],
+    }
+
+
+def sentiment_tables(data: Path) -> dict[str, list[Row]]:
+    """``train`` and ``sst2``, with the labels' names; raises :class:`~workbench.errors.DataError`."""
+    names = {"0": "negative", "1": "positive"}
+    files = {"train": "train_first20000.tsv", "sst2": "dev.tsv"}
+    return {
+        name: [
+            {"text": row["sentence"].strip(), "label": names[row["label"]]}
+            for row in read_rows(data / "glue" / "SST-2" / file)
+        ]
+        for name, file in files.items()
+    }
+
+
+def _only(rows: Sequence[Row], columns: Sequence[str]) -> list[Row]:
+    return [{name: row[name] for name in columns} for row in rows]
+
+
+def _main() -> None:
+    parser = argparse.ArgumentParser(description="Write the tables of the bundled classifiers.")
+    parser.add_argument("task", choices=("sentiment", "nli"))
+    parser.add_argument("data", type=Path)
+    parser.add_argument("out", type=Path)
+    given = parser.parse_args()
+    if given.out.exists() and not given.out.is_dir():
+        raise ConfigError(f"{given.out} is a file; name a folder")
+    given.out.mkdir(parents=True, exist_ok=True)
+    tables = sentiment_tables(given.data) if given.task == "sentiment" else nli_tables(given.data)
+    for name, rows in tables.items():
+        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        write_atomically(given.out / f"{given.task}-{name}.jsonl", lines.encode())
+        print(f"{given.task}-{name}.jsonl: {len(rows):,} rows")
+
+
+if __name__ == "__main__":
+    _main()
