@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any
 
 from jaxtyping import Float
@@ -124,7 +125,15 @@ def run_from(
     if not 0 <= layer <= run.layers:
         raise TraceError(f"layer {layer} is out of range: a pass can be taken up at 0 to {run.layers}")
     with model.lock, _giving(model, run, layer, states):
-        return _logits(model, _call(model, _widened(run.inputs, len(states))))
+        try:
+            return _logits(model, _call(model, _widened(run.inputs, len(states))))
+        except (IndexError, TypeError, AttributeError, RuntimeError) as error:
+            if isinstance(error, torch.OutOfMemoryError):
+                raise
+            raise TraceError(
+                f"a pass of {type(model.model).__name__} cannot be taken up at layer {layer}: its blocks hand on more "
+                f"than a state ({error})"
+            ) from error
 
 
 def _call(model: LoadedModel, inputs: Mapping[str, Any]) -> Any:
@@ -180,15 +189,11 @@ def _giving(model: LoadedModel, run: StackRun, layer: int, states: Tensor) -> It
 
     At layer 0 the first block computes, on ``states`` in the place of the embeddings.
     """
-    count = iter(())
-
-    def begin(module: nn.Module, arguments: Any) -> None:
-        nonlocal count
-        count = iter(range(run.layers))
+    calls = cycle(range(run.layers))  # a block that layers share is called once for each of them
 
     def instead(forward: Callable[..., Any]) -> Callable[..., Any]:
         def give(*arguments: Any, **named: Any) -> Any:
-            index = next(count)
+            index = next(calls)
             if index < layer:
                 rest = run.rests[index]
                 return states if rest is None else (states, *rest)
@@ -198,9 +203,7 @@ def _giving(model: LoadedModel, run: StackRun, layer: int, states: Tensor) -> It
 
         return give
 
-    root = structure_of(model.model).root(model.model, structure_of(model.model).main)
     with ExitStack() as stack:
-        stack.callback(root.register_forward_pre_hook(begin).remove)
         for block in _blocks(model):
             stack.enter_context(_forward_replaced(block, instead(block.forward)))
         yield

@@ -178,6 +178,7 @@ def read_layers(
         for layer, state in enumerate(run.states):
             logits = run_from(model, run, run.layers, translate(layer, state))
             columns.add(_log_probabilities(logits, chosen))
+    _check_last(model, logits, run.logits)
     ids = columns.array("top_ids").astype(np.int64)
     return LensReading(
         model=model.name,
@@ -198,6 +199,16 @@ def read_layers(
         contrast_log_probability=None if contrast is None else columns.array("contrast"),
         notes=tuple(t.note for t in (target, contrast) if t is not None and t.note),
     )
+
+
+def _check_last(model: LoadedModel, read: Tensor, output: Tensor) -> None:
+    """What is read off the last layer must be what the model says; else its blocks were not found."""
+    off = float((read - output).abs().max())
+    if not off <= 1e-3 * max(1.0, float(output.abs().max())):
+        raise TraceError(
+            f"the last layer of {type(model.model).__name__} reads {off:.3g} off the model's own output: the lens "
+            "does not fit this architecture"
+        )
 
 
 def _positions(positions: Sequence[int] | None, length: int) -> tuple[int, ...]:

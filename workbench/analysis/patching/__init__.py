@@ -7,7 +7,7 @@ from workbench.analysis.patching._activation import Patch, activation_patching, 
 from workbench.analysis.patching._attribution import attribution_patching
 from workbench.analysis.patching._metric import Metric, MetricKind
 from workbench.analysis.patching._pair import PatchPair, PatchSite, patch_pair
-from workbench.analysis.patching._path import OUTPUT, Component, component, path_patching
+from workbench.analysis.patching._path import OUTPUT, Component, component, head_paths, path_patching
 
 __all__ = [
     "OUTPUT",
@@ -20,6 +20,7 @@ __all__ = [
     "activation_patching",
     "attribution_patching",
     "component",
+    "head_paths",
     "mean_ablation",
     "mean_activations",
     "patch_pair",

@@ -16,7 +16,7 @@ from workbench.errors import DataError, TraceError, did_you_mean
 from workbench.models import Kind, LoadedModel
 from workbench.scoring._forward import project_only
 from workbench.text import Alignment
-from workbench.trace import Edit, Site, Stack, Text, intervene, structure_of
+from workbench.trace import Edit, Route, Site, Stack, Text, intervene, structure_of
 from workbench.trace.residual import Reading, StackRun, read_text, run_from, run_rows, run_stack
 
 __all__ = ["PatchPair", "PatchSite", "as_site", "patch_pair"]
@@ -123,7 +123,8 @@ class PatchPair:
         reading, run = (
             (self.clean, self.clean_run) if base == "clean" else (self.corrupted, self.corrupted_run)
         )
-        main = structure_of(self.model.model).main
+        structure = structure_of(self.model.model)
+        main, begin = structure.main, 0 if structure.route is Route.OUTPUTS else begin
         with ExitStack() as stack:
             if self.place is not None:
                 width = len(reading)
@@ -137,8 +138,14 @@ class PatchPair:
                 logits = run_from(self.model, run, begin, states)
             else:
                 logits = run_rows(self.model, reading.inputs, rows)
-        found = self.metric(logits if self.place is None else logits[0])
+        found = self.metric(self._at_place(logits, rows))
         return found.detach().cpu() if detached else found
+
+    def _at_place(self, logits: Tensor, rows: int) -> Float[Tensor, "rows V"]:
+        """Logits where the metric is read; a head that is not one module gives those of all places."""
+        if self.place is None:
+            return logits
+        return logits[0] if logits.shape[:2] == (1, rows) else logits[:, self.place]
 
     def _moved(self, edit: Edit, begin: int) -> Edit:
         """The edit with its layer as the session counts it: parts of layers that do not run are not counted."""
@@ -227,7 +234,7 @@ def _read(model: LoadedModel, text: Text, target_text: Text | None) -> Reading:
 def _stack(model: LoadedModel, name: str | None) -> Stack:
     structure = structure_of(model.model)
     if name is None and model.kind is Kind.SEQ2SEQ:
-        return structure.stack(Stack.ENCODER)
+        return structure.stack(Stack.ENCODER.value)
     return structure.stack(name)
 
 

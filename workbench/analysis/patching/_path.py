@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,7 +15,7 @@ from workbench.errors import DataError
 from workbench.statistics import Statistic
 from workbench.trace import Edit, structure_of
 
-__all__ = ["OUTPUT", "Component", "component", "path_patching"]
+__all__ = ["OUTPUT", "Component", "component", "head_paths", "path_patching"]
 
 OUTPUT = "output"
 """The receiver of direct effects: the model's logits."""
@@ -78,6 +79,28 @@ def path_patching(
         axes=("sender",),
         labels={"sender": tuple(map(str, senders))},
         note=pair.about,
+    )
+
+
+def head_paths(pair: PatchPair, receiver: Component | str = OUTPUT, batch_rows: int = 32) -> Statistic:
+    """:func:`path_patching` from every head to the receiver, by layer and head; NaN for heads after it."""
+    end = component(receiver) if isinstance(receiver, str) and receiver != OUTPUT else receiver
+    every = [Component(PatchSite.HEAD, n, h) for n in range(pair.layers) for h in range(pair.heads)]
+    senders = [one for one in every if not isinstance(end, Component) or _order(one) < _order(end)]
+    if not senders:
+        raise DataError(f"no head comes before receiver {end}; choose a later one, or output")
+    found = path_patching(pair, senders, end, batch_rows)
+    values = np.full((pair.layers, pair.heads), np.nan)
+    for one, value in zip(senders, found.values, strict=True):
+        values[one.layer, one.head] = value
+    labels = {"layer": tuple(range(pair.layers)), "head": tuple(range(pair.heads))}
+    return Statistic(
+        name=found.name,
+        unit=found.unit,
+        values=values,
+        axes=("layer", "head"),
+        labels=labels,
+        note=found.note,
     )
 
 

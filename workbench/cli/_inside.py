@@ -1,0 +1,31 @@
+"""What the verbs that look inside one text share: loading in float32, writing a figure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workbench.errors import WorkbenchError
+
+if TYPE_CHECKING:
+    from workbench.figures import View
+    from workbench.models import LoadedModel
+
+__all__ = ["load_in_float32", "saved"]
+
+
+def load_in_float32(name: str, options: dict[str, Any]) -> LoadedModel:
+    """The model of the options of :func:`~workbench.cli._options.model_options`; float32 unless they say otherwise."""
+    from workbench.models import load
+
+    dtype = "float32" if options["dtype"] == "auto" else options["dtype"]
+    chosen = {key: options[key] for key in ("revision", "device", "implementation")}
+    return load(name, dtype=dtype, **chosen)
+
+
+def saved(view: View, out: Path) -> Path:
+    """The path that the figure was written to; raises :class:`WorkbenchError` where it cannot be."""
+    try:
+        return view.save(out)
+    except OSError as error:
+        raise WorkbenchError(f"cannot write {out}: {error.strerror or error}; name another --out") from error

@@ -1,0 +1,144 @@
+"""``workbench patch``: which activations of a clean text bring its answer back in a corrupted one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from workbench.cli._inside import load_in_float32, saved
+from workbench.cli._options import model_options
+from workbench.errors import WorkbenchError
+
+if TYPE_CHECKING:
+    from workbench.analysis.patching import PatchPair
+    from workbench.statistics import Statistic
+
+__all__ = ["command"]
+
+_STRONGEST = 8
+
+
+@click.command(name="patch")
+@click.argument("model")
+@click.option("--clean", required=True, help="The text whose answer patching brings back.")
+@click.option("--corrupted", required=True, help="The text that is patched, of as many tokens.")
+@click.option("--target", required=True, help='What the clean text calls for, such as " are"; a label.')
+@click.option("--contrast", help='What the corrupted text calls for, such as " is".')
+@click.option(
+    "--site",
+    type=click.Choice(["residual", "attention_out", "mlp_out", "head"]),
+    default="residual",
+    show_default=True,
+    help="What is exchanged; head gives layer by head, the others layer by position.",
+)
+@click.option(
+    "--method",
+    type=click.Choice(["activation", "attribution", "path", "mean_ablation"]),
+    default="activation",
+    show_default=True,
+    help="attribution: the fast estimate by gradients.",
+)
+@click.option(
+    "--metric",
+    type=click.Choice(["logit_difference", "probability", "log_probability"]),
+    help="logit_difference where there is a contrast, else probability.",
+)
+@click.option("--receiver", default="output", show_default=True, help="Of path: 5.3, mlp 5, attention 5.")
+@click.option("--sender", "senders", multiple=True, help="Of path: a head as 5.3, or mlp 5; all heads else.")
+@click.option("--position", type=int, help="Place that predicts; else the last, or the mask.")
+@click.option("--target-text", help="What an encoder-decoder's decoder has said before the target.")
+@click.option("--stack", type=click.Choice(["encoder", "decoder"]), help="Of an encoder-decoder.")
+@click.option("--out", type=click.Path(path_type=Path), help="File: .html, .svg, .png, .pdf or .csv.")
+@model_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+def command(model: str, as_json: bool, **options: Any) -> None:
+    """Put activations of the clean text into the corrupted one, one by one, and see what comes back.
+
+    0 is the corrupted run's answer and 1 the clean one's. Both texts need the same number of tokens. A target of
+    several pieces is measured by its first, and the result says so. Computed in float32 unless --dtype says
+    otherwise.
+
+    \b
+    workbench patch smollm2-135m --clean "The keys to the cabinet" --corrupted "The key to the cabinet" \\
+      --target " are" --contrast " is" --out patch.html
+    """
+    from workbench.analysis.patching import patch_pair
+
+    loaded = load_in_float32(model, options)
+    names = ("metric", "position", "target_text", "stack")
+    pair = patch_pair(
+        loaded,
+        options["clean"],
+        options["corrupted"],
+        options["target"],
+        options["contrast"],
+        **{name: options[name] for name in names},
+    )
+    effects = _effects(pair, options)
+    path = None if options["out"] is None else _drawn(effects, options["out"])
+    _say(pair, effects, path, as_json)
+
+
+def _effects(pair: PatchPair, options: dict[str, Any]) -> Statistic:
+    from tqdm.auto import tqdm
+
+    from workbench.analysis import patching
+
+    site, method = options["site"], options["method"]
+    if method != "path" and (options["senders"] or options["receiver"] != "output"):
+        raise WorkbenchError("--sender and --receiver are of --method path; leave them out, or add it")
+    if method == "attribution":
+        return patching.attribution_patching(pair, site)
+    if method == "mean_ablation":
+        return patching.mean_ablation(pair, "head" if site == "residual" else site)
+    if method == "path":
+        return _paths(pair, options["senders"], options["receiver"])
+    return patching.activation_patching(
+        pair,
+        site,
+        progress=lambda batches: tqdm(batches, unit="batch", leave=False, disable=not sys.stderr.isatty()),
+    )
+
+
+def _paths(pair: PatchPair, senders: tuple[str, ...], receiver: str) -> Statistic:
+    from workbench.analysis.patching import component, head_paths, path_patching
+
+    if senders:
+        return path_patching(pair, [component(sender) for sender in senders], receiver)
+    return head_paths(pair, receiver)
+
+
+def _drawn(effects: Statistic, out: Path) -> Path:
+    from workbench.figures.patching import patching_grid
+
+    if len(effects.axes) != 2:
+        raise WorkbenchError("paths from named senders are numbers, not a grid; leave out --out or --sender")
+    return saved(patching_grid(effects), out)
+
+
+def _say(pair: PatchPair, effects: Statistic, path: Path | None, as_json: bool) -> None:
+    frame = effects.to_frame()
+    order = frame["value"].abs().sort_values(ascending=False, kind="stable").index
+    if as_json:
+        said = {
+            "file": None if path is None else str(path),
+            "model": pair.model.name,
+            "name": effects.name,
+            "metric": pair.metric.about,
+            "clean": pair.clean_value,
+            "corrupted": pair.corrupted_value,
+            "notes": list(pair.metric.notes),
+            "effects": frame.to_dict(orient="records"),
+        }
+        click.echo(json.dumps(said, ensure_ascii=False, default=str))
+        return
+    from workbench.cli._tables import table
+
+    click.echo(f"{pair.model.name}: {effects.note}\n")
+    click.echo(table(frame.columns, frame.loc[order[:_STRONGEST]].itertuples(index=False)))
+    click.echo(f"\n{effects.name}; 0 is the corrupted answer, 1 the clean one")
+    click.echo(str(path) if path else "draw it with --out patch.html")
