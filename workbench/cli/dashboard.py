@@ -26,6 +26,9 @@ _OPTIONS = {
     "client.showErrorDetails": "type",
     "theme.light.primaryColor": "#0072B2",
     "theme.dark.primaryColor": "#5CB3EC",
+    # the ground of the figures, so that they stand on the page without an edge
+    "theme.dark.backgroundColor": "#14181c",
+    "theme.dark.secondaryBackgroundColor": "#1f252b",
 }
 
 

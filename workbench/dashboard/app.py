@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from workbench.dashboard.challenge_page import challenge_page
+from workbench.dashboard.evaluation_page import evaluation_page
 from workbench.dashboard.inspect_page import inspect_page
 from workbench.dashboard.jobs_panel import jobs_panel
 from workbench.dashboard.models_page import models_page
@@ -40,6 +41,9 @@ def main() -> None:
             st.Page(probes_page, title="Probes", url_path="probes", icon=":material/colorize:"),
             st.Page(
                 challenge_page, title="Challenge sets", url_path="challenge", icon=":material/checklist:"
+            ),
+            st.Page(
+                evaluation_page, title="Evaluation", url_path="evaluation", icon=":material/leaderboard:"
             ),
             st.Page(training_page, title="Training", url_path="training", icon=":material/trending_down:"),
             st.Page(runs_page, title="Runs", url_path="runs", icon=":material/folder_open:"),

@@ -10,6 +10,10 @@ import streamlit as st
 
 from workbench.dashboard.inspection.attention import attention_tab
 from workbench.dashboard.inspection.difference import difference_tab
+from workbench.dashboard.inspection.generation import generation_tab
+from workbench.dashboard.inspection.patching import patching_tab
+from workbench.dashboard.inspection.predictions import predictions_tab
+from workbench.dashboard.inspection.saliency import saliency_tab
 from workbench.dashboard.inspection.texts import Texts, text_fields
 from workbench.dashboard.resources import chosen_models
 from workbench.dashboard.show import plain
@@ -20,9 +24,13 @@ __all__ = ["inspect_page"]
 
 Tab: TypeAlias = Callable[[Sequence[LoadedModel], Texts], Callable[[LoadedModel], None]]
 
-# tab -> what draws it; those that compare two texts
+# tab -> what draws it
 TABS: dict[str, Tab] = {
     "attention": attention_tab,
+    "saliency": saliency_tab,
+    "predictions": predictions_tab,
+    "patching": patching_tab,
+    "generation": generation_tab,
     "difference": difference_tab,
 }
 COMPARING = ("difference", "patching")

@@ -78,6 +78,7 @@ def _margins(found: Explanation) -> View:
         ],
         y="margin (nats)",
         title="Where predictions part (logit lens)",
-        note="Log-probability of the text minus the other's: above zero the text is more probable. Layer 0 is the embeddings.",
+        note="Log-probability of the text minus the other's: above zero the text is more probable. "
+        "Layer 0 is the embeddings.",
         display_mode=theme(),
     )
