@@ -18,13 +18,26 @@ if TYPE_CHECKING:
 
 __all__ = ["command", "print_run", "summary"]
 
+_TASK_OPTIONS = ("shots", "chat", "split", "stride", "judge")
+
 
 @click.command(name="evaluate")
 @click.argument("model", required=False)
 @click.option("--task", "tasks", help="Task names, separated by commas; see: workbench tasks.")
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Folder with the tasks' data files.")
 @click.option("--limit", type=int, help="Only the first N items of each task.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the bootstrap intervals.")
+@click.option(
+    "--seed",
+    type=int,
+    default=0,
+    show_default=True,
+    help="Seed of intervals, of few-shot examples, of samples.",
+)
+@click.option("--shots", type=int, help="Examples before each question (default: the task's own).")
+@click.option("--chat", is_flag=True, help="Write prompts in the model's chat format.")
+@click.option("--split", help="train, validation or test (default: the task's own).")
+@click.option("--stride", type=int, help="Tokens scored in each window of a long text.")
+@click.option("--judge", help="Text classifier that rates generated text.")
 @click.option("--first-token", default="auto", show_default=True, help="auto, bos, prefix or unscored.")
 @model_options
 @click.option(
@@ -100,6 +113,7 @@ def _stored(folder: Path) -> dict[str, Any]:
         "data_dir": recipe["data_dir"],
         "limit": recipe["limit"],
         "seed": recipe["seed"],
+        **{name: recipe.get(name) for name in _TASK_OPTIONS},
         "first_token": recipe["first_token"],
         "revision": model["revision"],
         "dtype": model["dtype"],
@@ -116,6 +130,7 @@ def _settings(arguments: _Arguments) -> Settings:
         limit=arguments["limit"],
         seed=arguments["seed"],
         first_token=arguments["first_token"],
+        **{name: arguments[name] for name in _TASK_OPTIONS},
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from workbench.data._source import MissingData
 from workbench.errors import ModelError, TaskError
 from workbench.evaluate._chat import in_chat
 from workbench.evaluate._names import expand, find_task
@@ -58,11 +59,10 @@ def evaluate(
     cannot be asked of this kind of model, :class:`~workbench.errors.DataError` for unreadable data and
     :class:`~workbench.errors.NumericsError` if the model gives NaN.
     """
-    names = expand(settings.tasks)
-    tasks = [find_task(name, settings.options) for name in names]
+    data = data or read_data(settings)
+    tasks = [find_task(name, settings.options) for name in data]
     for task in tasks:
         _require(model, task)
-    data = data or read_data(settings)
     how = How(settings.first_token, batch_tokens, progress, settings.seed)
     folder = _open_folder(model, settings, tasks, data, how, out or default_root(), resume)
     if folder.complete:
@@ -76,7 +76,9 @@ def evaluate(
     examples = pd.DataFrame(folder.rows())
     results = {t.name: t.metrics(_rows_of(examples, t.name), settings.seed) for t in tasks}
     results |= summarize(settings.tasks, results)
-    folder.finish(results, throughput, _notes(model, how, data, examples), order=[w.id for w in work])
+    folder.finish(
+        results, throughput, _notes(model, how, settings, data, examples), order=[w.id for w in work]
+    )
     return Run.open(folder.path)
 
 
@@ -105,9 +107,12 @@ def _policy(model: LoadedModel, how: How) -> str:
 
 
 def _notes(
-    model: LoadedModel, how: How, data: Mapping[str, TaskData], examples: pd.DataFrame
+    model: LoadedModel, how: How, settings: Settings, data: Mapping[str, TaskData], examples: pd.DataFrame
 ) -> dict[str, Any]:
     notes: dict[str, Any] = {"first_token": _policy(model, how)}
+    left_out = [name for name in expand(settings.tasks) if name not in data]
+    if left_out:
+        notes["left_out_for_want_of_data"] = left_out
     if "truncated" in examples:
         notes["truncated"] = int((examples["truncated"] > 0).sum())
     if "finished" in examples:
@@ -119,10 +124,21 @@ def _notes(
 def read_data(settings: Settings) -> dict[str, TaskData]:
     """The items of every task of ``settings``; raises for unknown tasks and unreadable files.
 
-    It needs no model, so a caller that loads one can find out first.
+    Members of a group whose files are missing are left out, if another one's are there. It needs no model, so a
+    caller that loads one can find out first.
     """
-    names = expand(settings.tasks)
-    return {name: find_task(name, settings.options).load(settings.folder) for name in names}
+    data: dict[str, TaskData] = {}
+    missing: MissingData | None = None
+    for name in expand(settings.tasks):
+        try:
+            data[name] = find_task(name, settings.options).load(settings.folder)
+        except MissingData as error:
+            if name in settings.tasks:
+                raise
+            missing = error
+    if not data and missing is not None:
+        raise missing
+    return data
 
 
 def _open_folder(

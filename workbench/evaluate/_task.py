@@ -21,8 +21,8 @@ __all__ = ["Item", "Task", "TaskData"]
 class Item:
     """One question: its id (task name and position), its requests, and the columns its example row starts from.
 
-    ``requests`` go to language models, ``head`` to classifiers. Items of equal ``cluster`` share a passage and are
-    not independent: intervals resample clusters.
+    ``requests`` go to language models, ``head`` to classifiers, ``bare`` to encoder-decoders, where they differ.
+    Items of equal ``cluster`` share a passage and are not independent: intervals resample clusters.
     """
 
     id: str
@@ -30,9 +30,12 @@ class Item:
     fields: Mapping[str, Any]
     cluster: str | None = None
     head: tuple[Ask, ...] = ()
+    bare: tuple[Ask, ...] = ()
 
     def asks(self, kind: Kind) -> tuple[Ask, ...]:
         """What a model of ``kind`` is asked."""
+        if kind is Kind.SEQ2SEQ and self.bare:
+            return self.bare
         return self.head if kind is Kind.CLASSIFIER and self.head else self.requests
 
 

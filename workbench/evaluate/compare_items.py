@@ -29,7 +29,7 @@ __all__ = ["ItemScores", "check_same_items", "data_hashes", "item_scores", "run_
 
 # Columns that mark an item as right, in the order in which they are tried.
 _RIGHT = ("correct", "greedy", "right")
-_PREDICTED = ("predicted", "prediction")
+_PREDICTED = ("prediction", "predicted")  # numbers before their names
 _GOLD = ("gold", "label", "target", "answer")
 _PAIRED: dict[str, Measure] = {
     "matthews": matthews_measure,

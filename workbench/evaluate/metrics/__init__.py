@@ -101,9 +101,9 @@ def score_labels(
         raise DataError(f"{len(predicted)} predictions for {len(gold)} gold labels; give one of each an item")
     if not len(gold):
         raise DataError("no predictions to score; give one of each an item")
-    columns = {n: [_number(v, labels, n) for v in c] for n, c in (("predicted", predicted), ("gold", gold))}
+    columns = {n: [_number(v, labels, n) for v in c] for n, c in (("prediction", predicted), ("gold", gold))}
     frame = pd.DataFrame(columns)
-    frame["correct"] = frame["predicted"] == frame["gold"]
+    frame["correct"] = frame["prediction"] == frame["gold"]
     return estimate_all([METRICS.get(name) for name in names], frame, seed)
 
 

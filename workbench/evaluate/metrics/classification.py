@@ -1,4 +1,4 @@
-"""Metrics of labels: columns ``predicted`` and ``gold`` hold label numbers from 0."""
+"""Metrics of labels: columns ``prediction`` and ``gold`` hold label numbers from 0."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ACCURACY", "F1", "MACRO_F1", "MATTHEWS", "confusion", "exact_groups"
 
 def confusion(examples: pd.DataFrame) -> Array:
     """(item, labels * labels): 1 at gold * labels + predicted."""
-    predicted, gold = examples["predicted"].to_numpy(int), examples["gold"].to_numpy(int)
+    predicted, gold = examples["prediction"].to_numpy(int), examples["gold"].to_numpy(int)
     labels = int(max(predicted.max(), gold.max(), 1)) + 1
     table = np.zeros((len(gold), labels * labels))
     table[np.arange(len(gold)), gold * labels + predicted] = 1

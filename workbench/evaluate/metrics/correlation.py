@@ -1,4 +1,4 @@
-"""Metrics of numbers: columns ``predicted`` and ``gold``."""
+"""Metrics of numbers: columns ``prediction`` and ``gold``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["PEARSON", "SPEARMAN"]
 
 def _moments(examples: pd.DataFrame) -> Array:
     """(item, 6): 1, x, y, xx, yy, xy of the centred columns."""
-    x, y = (examples[c].to_numpy(float) for c in ("predicted", "gold"))
+    x, y = (examples[c].to_numpy(float) for c in ("prediction", "gold"))
     x, y = x - x.mean(), y - y.mean()  # sums of squares of large numbers lose digits
     return np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], axis=1)
 
@@ -29,7 +29,7 @@ def _pearson(sums: Array) -> Any:
 
 
 def _spearman(examples: pd.DataFrame) -> float:
-    x, y = (stats.rankdata(examples[c].to_numpy(float)) for c in ("predicted", "gold"))
+    x, y = (stats.rankdata(examples[c].to_numpy(float)) for c in ("prediction", "gold"))
     return float(np.corrcoef(x, y)[0, 1]) if x.std() > 0 and y.std() > 0 else 0.0
 
 

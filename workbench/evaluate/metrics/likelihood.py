@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from workbench.evaluate.metrics._metric import OfSums
 from workbench.shapes import Array

@@ -1,0 +1,63 @@
+"""Perplexity of long texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from workbench.data._source import Source
+from workbench.data.rows import Document
+from workbench.estimate import Estimate
+from workbench.evaluate._requests import Passage
+from workbench.evaluate._task import Item, TaskData
+from workbench.evaluate.metrics import PERPLEXITIES, Metric, estimate_all
+from workbench.evaluate.tasks.shapes._declared import Declared
+from workbench.models import Kind
+
+__all__ = ["Perplexity"]
+
+_SHOWN = 300  # characters of a document kept in its example row
+
+
+@dataclass(frozen=True, kw_only=True)
+class Perplexity(Declared):
+    """exp of the mean loss per token, word and byte over all documents; words and bytes of the original text.
+
+    A document is read in windows of the model's length, of which the last ``stride`` tokens are scored each time
+    (all, if no stride is given). Documents are independent, so intervals resample documents.
+    """
+
+    source: Source[Document]
+    measures: tuple[Metric, ...] = PERPLEXITIES
+    kinds: tuple[Kind, ...] = (Kind.CAUSAL,)
+    accepts: tuple[str, ...] = ("split", "stride")
+
+    def load(self, data_dir: Path | None) -> TaskData:
+        """All documents."""
+        data = self.source.read(data_dir, self.split)
+        items = tuple(
+            Item(
+                document.id,
+                (Passage(document.text, self.options.stride),),
+                {
+                    "start": document.text[:_SHOWN],
+                    "words": len(document.original.split()),
+                    "bytes": len(document.original.encode("utf-8")),
+                },
+            )
+            for document in data
+        )
+        return TaskData(items, data.identity)
+
+    def example(self, item: Item, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
+        """Log-probability (nats), tokens, words and bytes of one document."""
+        (answer,) = answers
+        return {**item.fields, "log_probability": float(answer.log_probability), "tokens": answer.tokens}
+
+    def metrics(self, examples: pd.DataFrame, seed: int) -> dict[str, Estimate]:
+        """Perplexities per token, word and byte, and bits per byte."""
+        return estimate_all(self.measures, examples, seed)

@@ -1,0 +1,62 @@
+"""A label for each word."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from workbench.data._source import Source
+from workbench.data.rows import TaggedWords
+from workbench.estimate import Estimate
+from workbench.evaluate._requests import AskWords
+from workbench.evaluate._task import Item, TaskData
+from workbench.evaluate.metrics import ENTITY_METRICS, Metric, entity_spans, estimate_all
+from workbench.evaluate.tasks.shapes._declared import Declared
+from workbench.models import Kind
+
+__all__ = ["Tagging"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tagging(Declared):
+    """Entities by a token-classification head whose labels are IOB tags."""
+
+    source: Source[TaggedWords]
+    measures: tuple[Metric, ...] = ENTITY_METRICS
+    kinds: tuple[Kind, ...] = (Kind.CLASSIFIER,)
+    accepts: tuple[str, ...] = ("split",)
+
+    def load(self, data_dir: Path | None) -> TaskData:
+        """All sentences."""
+        data = self.source.read(data_dir, self.split)
+        items = tuple(
+            Item(
+                row.id,
+                (AskWords(row.words),),
+                {"text": " ".join(row.words), "gold_tags": list(row.tags)},
+                row.cluster,
+            )
+            for row in data
+        )
+        return TaskData(items, data.identity)
+
+    def example(self, item: Item, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
+        """Tags, and how many entities are right, predicted and gold."""
+        (answer,) = answers
+        predicted, gold = entity_spans(answer.labels), entity_spans(item.fields["gold_tags"])
+        return {
+            **item.fields,
+            "predicted_tags": list(answer.labels),
+            "entities_right": len(predicted & gold),
+            "entities_predicted": len(predicted),
+            "entities_gold": len(gold),
+            "correct": predicted == gold,
+        }
+
+    def metrics(self, examples: pd.DataFrame, seed: int) -> dict[str, Estimate]:
+        """F1, precision and recall of entities."""
+        return estimate_all(self.measures, examples, seed)
