@@ -4,20 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from probes._prepare import Prepared, item_rows
-from probes.estimators import MLPProbe, NeighbourProbe, online_code
+from probes.estimators import online_code
 from probes.features import Features
+from probes.registry import PROBES, Reads
 from probes.settings import ProbeSettings
 from probes.solvers import Problems, Rows, solve_logistic, solve_ridge
 from probes.splits import held_out
 from workbench.shapes import Array
 
-__all__ = ["CURVE", "Labels", "LayerFit", "Predicted", "fit_layer", "fit_static", "labellings", "layer_rows"]
+__all__ = [
+    "CURVE",
+    "Labels",
+    "LayerFit",
+    "Predicted",
+    "fit_layer",
+    "fit_static",
+    "labellings",
+    "layer_rows",
+    "one_layer",
+]
 
 # Parts of the training sentences in the learning curve; the whole is the experiment itself.
 CURVE = (0.0625, 0.125, 0.25, 0.5)
@@ -107,36 +119,40 @@ def _best(on_train: Array, on_test: Array, labels: Labels, strengths: Array) -> 
     return Predicted(picked, strengths[chosen])
 
 
-def _each(make: Callable[[int], Any]) -> Fitter:
-    """A fitter that trains one estimator a labelling."""
-
-    def fit(train: Rows, test: Rows, labels: Labels, settings: ProbeSettings) -> Predicted:
-        x, x_test = train.read(0, train.count), test.read(0, test.count)
-        found = []
-        for targets, used, seed in zip(labels.targets, labels.used, labels.seeds, strict=True):
-            rows = used > 0
-            found.append(make(seed).fit(x[rows], targets[rows]).predict(x_test))
-        return Predicted(np.stack(found), np.full(len(found), np.nan))
-
-    return fit
+# Solved side by side for all labellings and strengths.
+_TOGETHER: dict[str, Fitter] = {"linear": linear, "mdl": linear, "ridge": ridge}
 
 
-FITTERS: dict[str, Fitter] = {
-    "linear": linear,
-    "mdl": linear,
-    "ridge": ridge,
-    "mlp": _each(lambda seed: MLPProbe(seed=seed)),
-    "knn": _each(lambda seed: NeighbourProbe()),
-}
+def one_layer(kind: str) -> bool:
+    """Whether probes of this kind read one layer at a time."""
+    return kind in _TOGETHER or (kind in PROBES and PROBES.get(kind).reads is Reads.LAYER)
+
+
+def _fitter(kind: str) -> Fitter:
+    return _TOGETHER.get(kind) or partial(_one_by_one, PROBES.get(kind).make)
+
+
+def _one_by_one(
+    make: Callable[[], Any], train: Rows, test: Rows, labels: Labels, settings: ProbeSettings
+) -> Predicted:
+    """An estimator for each labelling, with its seed if it takes one."""
+    x, x_test = train.read(0, train.count), test.read(0, test.count)
+    found = []
+    for targets, used, seed in zip(labels.targets, labels.used, labels.seeds, strict=True):
+        rows, estimator = used > 0, make()
+        if "seed" in estimator.get_params():
+            estimator.set_params(seed=seed)
+        found.append(estimator.fit(x[rows], targets[rows]).predict(x_test))
+    return Predicted(np.stack(found), np.full(len(found), np.nan))
 
 
 def fit_layer(prepared: Prepared, layer: int, settings: ProbeSettings) -> LayerFit:
     """All probes of one layer: labels and control labels at each seed, parts of the data, random weights."""
     train, test = layer_rows(prepared, prepared.features, layer)
-    found = FITTERS[settings.probe](train, test, labellings(prepared, settings), settings)
+    found = _fitter(settings.probe)(train, test, labellings(prepared, settings), settings)
     part = Predicted(found.classes[: settings.seeds], found.strengths[: settings.seeds])
     fit = LayerFit(part.classes, found.classes[settings.seeds :], part.strengths)
-    if settings.probe in ("linear", "mdl", "ridge"):
+    if settings.probe in _TOGETHER:
         fit = replace(fit, curve=_curve(prepared, train, test, settings, float(part.strengths[0])))
     if settings.probe == "mdl":
         fit = replace(fit, bits=_bits(prepared, train, settings))
@@ -162,7 +178,7 @@ def labellings(prepared: Prepared, settings: ProbeSettings) -> Labels:
 def fit_static(prepared: Prepared, settings: ProbeSettings, train: Array, test: Array) -> Array:
     """Predictions (item,) of the items ``test`` by a probe on static embeddings; a linear one for mixtures."""
     split = replace(prepared.split, train=train, test=test)
-    kind = settings.probe if settings.probe in FITTERS else "linear"
+    kind = settings.probe if one_layer(settings.probe) else "linear"
     part = replace(prepared, split=split)
     found: Array = _single(part, prepared.features, None, replace(settings, probe=kind))[0]
     return found
@@ -171,7 +187,7 @@ def fit_static(prepared: Prepared, settings: ProbeSettings, train: Array, test: 
 def _single(prepared: Prepared, features: Features, layer: int | None, settings: ProbeSettings) -> Array:
     train, test = layer_rows(prepared, features, layer)
     labels = _labels(prepared, [prepared.train_codes], [0], settings)
-    return FITTERS[settings.probe](train, test, labels, settings).classes
+    return _fitter(settings.probe)(train, test, labels, settings).classes
 
 
 def layer_rows(prepared: Prepared, features: Features, layer: int | None) -> tuple[Rows, Rows]:
@@ -183,7 +199,7 @@ def layer_rows(prepared: Prepared, features: Features, layer: int | None) -> tup
 
 def _labels(prepared: Prepared, targets: list[Array], seeds: list[int], settings: ProbeSettings) -> Labels:
     clusters = prepared.clusters(prepared.split.train)
-    choose = len(settings.strengths) > 1 and settings.probe in ("linear", "mdl", "ridge")
+    choose = len(settings.strengths) > 1 and settings.probe in _TOGETHER
     held = [held_out(clusters, settings.seed + s) & choose for s in seeds]
     return Labels(
         np.stack(targets), np.stack([~h for h in held]), np.stack(held), len(prepared.classes), tuple(seeds)
@@ -203,7 +219,7 @@ def _curve(
         len(prepared.classes),
         (0,) * len(CURVE),
     )
-    return FITTERS[settings.probe](train, test, labels, replace(settings, strengths=(strength,))).classes
+    return _fitter(settings.probe)(train, test, labels, replace(settings, strengths=(strength,))).classes
 
 
 def _bits(prepared: Prepared, train: Rows, settings: ProbeSettings) -> Float[Array, "seed three"]:

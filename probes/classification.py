@@ -32,10 +32,11 @@ _POOLED = {
 }
 _STANDARD = "standardised on the training items"
 _CHOICE = "each draws control labels and the tenth of the training sentences that chooses the strength"
+_LABELS = "each draws control labels, and what the probe draws"
 _SCALED = dict.fromkeys(("linear", "mdl", "ridge", "mlp"), _STANDARD) | {"knn": "centred, compared by cosine"}
 _DRAWN = dict.fromkeys(("linear", "mdl", "ridge"), _CHOICE) | {
-    "mlp": "each draws control labels, first weights and the tenth of the items that ends the training",
     "knn": "each draws control labels",
+    "mlp": "each draws control labels, first weights and the tenth of the items that ends the training",
 }
 
 
@@ -154,13 +155,14 @@ class _Numbers:
             for n, f in zip(prepared.features.layers, self.fits, strict=True)
             if np.isfinite(f.strengths).all()
         )
+        seeds = f"{settings.seeds} seed{'s' if settings.seeds > 1 else ''}"
         lines = [
             f"Label: {prepared.data.about}; {len(prepared.classes)} classes.",
             f"{len(prepared.split.train):,} training and {len(prepared.split.test):,} test items in {sentences:,} "
             f"test sentences; {prepared.split.statement}.",
             f"Features: {prepared.features.policy.what} of the {prepared.features.policy.stack}, "
-            f"{_POOLED[prepared.features.policy.pool]}, {_SCALED[settings.probe]}.",
-            f"Means over {settings.seeds} seed{'s' if settings.seeds > 1 else ''}: {_DRAWN[settings.probe]}.",
+            f"{_POOLED[prepared.features.policy.pool]}, {_SCALED.get(settings.probe, 'as the probe takes them')}.",
+            f"Means over {seeds}: {_DRAWN.get(settings.probe, _LABELS)}.",
         ]
         if strengths:
             lines.append(f"Chosen C by seed: {strengths}.")

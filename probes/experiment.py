@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from probes._data import ProbeData
-from probes._fit import FITTERS
+from probes._fit import one_layer
 from probes._keep import Keep, now
 from probes._prepare import prepare, read_data
 from probes.classification import classify
 from probes.mixing import mix
+from probes.registry import PROBES
 from probes.report import ProbeReport
 from probes.settings import ProbeSettings
 from probes.splits import Split, split_items
@@ -37,7 +38,8 @@ def probe(
     """What each layer of ``model`` knows of ``task``, with controls.
 
     ``task`` is a name (``probes.TASKS.names()``) whose items come from ``data=`` (a file, or the built-in
-    grammar by default), or items of your own. Further options are the fields of :class:`ProbeSettings`.
+    grammar by default), or items of your own. ``probe=`` is one of :data:`PROBE_KINDS` or
+    a registered one. Further options are the fields of :class:`ProbeSettings`.
 
     Raises the errors of :mod:`workbench.errors`, in one line each.
     """
@@ -47,9 +49,14 @@ def probe(
 
 
 def check_kind(kind: str) -> None:
-    """Raise :class:`TaskError` for an unknown probe."""
-    if kind not in PROBE_KINDS:
-        raise TaskError(f"unknown probe {kind!r}; {did_you_mean(kind, list(PROBE_KINDS))}")
+    """Raise :class:`TaskError` for an unknown probe, or a registered one that no experiment runs."""
+    if kind in PROBE_KINDS or one_layer(kind):
+        return
+    if kind in PROBES:
+        raise TaskError(
+            f"probe {kind!r} reads {PROBES.get(kind).reads}; experiments run probes of your own that read one layer"
+        )
+    raise TaskError(f"unknown probe {kind!r}; {did_you_mean(kind, [*PROBE_KINDS, *PROBES.names()])}")
 
 
 def run_experiment(
@@ -69,7 +76,7 @@ def run_experiment(
         return probe_trees(model, settings, keep, progress)
     if read is None:
         read = read_data(settings) if data is None else (data, _split(data, settings))
-    run = classify if settings.probe in FITTERS else mix
+    run = classify if one_layer(settings.probe) else mix
     return run(prepare(model, settings, *read, progress=progress), settings, keep, progress)
 
 

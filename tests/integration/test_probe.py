@@ -8,13 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.naive_bayes import GaussianNB
 
 import probes
+from probes.registry import PROBES, ProbeKind, Reads
+from probes.splits import split_items
 from tests.helpers import data_dir, needs_data, needs_minilm
 from tests.model_folders import save_bert
 from tests.unit.tiny import tiny_causal
 from tests.unit.trace.tiny import bert as bert_masked
 from workbench.cli import main
+from workbench.errors import TaskError
+from workbench.models import load
 from workbench.runs import Run
 
 Probe = Callable[..., tuple[int, str, str]]
@@ -197,3 +202,19 @@ def test_part_of_speech_in_real_weights(probe: Probe) -> None:
     assert middle["value"] > 0.85
     assert middle["low"] > results["pos/baselines"]["word identity"]["high"]
     assert middle["low"] > results["pos/random weights"]["layer 2"]["high"]
+
+
+def test_a_probe_of_ones_own_runs_by_name(bert: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(PROBES, "_items", dict(PROBES._items))
+    PROBES.register("nb", ProbeKind("nb", "Gaussian naive Bayes", Reads.LAYER, True, GaussianNB))
+    model = load(bert, dtype="float32", device="cpu")
+    data = probes.load_task("pos", "builtin", limit=60)
+    report = probes.probe(model, data, probe="nb", seeds=2, layers=(1,), random_weights=False)
+    x = probes.extract(model, data.sentences, data.places).layer(1)[data.place_rows[:, 0]]
+    y, split = np.array(data.labels), split_items(data, "sentence", 0.2, seed=0)
+    expected = GaussianNB().fit(x[split.train], y[split.train]).score(x[split.test], y[split.test])
+    assert report.at("accuracy", 1).value == pytest.approx(expected)
+    PROBES.register("trees", ProbeKind("trees", "", Reads.TREES, True, GaussianNB))
+    with pytest.raises(TaskError, match="that read one layer"):
+        probes.probe(model, "pos", probe="trees")
