@@ -77,9 +77,13 @@ def resume_point(run: Path, recipe: str, chosen: Path | None = None) -> Checkpoi
             raise RunError(f"no whole checkpoint in {run}{why}; start again without --resume")
         asked = good[-1]
     if asked.recipe != recipe:
+        fitting = [c for c in good if c.recipe == recipe]
+        offer = (
+            f"go on from {fitting[-1].path}" if fitting else f"use the same settings ({run / 'recipe.yaml'})"
+        )
         raise RunError(
             f"{asked.path} is from another configuration, corpus or tokenizer (recipe {asked.recipe[:12]}, "
-            f"now {recipe[:12]}); use the same settings (see {run / 'recipe.yaml'}), or another --out"
+            f"now {recipe[:12]}); {offer}, or another --out"
         )
     return asked
 

@@ -6,8 +6,8 @@ import errno
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-import torch
 from accelerate import PartialState
 from accelerate.utils.memory import should_reduce_batch_size
 from safetensors import SafetensorError
@@ -27,6 +27,7 @@ from workbench.training._scored import can_skip
 from workbench.training._work import Work, prepare
 from workbench.training.checkpoints import find_checkpoints, resume_point, save_model_folder
 from workbench.training.loop import Clock, KeepSteps, StopWatch, WorkbenchTrainer
+from workbench.training.objectives import MASK_RATE
 from workbench.training.progress import Meter, ProgressLog, peak_flops
 from workbench.training.settings import TrainSettings
 
@@ -115,8 +116,10 @@ def _trainer(work: Work, out: Path, *, show: bool) -> tuple[WorkbenchTrainer, Pr
         device=work.device,
         has_validation=len(work.validation) > 0,
     )
+    scored_only = can_skip(model, work.objective.auto) and not settings.loop.compile
+    scored = (settings.objective.rate or MASK_RATE) if scored_only else 1.0
     meter = Meter(
-        flops_per_token=3.0 * _forward_flops(model, work.length),
+        flops_per_token=3.0 * _forward_flops(model, work.length, scored),
         peak=peak_flops(work.device, work.precision),
         processes=arguments.world_size,
     )
@@ -131,7 +134,7 @@ def _trainer(work: Work, out: Path, *, show: bool) -> tuple[WorkbenchTrainer, Pr
         recipe=work.recipe,
         meter=meter,
         clock=clock,
-        scored_only=can_skip(model, work.objective.auto) and not settings.loop.compile,
+        scored_only=scored_only,
         model=model,
         args=arguments,
         train_dataset=work.training,
@@ -144,12 +147,18 @@ def _trainer(work: Work, out: Path, *, show: bool) -> tuple[WorkbenchTrainer, Pr
     return trainer, log
 
 
-def _forward_flops(model: torch.nn.Module, length: int) -> float:
-    """Operations of a forward pass per token; for foreign models two a weight (Kaplan et al. 2020, section 2.1)."""
+def _forward_flops(model: Any, length: int, scored: float) -> float:
+    """Operations of a forward pass per token; for foreign models two a weight (Kaplan et al. 2020, section 2.1).
+
+    ``scored`` is the share of places at which the output layer runs.
+    """
     config = getattr(model, "config", None)
     if isinstance(config, TransformerConfig) and isinstance(model, PreTrainedModel):
-        return float(flops_per_token(config, length, type(model)))
-    return 2.0 * sum(p.numel() for p in model.parameters())
+        total = float(flops_per_token(config, length, type(model)))
+    else:
+        total = 2.0 * sum(p.numel() for p in model.parameters())
+    skipped = 2.0 * model.get_output_embeddings().weight.numel() if scored < 1.0 else 0.0
+    return total - (1.0 - scored) * skipped
 
 
 def _explained(error: Exception, out: Path) -> WorkbenchError | Exception:

@@ -90,6 +90,18 @@ def test_objectives_train_and_their_folders_open(shape: str, objective: str, kin
     assert workbench.load(str(place / "out"), dtype="float32", device="cpu").kind == kind
 
 
+def test_projecting_at_labelled_places_only_changes_no_loss(place: Path) -> None:
+    """The same recipe with every place projected, as a compiled model would be, gives the same losses."""
+    settings = recipe(place, "encoder", "mlm", steps=4)
+    first = pretrain.train(settings, place / "sparse", device="cpu")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pretrain, "can_skip", lambda *_: False)
+        second = pretrain.train(settings, place / "dense", device="cpu")
+    losses = [run.examples()["loss"].tolist() for run in (first, second)]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-6)
+    assert first.throughput["flops_per_token"] < second.throughput["flops_per_token"]
+
+
 def test_a_student_is_distilled_from_a_trained_teacher(place: Path) -> None:
     pretrain.train(recipe(place), place / "teacher", device="cpu")
     settings = recipe(place)

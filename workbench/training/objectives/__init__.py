@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.training.objectives._choose import OBJECTIVES, ObjectiveName, make_objective, role_of
-from workbench.training.objectives._draw import IGNORED, Batch, Draw, Ids, Objective, SpecialIds
+from workbench.training.objectives._draw import IGNORED, MASK_RATE, Batch, Draw, Ids, Objective, SpecialIds
 from workbench.training.objectives.causal import CausalLM
 from workbench.training.objectives.denoising import Denoising, Noise
 from workbench.training.objectives.distillation import DistillationWeights, Distilled
@@ -15,6 +15,7 @@ from workbench.training.objectives.span_corruption import PrefixLM, SpanCorrupti
 
 __all__ = [
     "IGNORED",
+    "MASK_RATE",
     "OBJECTIVES",
     "Batch",
     "CausalLM",

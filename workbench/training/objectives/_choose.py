@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from workbench.errors import ConfigError, did_you_mean
 from workbench.text import Role
-from workbench.training.objectives._draw import Objective, SpecialIds
+from workbench.training.objectives._draw import MASK_RATE, Objective, SpecialIds
 from workbench.training.objectives.causal import CausalLM
 from workbench.training.objectives.denoising import Denoising, Noise
 from workbench.training.objectives.gap_sentences import GapSentences
@@ -45,13 +45,13 @@ class _Recipe:
 
 def _masked(unit: MaskUnit) -> Callable[[SpecialIds, int, ObjectiveChoice, bool], Objective]:
     return lambda special, length, choice, isolate: MaskedLM(
-        special, length, rate=choice.rate or 0.15, unit=unit, isolate_documents=isolate
+        special, length, rate=choice.rate or MASK_RATE, unit=unit, isolate_documents=isolate
     )
 
 
 def _pairs(task: PairTask) -> Callable[[SpecialIds, int, ObjectiveChoice, bool], Objective]:
     return lambda special, length, choice, _: SentencePairs(
-        special, length, task=task, rate=choice.rate or 0.15
+        special, length, task=task, rate=choice.rate or MASK_RATE
     )
 
 

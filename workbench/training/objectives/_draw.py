@@ -15,9 +15,20 @@ from torch import Tensor
 from workbench.errors import ConfigError
 from workbench.text import sentinel_ids
 
-__all__ = ["IGNORED", "Batch", "Draw", "Ids", "Objective", "SpecialIds", "pad_rows", "sentence_parts"]
+__all__ = [
+    "IGNORED",
+    "MASK_RATE",
+    "Batch",
+    "Draw",
+    "Ids",
+    "Objective",
+    "SpecialIds",
+    "pad_rows",
+    "sentence_parts",
+]
 
 IGNORED = -100  # label of a position that is not scored
+MASK_RATE = 0.15  # Devlin et al. 2019, section 3.1
 Ids = Int[np.ndarray, "token"]
 Batch = dict[str, Tensor]
 
