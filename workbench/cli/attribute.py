@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +25,9 @@ __all__ = ["command"]
 @click.argument("model")
 @click.argument("text", required=False)
 @click.option("--pair", help="A second text, read after the first as the model's tokenizer joins pairs.")
-@click.option("--target", help="Continuation, word in the blank, class, text to write; the likeliest if left out.")
+@click.option(
+    "--target", help="Continuation, word in the blank, class, text to write; the likeliest if left out."
+)
 @click.option("--contrast", help="Explain the target rather than this one.")
 @click.option("--position", type=int, help="Which blank, written token or labelled token, from 0.")
 @click.option(
@@ -42,16 +43,26 @@ __all__ = ["command"]
 @click.option("--steps", type=click.IntRange(1), help="Integrated gradients: exactly N; adapted if left out.")
 @click.option("--samples", type=click.IntRange(1), help="Of methods that draw.")
 @click.option("--layer", type=int, help="Of layer methods, from 0; the middle one if left out.")
-@click.option("--unit", default="token", show_default=True, help="token, word, span or sentence: what goes at once.")
+@click.option(
+    "--unit", default="token", show_default=True, help="token, word, span or sentence: what goes at once."
+)
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--bars", is_flag=True, help="Bars instead of text in colours.")
 @click.option("--yes", is_flag=True, help="Go on although the cost is high.")
-@click.option("--data", type=click.Path(path_type=Path), help="A table of texts: .tsv, .csv, .jsonl or .parquet.")
+@click.option(
+    "--data", type=click.Path(path_type=Path), help="A table of texts: .tsv, .csv, .jsonl or .parquet."
+)
 @click.option("--text-column", default=None, help="Of --data; default sentence or text.")
-@click.option("--label-column", default=None, help="Of --data: explain this class instead of the predicted one.")
-@click.option("--rationale-column", default=None, help="Of --data: a list with 1 for each word people marked.")
+@click.option(
+    "--label-column", default=None, help="Of --data: explain this class instead of the predicted one."
+)
+@click.option(
+    "--rationale-column", default=None, help="Of --data: a list with 1 for each word people marked."
+)
 @click.option("--limit", type=click.IntRange(1), help="Only the first N texts of --data.")
-@click.option("--evaluate", is_flag=True, help="Measure how far the scores can be believed, beside random ones.")
+@click.option(
+    "--evaluate", is_flag=True, help="Measure how far the scores can be believed, beside random ones."
+)
 @click.option("--resume", type=click.Path(path_type=Path), help="Go on with a run of --data --evaluate.")
 @click.option(
     "--out",
@@ -73,7 +84,9 @@ def command(model: str, text: str | None, data: Path | None, as_json: bool, **op
     if (text is None) == (data is None):
         raise WorkbenchError("give either a TEXT in quotes or --data FILE; see: workbench attribute --help")
     if data is not None and not options["evaluate"]:
-        raise WorkbenchError("--data needs --evaluate: it measures methods over texts; for one map give a TEXT")
+        raise WorkbenchError(
+            "--data needs --evaluate: it measures methods over texts; for one map give a TEXT"
+        )
     if data is not None:
         _evaluate(model, data, options, as_json)
     else:
@@ -95,7 +108,9 @@ def _told(options: dict[str, Any]) -> Options:
     try:
         unit = Unit(options["unit"])
     except ValueError:
-        raise WorkbenchError(f"unknown unit {options['unit']!r}; {did_you_mean(options['unit'], list(Unit))}") from None
+        raise WorkbenchError(
+            f"unknown unit {options['unit']!r}; {did_you_mean(options['unit'], list(Unit))}"
+        ) from None
     chosen = {key: options[key] for key in ("steps", "samples", "layer", "seed")}
     return Options(unit=unit, **chosen)
 
@@ -118,7 +133,9 @@ def _explain(name: str, text: str, options: dict[str, Any], as_json: bool) -> No
     told = _told(options)
     model = _load(name, options)
     source = text if options["pair"] is None else (text, options["pair"])
-    asked = {key: options[key] for key in ("target", "contrast", "position", "output", "baseline", "normalise")}
+    asked = {
+        key: options[key] for key in ("target", "contrast", "position", "output", "baseline", "normalise")
+    }
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", AttributionWarning)
         found = [
@@ -181,7 +198,12 @@ def _print(found: list[Attribution]) -> None:
 def _plain(found: list[Attribution], report: str | None, out: Path | None) -> dict[str, Any]:
     return {
         "attributions": [
-            {**a.about(), "tokens": list(a.tokens), "scores": a.scores.tolist(), "explained": list(a.explained)}
+            {
+                **a.about(),
+                "tokens": list(a.tokens),
+                "scores": a.scores.tolist(),
+                "explained": list(a.explained),
+            }
             for a in found
         ],
         "file": None if out is None else str(out),

@@ -6,7 +6,7 @@ contract tests.
 
 from __future__ import annotations
 
-from workbench.analysis.saliency import _floor, _gradients, _occlusion
+from workbench.analysis.saliency import _attention, _captum, _floor, _gradients, _occlusion
 from workbench.analysis.saliency._methods import METHODS, Options, Raw, SaliencyMethod, Unit
 from workbench.analysis.saliency._question import Output
 from workbench.analysis.saliency._record import Attribution, Normalisation
@@ -29,4 +29,4 @@ __all__ = [
 ]
 
 # importing a module of methods registers them
-_REGISTERING = (_floor, _gradients, _occlusion)
+_REGISTERING = (_attention, _captum, _floor, _gradients, _occlusion)

@@ -26,7 +26,9 @@ def baseline_name(model: LoadedModel, baseline: Baseline) -> str:
         if baseline not in NAMES:
             raise TaskError(f"unknown baseline {baseline!r}; allowed: {', '.join(NAMES)}, or an array")
         if baseline in ("pad", "mask") and _token(model, baseline) is None:
-            raise TaskError(f"the tokenizer of {model.name} has no {baseline} token; use baseline 'zero' or 'mean'")
+            raise TaskError(
+                f"the tokenizer of {model.name} has no {baseline} token; use baseline 'zero' or 'mean'"
+            )
         return baseline
     return "custom"
 

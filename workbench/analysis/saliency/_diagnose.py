@@ -32,7 +32,9 @@ def no_gradient(seam: Scored, embeddings: Tensor, rows: Tensor) -> ModelError:
     def look(name: str) -> Callable[..., None]:
         def hook(module: nn.Module, arguments: Any, keywords: Any, output: Any) -> None:
             tensors = [a for a in (*arguments, *keywords.values()) if isinstance(a, Tensor)]
-            results = [o for o in (output if isinstance(output, tuple) else (output,)) if isinstance(o, Tensor)]
+            results = [
+                o for o in (output if isinstance(output, tuple) else (output,)) if isinstance(o, Tensor)
+            ]
             took = any(t.requires_grad for t in tensors)
             if took and results and not any(r.requires_grad for r in results):
                 culprits.append(f"{name} ({type(module).__name__})")

@@ -35,32 +35,37 @@ def _input_x_gradient(seam: Seam, options: Options) -> Raw:
     return Raw(products * seam.explained, (None,) * len(seam))
 
 
-def noisy(seam: Seam, options: Options) -> list[Tensor]:
-    """The embeddings with noise, once a sample: (B, T, D) each. A text's noise depends on the seed alone."""
-    samples = options.samples or SAMPLES
-    draws = [torch.zeros_like(seam.embeddings) for _ in range(samples)]
-    for row, length in enumerate(seam.lengths):
-        own = seam.embeddings[row, :length]
-        generator = torch.Generator().manual_seed(options.seed)
-        noise = torch.randn(samples, *own.shape, generator=generator).to(own)
-        for draw, one in zip(draws, noise, strict=True):
-            draw[row, :length] = own + options.noise * own.std() * one
-    return draws
+def noisy(seam: Seam, row: int, options: Options) -> Tensor:
+    """A text's embeddings (T, D) with noise, (samples, T, D); the draws depend on the seed and the length alone."""
+    own = seam.embeddings[row, : seam.lengths[row]]
+    generator = torch.Generator().manual_seed(options.seed)
+    noise = torch.randn(options.samples or SAMPLES, *own.shape, generator=generator).to(own)
+    return own + options.noise * own.std() * noise
 
 
 def _smoothgrad(seam: Seam, options: Options) -> Raw:
-    draws = noisy(seam, options)
-    mean = sum((gradients_of(seam, draw, options) for draw in draws), start=torch.zeros_like(seam.embeddings))
-    scores = (mean / len(draws)).norm(dim=-1)
-    return Raw(scores * seam.explained, (len(draws),) * len(seam))
+    scores = torch.zeros_like(seam.embeddings[..., 0])
+    for row, length in enumerate(seam.lengths):
+        draws = noisy(seam, row, options)
+        total = torch.zeros_like(draws[0])
+        for chosen in seam.chunks([row] * len(draws), options.batch_tokens):
+            rows = torch.full((len(chosen),), row)
+            total += seam.gradients(draws[chosen], rows)[1].sum(0)
+        scores[row, :length] = (total / len(draws)).norm(dim=-1)
+    return Raw(scores * seam.explained, (options.samples or SAMPLES,) * len(seam))
 
 
 def _smoothgrad_integrated(seam: Seam, options: Options) -> Raw:
-    draws = noisy(seam, options)
+    samples = options.samples or SAMPLES
     total = torch.zeros_like(seam.embeddings[..., 0])
-    for draw in draws:
-        total += integrated(seam, torch.where(seam.explained[..., None], draw, seam.embeddings), options).scores
-    return Raw(total / len(draws), (len(draws),) * len(seam))
+    draws = [noisy(seam, row, options) for row in range(len(seam))]
+    for sample in range(samples):
+        moved = seam.embeddings.clone()
+        for row, length in enumerate(seam.lengths):
+            moved[row, :length] = draws[row][sample]
+        moved = torch.where(seam.explained[..., None], moved, seam.embeddings)
+        total += integrated(seam, moved, options).scores
+    return Raw(total / samples, (samples,) * len(seam))
 
 
 def _passes(factor: int) -> Callable[[int, Options], int]:
@@ -108,6 +113,7 @@ METHODS.register(
         convention="integrated gradients averaged over noisy copies: positive speaks for the target",
         source="Smilkov et al. 2017, section 3; Sundararajan et al. 2017",
         passes=_passes(60),
+        additive=True,
         uses_baseline=True,
         seeded=True,
     ),

@@ -91,7 +91,7 @@ def integrated(seam: Seam, embeddings: Tensor, options: Options) -> Raw:
     if options.steps is not None:
         nodes, weights = np.polynomial.legendre.leggauss(options.steps)
         points, weights = (nodes + 1) / 2, weights / 2
-        _visit(seam, embeddings, paths, {row: points for row in range(len(seam))}, options)
+        _visit(seam, embeddings, paths, dict.fromkeys(range(len(seam)), points), options)
         found = {row: path.integral(points, weights) for row, path in enumerate(paths)}
     else:
         found = _until_complete(seam, embeddings, paths, options)
@@ -106,9 +106,7 @@ def _until_complete(
     found: dict[int, Array] = {}
     open_rows = list(range(len(seam)))
     while open_rows:
-        wanted = {
-            row: np.concatenate([_rule(*piece)[0] for piece in paths[row].pieces]) for row in open_rows
-        }
+        wanted = {row: np.concatenate([_rule(*piece)[0] for piece in paths[row].pieces]) for row in open_rows}
         _visit(seam, embeddings, paths, wanted, options)
         unfinished = []
         for row in open_rows:
@@ -164,6 +162,7 @@ METHODS.register(
         convention="share of the difference from the baseline: positive speaks for the target",
         source="Sundararajan et al. 2017, equation 1",
         passes=lambda tokens, options: 3 * (options.steps or 33),
+        additive=True,
         complete=True,
         uses_baseline=True,
     ),

@@ -58,8 +58,9 @@ class SaliencyMethod:
 
     ``compute`` sees the model only through a :class:`Seam`. ``passes`` tells how many forward passes (a
     backward pass counts as two) a text of so many tokens takes. ``inside`` methods read layers or attention,
-    so they score all tokens; ``complete`` ones sum to the difference from the baseline; ``unused_is_zero``
-    ones give exactly 0 to a token that cannot change the target.
+    so they score all tokens; ``additive`` scores are meant to sum to the difference from the baseline and
+    have their error reported, ``complete`` ones promise it; ``unused_is_zero`` ones give exactly 0 to a token
+    that cannot change the target.
     """
 
     name: str
@@ -68,6 +69,7 @@ class SaliencyMethod:
     source: str  # the paper, with section or equation
     passes: Callable[[int, Options], int]
     signed: bool = True
+    additive: bool = False
     complete: bool = False
     uses_baseline: bool = False
     unused_is_zero: bool = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import chain
 
 import torch
 
@@ -12,7 +13,7 @@ from workbench.analysis.saliency._methods import METHODS, Options, Raw, Saliency
 from workbench.analysis.saliency._question import Question
 from workbench.analysis.saliency._seam import Seam
 
-__all__ = ["groups_of", "windows_of"]
+__all__ = ["groups_of", "values_without", "windows_of"]
 
 _SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’)\]]*$")
 
@@ -41,14 +42,14 @@ def windows_of(question: Question, options: Options) -> list[list[int]]:
     if options.unit is not Unit.SPAN:
         return groups
     size = min(options.span, len(groups))
-    return [sum(groups[i : i + size], []) for i in range(len(groups) - size + 1)]
+    return [list(chain(*groups[i : i + size])) for i in range(len(groups) - size + 1)]
 
 
 def _occlusion(seam: Seam, options: Options) -> Raw:
     """Each window's loss is shared by its tokens; a token in several windows gets the mean of its shares."""
     windows = [windows_of(question, options) for question in seam.questions]
     jobs = [(row, window) for row, own in enumerate(windows) for window in [[], *own]]
-    losses = _values_without(seam, jobs, options)
+    losses = values_without(seam, jobs, options)
     scores = torch.zeros_like(seam.embeddings[..., 0])
     counts = torch.zeros_like(scores)
     whole: dict[int, float] = {}
@@ -62,7 +63,7 @@ def _occlusion(seam: Seam, options: Options) -> Raw:
     return Raw(scores / counts.clamp(min=1), tuple(len(own) for own in windows))
 
 
-def _values_without(seam: Seam, jobs: Sequence[tuple[int, list[int]]], options: Options) -> list[float]:
+def values_without(seam: Seam, jobs: Sequence[tuple[int, list[int]]], options: Options) -> list[float]:
     """The target's value with some tokens of a question replaced by the baseline."""
     values = [0.0] * len(jobs)
     for chosen in seam.chunks([row for row, _ in jobs], options.batch_tokens):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -125,10 +125,7 @@ class Attribution:
 
     def about(self) -> dict[str, Any]:
         """Everything but tokens and scores, as plain values."""
-        names = (
-            "model method target target_note value signed convention baseline baseline_value delta steps layer seed "
-            "level aggregation"
-        ).split()
+        names = [f.name for f in fields(self) if f.name not in _NOT_ABOUT]
         return {**{name: getattr(self, name) for name in names}, "normalisation": str(self.normalisation)}
 
     def view(self) -> Any:
@@ -157,6 +154,9 @@ class Attribution:
         order = self.order()[:3]
         best = ", ".join(f"{self.tokens[i]!r} {self.scores[i]:+.3g}" for i in order)
         return f"<Attribution {self.method} of {self.target}: {best}, ...>"
+
+
+_NOT_ABOUT = ("tokens", "scores", "explained", "alignment", "normalisation")
 
 
 def _merge(scores: Array, how: str) -> float:

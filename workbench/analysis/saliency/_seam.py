@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +52,7 @@ class Seam:
     """
 
     def __init__(self, model: LoadedModel, questions: Sequence[Question], baseline: Tensor) -> None:
-        """``baseline`` (V-independent): one vector (D,), or vectors (T, D) or (B, T, D) for each token."""
+        """``baseline``: one vector (D,), or vectors (T, D) or (B, T, D) for each token."""
         self.model = model
         self.questions = tuple(questions)
         self.lengths = [question.tokens for question in self.questions]
@@ -75,10 +76,23 @@ class Seam:
     def __len__(self) -> int:
         return len(self.questions)
 
-    @property
-    def everything(self) -> Tensor:
-        """Row numbers of all questions, once each."""
-        return torch.arange(len(self), device=self.embeddings.device)
+    def asking(self, questions: Sequence[Question], rows: slice = slice(None)) -> Seam:
+        """The same texts (those of ``rows``) with other targets; embeddings stay as they are here."""
+        other = copy(self)
+        other.questions = tuple(questions)
+        other.lengths = [question.tokens for question in questions]
+        width = max(other.lengths)
+        other.embeddings, other.baseline = self.embeddings[rows, :width], self.baseline[rows, :width]
+        other.explained = self.explained[rows, :width]
+        other._segments = None if self._segments is None else self._segments[rows, :width]
+        return other
+
+    def moved(self, embeddings: Tensor) -> Seam:
+        """The same questions about texts with these embeddings (B, T, D)."""
+        other = copy(self)
+        other.embeddings = embeddings.detach()
+        other.baseline = torch.where(self.explained[..., None], self.baseline, other.embeddings)
+        return other
 
     def score(self, embeddings: Tensor, rows: Tensor) -> Tensor:
         """The target's value for each row of ``embeddings`` (N, T, D): (N,) in float32 or finer.
@@ -90,7 +104,9 @@ class Seam:
             # the head takes the last token, and without ids it cannot tell which one that is
             singles = [self.score(embeddings[i : i + 1], rows[i : i + 1]) for i in range(len(numbers))]
             return torch.cat(singles)
-        plan = [(row, n, read) for row, n in enumerate(numbers) for read in range(len(self.questions[n].reads))]
+        plan = [
+            (row, n, read) for row, n in enumerate(numbers) for read in range(len(self.questions[n].reads))
+        ]
         terms = self._terms(plan)
         kept = self._kept(terms, plan)
         output = self._run(embeddings, plan, kept)
@@ -125,7 +141,9 @@ class Seam:
         group: list[int] = []
         width = 0
         for position, row in enumerate(rows):
-            wider = max(width, max(self.lengths[row] + len(read.suffix) for read in self.questions[row].reads))
+            wider = max(
+                width, max(self.lengths[row] + len(read.suffix) for read in self.questions[row].reads)
+            )
             if group and wider * (len(group) + 1) > tokens:
                 yield group
                 group, wider = [], self.lengths[row]
@@ -200,7 +218,9 @@ class Seam:
         width = max(map(len, ids))
         device = self.embeddings.device
         return {
-            "decoder_input_ids": torch.tensor([[*row, *[0] * (width - len(row))] for row in ids], device=device),
+            "decoder_input_ids": torch.tensor(
+                [[*row, *[0] * (width - len(row))] for row in ids], device=device
+            ),
             "decoder_attention_mask": _mask([len(row) for row in ids], width, device),
         }
 
@@ -244,7 +264,9 @@ def _entries(logits: Tensor, terms: Sequence[_Placed], kept: Sequence[int] | Non
         lines = logits[rows]
         if terms[0].term.field != "logits":  # over positions: padding is none of them
             lengths = _indices([t.length for t in terms], logits)[:, None]
-            lines = lines.masked_fill(torch.arange(lines.shape[1], device=lines.device) >= lengths, -torch.inf)
+            lines = lines.masked_fill(
+                torch.arange(lines.shape[1], device=lines.device) >= lengths, -torch.inf
+            )
     else:
         place = {position: i for i, position in enumerate(kept or ())}
         positions = [int(t.term.position or 0) for t in terms]
@@ -252,7 +274,9 @@ def _entries(logits: Tensor, terms: Sequence[_Placed], kept: Sequence[int] | Non
     lines = lines if lines.dtype == torch.float64 else lines.float()
     if form is not Output.LOGIT:
         lines = torch.log_softmax(lines, dim=-1)
-    return lines[torch.arange(len(terms), device=lines.device), _indices([t.term.index for t in terms], lines)]
+    return lines[
+        torch.arange(len(terms), device=lines.device), _indices([t.term.index for t in terms], lines)
+    ]
 
 
 def _indices(numbers: Sequence[int], like: Tensor) -> Tensor:

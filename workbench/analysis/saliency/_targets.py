@@ -73,7 +73,9 @@ def _signed(pairs: Sequence[Any]) -> list[tuple[Any, float]]:
 
 def _named(asked: Asked, names: Sequence[str], form: Output) -> str:
     """``log p(are) - log p(is)``."""
-    shape = {Output.LOGIT: "logit({})", Output.LOG_PROBABILITY: "log p({})", Output.PROBABILITY: "p({})"}[form]
+    shape = {Output.LOGIT: "logit({})", Output.LOG_PROBABILITY: "log p({})", Output.PROBABILITY: "p({})"}[
+        form
+    ]
     return " - ".join(shape.format(name) for name in names)
 
 
@@ -93,7 +95,9 @@ def _causal(model: LoadedModel, text: Text, asked: Asked) -> Question:
     reads = list(dict.fromkeys(Read(suffix=ids[:-1]) for ids, _ in wanted))
     parts = tuple(
         Part(
-            tuple(Term(token, last + i) for i, token in enumerate(ids)), reads.index(Read(suffix=ids[:-1])), sign
+            tuple(Term(token, last + i) for i, token in enumerate(ids)),
+            reads.index(Read(suffix=ids[:-1])),
+            sign,
         )
         for (ids, _), sign in _signed(wanted)
     )
@@ -124,13 +128,18 @@ def _continuation(model: LoadedModel, text: Alignment, name: str | int) -> tuple
     if len(ids) == 1:
         return ids, "the next token" + how
     pieces = ", ".join(repr(model.tokenizer.decode([i])) for i in ids)
-    return ids, f"{name!r} is {len(ids)} pieces ({pieces}){how}: their log-probabilities are added, each after those before"
+    return (
+        ids,
+        f"{name!r} is {len(ids)} pieces ({pieces}){how}: their log-probabilities are added, each after those before",
+    )
 
 
 def _check_id(model: LoadedModel, number: int) -> None:
     size = model.config.get_text_config().vocab_size
     if not 0 <= number < size:
-        raise TaskError(f"target {number} is not in the vocabulary of {model.name}: ids go from 0 to {size - 1}")
+        raise TaskError(
+            f"target {number} is not in the vocabulary of {model.name}: ids go from 0 to {size - 1}"
+        )
 
 
 def _check_known(model: LoadedModel, name: str, ids: Sequence[int]) -> None:
@@ -209,7 +218,10 @@ def _filler(model: LoadedModel, text: str, blank: int, name: str | int) -> tuple
     _check_known(model, name, ids)
     if len(ids) == 1:
         return ids, "the word in the blank"
-    return ids, f"{name!r} is {len(ids)} pieces, each behind a mask of its own: their log-probabilities are added"
+    return (
+        ids,
+        f"{name!r} is {len(ids)} pieces, each behind a mask of its own: their log-probabilities are added",
+    )
 
 
 # Encoder-decoder: what is written -----------------------------------------------------------------------
@@ -234,7 +246,9 @@ def _seq2seq(model: LoadedModel, text: Text, asked: Asked) -> Question:
     for number, ((ids, _), sign) in enumerate(_signed(written)):
         chosen = range(len(ids)) if asked.position is None else (asked.position,)
         if asked.position is not None and not 0 <= asked.position < len(ids):
-            raise TaskError(f"position {asked.position} is out of range: the target has {len(ids)} tokens, from 0")
+            raise TaskError(
+                f"position {asked.position} is out of range: the target has {len(ids)} tokens, from 0"
+            )
         parts.append(Part(tuple(Term(ids[i], i) for i in chosen), number, sign))
     shown = [
         repr(model.tokenizer.decode(list(ids) if asked.position is None else [ids[asked.position]]))

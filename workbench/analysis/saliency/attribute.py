@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -100,7 +100,9 @@ def attribute_all(
     targets = [None] * len(texts) if targets is None else targets
     contrasts = [None] * len(texts) if contrasts is None else contrasts
     if not len(texts) == len(targets) == len(contrasts):
-        raise TaskError(f"{len(texts)} texts, {len(targets)} targets, {len(contrasts)} contrasts: one for each text")
+        raise TaskError(
+            f"{len(texts)} texts, {len(targets)} targets, {len(contrasts)} contrasts: one for each text"
+        )
     METHODS.get(method)  # an unknown method is told before the model runs
     form = _output(output)
     with model.lock:
@@ -152,7 +154,9 @@ def _check(
         )
     length = max(question.tokens + len(read.suffix) for read in question.reads)
     if length > model.max_length:
-        raise TaskError(f"text and target are {length} tokens; {model.name} reads {model.max_length}: shorten them")
+        raise TaskError(
+            f"text and target are {length} tokens; {model.name} reads {model.max_length}: shorten them"
+        )
     passes = method.passes(sum(question.explained), options)
     if passes * length > DEAR and not allow_cost:
         hours = 2 * model.num_parameters * passes * length / 5e10 / 3600
@@ -190,7 +194,7 @@ def _records(
         extra: dict[str, Any] = {}
         if at_baseline is not None:
             extra = {"baseline": baseline, "baseline_value": at_baseline[row]}
-        if at_baseline is not None and method.complete:
+        if at_baseline is not None and method.additive:
             extra["delta"] = float(own.sum()) - (values[row] - at_baseline[row])
         records.append(
             Attribution(
@@ -231,13 +235,14 @@ def _warn(results: Sequence[Attribution], options: Options) -> None:
         for r in results
         if r.delta is not None
         and r.baseline_value is not None
+        and METHODS.get(r.method).complete
         and abs(r.delta) > options.tolerance * max(abs(r.value - r.baseline_value), SMALLEST)
     ]
     if beyond:
         worst = max(beyond, key=lambda r: abs(r.delta or 0))
         warnings.warn(
             f"{worst.method}: for {len(beyond)} of {len(results)} texts the scores do not sum to the difference from "
-            f"the baseline; the worst is off by {worst.delta:+.3g} after {worst.steps} steps: raise steps or most_steps",
+            f"the baseline; the worst is off by {worst.delta:+.3g} after {worst.steps} steps; raise steps",
             AttributionWarning,
             stacklevel=4,
         )

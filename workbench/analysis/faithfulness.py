@@ -1,0 +1,229 @@
+"""How far saliency scores of one text can be believed, beside those of the random floor.
+
+Tokens are "removed" by putting the baseline's embedding in their place. Values are the target's probability
+(DeYoung et al. 2020), or the output itself where it is a number, so that texts can be averaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from scipy import stats
+
+from workbench.analysis.saliency import METHODS, Attribution, Options, Output, Seam
+from workbench.analysis.saliency._occlusion import values_without
+from workbench.analysis.saliency._question import Question
+from workbench.models import Kind, LoadedModel
+from workbench.shapes import Array
+
+__all__ = ["MEASURES", "Measure", "Sketch", "judge", "plausibility", "rank_agreement", "sensitivity"]
+
+SHARES = tuple(round(0.1 * k, 1) for k in range(1, 10))  # of tokens removed or kept: 10 % to 90 %
+SUBSETS = 40  # random removals behind infidelity
+RADIUS = 0.02  # of noise for sensitivity, as a share of the embeddings' spread
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One number about a method on a text; ``about`` says what it is, with its source."""
+
+    name: str
+    about: str
+    higher_is_better: bool | None
+
+
+MEASURES = {
+    measure.name: measure
+    for measure in (
+        Measure(
+            "comprehensiveness",
+            "loss without the highest-scored 10 %, 20 %, ..., 90 % of tokens, mean (DeYoung et al. 2020)",
+            True,
+        ),
+        Measure(
+            "sufficiency",
+            "loss with only the highest-scored 10 %, 20 %, ..., 90 % of tokens, mean (DeYoung et al. 2020)",
+            False,
+        ),
+        Measure(
+            "loo_correlation",
+            "Kendall's tau of the scores with what each token's removal costs (Jain & Wallace 2019)",
+            True,
+        ),
+        Measure(
+            "infidelity",
+            "share of the squared change under random removals that the removed tokens' scores, scaled as fits "
+            "best, do not predict: 0 best, 1 nothing (Yeh et al. 2019, definition 2.1)",
+            False,
+        ),
+        Measure(
+            "sensitivity",
+            "largest relative change of the scores under slight noise (Yeh et al. 2019, definition 2.3)",
+            False,
+        ),
+        Measure("seed_agreement", "Spearman's rho between two seeds; 1 for methods that do not draw", True),
+        Measure(
+            "method_agreement", "mean Spearman's rho with the other methods, without the random floor", None
+        ),
+        Measure(
+            "randomised",
+            "Spearman's rho with the scores of the model with all weights shuffled; near 1: the method does not "
+            "look at the model (Adebayo et al. 2018)",
+            False,
+        ),
+        Measure("plausibility_f1", "F1 with the words that people marked, as many as they marked", True),
+        Measure("plausibility_iou", "intersection over union with the words that people marked", True),
+        Measure("plausibility_auprc", "area under precision and recall of the words people marked", True),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """What a text shows about itself, the same for all methods: whole value, removals, and what each costs."""
+
+    whole: float
+    alone: Float[Array, "token"]  # loss without each explained token
+    subsets: tuple[tuple[int, ...], ...]
+    losses: Float[Array, "subset"]  # loss without each random subset
+
+    @classmethod
+    def of(cls, seam: Seam, options: Options) -> Sketch:
+        """Draw it for a seam of one question."""
+        tokens = np.flatnonzero(seam.questions[0].explained)
+        draw = np.random.default_rng(options.seed)
+        subsets = tuple(
+            tuple(sorted(draw.choice(tokens, size=draw.integers(1, len(tokens) + 1), replace=False).tolist()))
+            for _ in range(SUBSETS)
+        )
+        jobs = [[], *([int(token)] for token in tokens), *map(list, subsets)]
+        values = np.array(values_without(seam, [(0, job) for job in jobs], options))
+        losses = values[0] - values[1:]
+        return cls(float(values[0]), losses[: len(tokens)], subsets, losses[len(tokens) :])
+
+
+def measured(question: Question, model: LoadedModel) -> Question:
+    """The same question about a probability, or of a regression about its number."""
+    number = model.kind is Kind.CLASSIFIER and getattr(model.config, "num_labels", 2) == 1
+    return replace(question, output=Output.LOGIT if number else Output.PROBABILITY)
+
+
+def judge(
+    seam: Seam, sketch: Sketch, attributions: Sequence[Attribution], options: Options
+) -> list[dict[str, float]]:
+    """Comprehensiveness, sufficiency, correlation with leave-one-out and infidelity of each attribution.
+
+    The seam is of one question, the one that :func:`measured` gives.
+    """
+    tokens = np.flatnonzero(seam.questions[0].explained)
+    jobs: list[list[int]] = []
+    for attribution in attributions:
+        order = tokens[np.argsort(-attribution.scores[tokens], kind="stable")]
+        counts = [max(1, round(share * len(order))) for share in SHARES]
+        jobs += [order[:count].tolist() for count in counts] + [order[count:].tolist() for count in counts]
+    values = np.array(values_without(seam, [(0, job) for job in jobs], options)).reshape(
+        len(attributions), 2, len(SHARES)
+    )
+    losses = (sketch.whole - values).mean(-1)
+    return [
+        {
+            "comprehensiveness": float(losses[i, 0]),
+            "sufficiency": float(losses[i, 1]),
+            "loo_correlation": _tau(attribution, tokens, sketch.alone),
+            "infidelity": _infidelity(attribution, sketch),
+        }
+        for i, attribution in enumerate(attributions)
+    ]
+
+
+def _tau(attribution: Attribution, tokens: Array, alone: Array) -> float:
+    truth = alone if attribution.signed else np.abs(alone)
+    return _defined(stats.kendalltau, attribution.scores[tokens], truth)
+
+
+def _infidelity(attribution: Attribution, sketch: Sketch) -> float:
+    """E[(beta s - loss)^2] / E[loss^2] with the best beta; s is the sum of the removed tokens' scores."""
+    sums = np.array([attribution.scores[list(subset)].sum() for subset in sketch.subsets])
+    power = float((sketch.losses**2).sum())
+    if power == 0:
+        return 0.0
+    if not sums.any():
+        return 1.0
+    beta = float(sums @ sketch.losses / (sums @ sums))
+    return float(((beta * sums - sketch.losses) ** 2).sum() / power)
+
+
+def sensitivity(seam: Seam, attribution: Attribution, options: Options, draws: int = 3) -> float:
+    """Largest relative change of scores over ``draws`` noisy copies of the text, for a seam of one question."""
+    method = METHODS.get(attribution.method)
+    generator = torch.Generator().manual_seed(options.seed)
+    spread = RADIUS * float(seam.embeddings.std())
+    norm = float(np.linalg.norm(attribution.scores)) or 1.0
+    worst = 0.0
+    for _ in range(draws):
+        noise = torch.randn(seam.embeddings.shape, generator=generator).to(seam.embeddings)
+        found = method.compute(seam.moved(seam.embeddings + spread * noise), options).scores
+        scores = found[0, : len(attribution)].detach().double().cpu().numpy()
+        worst = max(worst, float(np.linalg.norm(scores - attribution.scores)) / norm)
+    return worst
+
+
+def rank_agreement(first: Attribution, second: Attribution) -> float:
+    """Spearman's rho over explained tokens; of magnitudes, where one of the two has no sign."""
+    tokens = np.flatnonzero(np.logical_and(first.explained, second.explained))
+    one, other = first.scores[tokens], second.scores[tokens]
+    if first.signed != second.signed:
+        one, other = np.abs(one), np.abs(other)
+    return _defined(stats.spearmanr, one, other)
+
+
+def plausibility(attribution: Attribution, rationale: Sequence[int]) -> dict[str, float]:
+    """How well the highest-scored words are those that people marked (1) and not others (0).
+
+    ``rationale`` has an entry for each whitespace-separated word. As many words are taken as were marked
+    (DeYoung et al. 2020, section 5). NaN where none or all are marked.
+    """
+    from sklearn.metrics import average_precision_score
+
+    from workbench.errors import DataError
+
+    words = [w for w in attribution.alignment.word_ids if w is not None]
+    count = len(attribution.alignment.words)
+    if len(rationale) != count or set(rationale) - {0, 1}:
+        raise DataError(f"a rationale has a 0 or 1 for each of the {count} words, got {list(rationale)[:12]}")
+    scores = np.full(count, -np.inf)
+    for score, word in zip(attribution.scores, attribution.alignment.word_ids, strict=True):
+        if word is not None and word in words:
+            scores[word] = (
+                score if np.isinf(scores[word]) else _joined(scores[word], score, attribution.signed)
+            )
+    marked = np.array(rationale, dtype=bool)
+    if not marked.any() or marked.all():
+        return dict.fromkeys(("plausibility_f1", "plausibility_iou", "plausibility_auprc"), float("nan"))
+    chosen = np.zeros(count, dtype=bool)
+    chosen[np.argsort(-scores, kind="stable")[: marked.sum()]] = True
+    both = float((chosen & marked).sum())
+    finite = np.where(np.isinf(scores), scores[np.isfinite(scores)].min() - 1, scores)
+    return {
+        "plausibility_f1": both / float(marked.sum()),
+        "plausibility_iou": both / float((chosen | marked).sum()),
+        "plausibility_auprc": float(average_precision_score(marked, finite)),
+    }
+
+
+def _joined(old: float, new: float, signed: bool) -> float:
+    return old + new if signed else max(old, new)
+
+
+def _defined(correlation: object, one: Array, other: Array) -> float:
+    """A rank correlation; 0 where one side is constant, 1 where there is a single token."""
+    if len(one) < 2:
+        return 1.0
+    if np.ptp(one) == 0 or np.ptp(other) == 0:
+        return 0.0
+    assert callable(correlation)
+    return float(correlation(one, other).statistic)

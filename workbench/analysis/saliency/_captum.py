@@ -1,0 +1,279 @@
+"""Captum's methods on the seam: DeepLift, GradientShap, LIME, KernelSHAP, and those of layers.
+
+Texts are taken one at a time, without padding, so that scores and draws do not depend on the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from workbench.analysis.saliency._integrated import SMALLEST
+from workbench.analysis.saliency._methods import METHODS, Options, Raw, SaliencyMethod
+from workbench.analysis.saliency._occlusion import windows_of
+from workbench.analysis.saliency._seam import Seam
+from workbench.analysis.saliency._wrapping import SeamModule, captum, seeded, single_reads
+from workbench.errors import TraceError
+from workbench.trace import Stack, structure_of
+from workbench.trace.parts import parts_of
+
+__all__: list[str] = []
+
+SHAP_SAMPLES = 50
+LAYER_STEPS = 32
+KERNEL_WIDTH = 0.25  # of LIME, on cosine distance
+
+
+def _each(seam: Seam, score: Callable[[Seam, int, Tensor, Tensor], tuple[Tensor, int | None]]) -> Raw:
+    """Run ``score(seam, row, embeddings, baseline)`` for each text alone; (1, T, D) without padding."""
+    scores = torch.zeros(seam.explained.shape, dtype=seam.embeddings.dtype, device=seam.embeddings.device)
+    steps: list[int | None] = []
+    for row, length in enumerate(seam.lengths):
+        own, taken = score(seam, row, *(t[row : row + 1, :length] for t in (seam.embeddings, seam.baseline)))
+        scores[row, :length] = own
+        steps.append(taken)
+    return Raw(scores, tuple(steps))
+
+
+def _deeplift(seam: Seam, options: Options) -> Raw:
+    attr = captum("deeplift")
+
+    def score(seam: Seam, row: int, embeddings: Tensor, baseline: Tensor) -> tuple[Tensor, None]:
+        total = embeddings.new_zeros(embeddings.shape[1])
+        for part in single_reads(seam, row):
+            found = attr.DeepLift(SeamModule(part)).attribute(
+                embeddings, baseline, additional_forward_args=(torch.tensor([0]),)
+            )
+            total += found.detach()[0].sum(-1)
+        return total, None
+
+    with seeded(options.seed):
+        return _each(seam, score)
+
+
+def _gradient_shap(seam: Seam, options: Options) -> Raw:
+    attr = captum("gradient_shap")
+    samples = options.samples or SHAP_SAMPLES
+
+    def score(seam: Seam, row: int, embeddings: Tensor, baseline: Tensor) -> tuple[Tensor, int]:
+        method = attr.GradientShap(SeamModule(seam))
+        at_once = max(1, options.batch_tokens // embeddings.shape[1])
+        total = embeddings.new_zeros(embeddings.shape[1])
+        with seeded(options.seed):
+            for start in range(0, samples, at_once):
+                count = min(at_once, samples - start)
+                found = method.attribute(
+                    embeddings,
+                    baseline,
+                    n_samples=count,
+                    stdevs=options.noise * float(embeddings.std()) * 0.1,
+                    additional_forward_args=(torch.tensor([row]),),
+                )
+                total += found.detach()[0].sum(-1) * count / samples
+        return total * seam.explained[row, : len(total)], samples
+
+    return _each(seam, score)
+
+
+def _surrogate(
+    name: str, make: Callable[[Any, Callable[..., Tensor]], Any]
+) -> Callable[[Seam, Options], Raw]:
+    """LIME and KernelSHAP: a linear model of which parts are there; a window's weight is shared by its tokens."""
+
+    def compute(seam: Seam, options: Options) -> Raw:
+        attr = captum(name)
+
+        def score(seam: Seam, row: int, embeddings: Tensor, baseline: Tensor) -> tuple[Tensor, int]:
+            windows = windows_of(seam.questions[row], options)
+            samples = options.samples or surrogate_samples(len(windows))
+            members = torch.zeros(len(windows), embeddings.shape[1], device=embeddings.device)
+            for number, window in enumerate(windows):
+                members[number, window] = 1
+
+            def present(
+                kept: Tensor,
+            ) -> Tensor:  # (n, windows) of 0 and 1: a token goes with any of its windows
+                gone = ((1 - kept.to(members)) @ members > 0)[..., None]
+                return seam.values(torch.where(gone, baseline, embeddings), torch.full((len(kept),), row))
+
+            if len(windows) == 1:
+                ends = present(torch.tensor([[1.0], [0.0]]))
+                weights = ends[:1] - ends[1:]
+            else:
+                with seeded(options.seed):
+                    weights = make(attr, present).attribute(
+                        torch.ones(1, len(windows)),
+                        torch.zeros(1, len(windows)),
+                        n_samples=samples,
+                        perturbations_per_eval=max(1, options.batch_tokens // embeddings.shape[1]),
+                    )[0]
+            sizes = members.sum(1, keepdim=True)
+            return (weights.to(members)[:, None] * members / sizes).sum(0).to(embeddings), samples
+
+        return _each(seam, score)
+
+    return compute
+
+
+def surrogate_samples(parts: int) -> int:
+    """Twice the number of parts and some, as SHAP's own default is built; at most all subsets of few parts."""
+    return 2 * parts + 256
+
+
+def _lime(attr: Any, forward: Callable[..., Tensor]) -> Any:
+    from captum._utils.models.linear_model import SkLearnLinearRegression
+    from captum.attr._core.lime import get_exp_kernel_similarity_function
+
+    return attr.Lime(
+        forward,
+        interpretable_model=SkLearnLinearRegression(),
+        similarity_func=get_exp_kernel_similarity_function("cosine", kernel_width=KERNEL_WIDTH),
+    )
+
+
+def _of_layer(name: str, class_name: str) -> Callable[[Seam, Options], Raw]:
+    def compute(seam: Seam, options: Options) -> Raw:
+        method = getattr(captum(name), class_name)
+        layer, module = _layer(seam, options)
+
+        def score(seam: Seam, row: int, embeddings: Tensor, baseline: Tensor) -> tuple[Tensor, int]:
+            parts = single_reads(seam, row)
+            difference = sum(
+                float(part.values(embeddings, torch.tensor([0])) - part.values(baseline, torch.tensor([0])))
+                for part in parts
+            )
+            steps = options.steps or LAYER_STEPS
+            while True:
+                total = sum(
+                    _layer_scores(method, part, module, embeddings, baseline, steps, options)
+                    for part in parts
+                )
+                assert isinstance(total, Tensor)
+                error = abs(float(total.sum()) - difference)
+                enough = error <= options.tolerance * max(abs(difference), SMALLEST)
+                if enough or options.steps is not None or 2 * steps > options.most_steps:
+                    return total, steps
+                steps *= 2
+
+        raw = _each(seam, score)
+        return Raw(raw.scores, raw.steps, layer)
+
+    return compute
+
+
+def _layer(seam: Seam, options: Options) -> tuple[int, torch.nn.Module]:
+    """The module of a layer of the stack that reads the text; the middle one by default."""
+    model = seam.model.model
+    stack = Stack.ENCODER if seam.model.config.is_encoder_decoder else structure_of(model).main
+    blocks = parts_of(model).blocks[stack]
+    layer = (len(blocks) - 1) // 2 if options.layer is None else options.layer
+    if not 0 <= layer < len(blocks):
+        raise TraceError(f"layer {layer} is out of range: the {stack} has layers 0 to {len(blocks) - 1}")
+    return layer, model.get_submodule(blocks[layer])
+
+
+def _layer_scores(
+    method: Any,
+    seam: Seam,
+    layer: torch.nn.Module,
+    embeddings: Tensor,
+    baseline: Tensor,
+    steps: int,
+    options: Options,
+) -> Tensor:
+    with seeded(options.seed):
+        found = method(SeamModule(seam), layer).attribute(
+            embeddings.clone(),
+            baseline.clone(),
+            additional_forward_args=(torch.tensor([0]),),
+            n_steps=steps,
+            internal_batch_size=max(2, options.batch_tokens // embeddings.shape[1]),
+        )
+    tensor: Tensor = found if isinstance(found, Tensor) else found[0]
+    return tensor.detach()[0].sum(-1)[: embeddings.shape[1]]
+
+
+def _register(
+    name: str,
+    compute: Callable[[Seam, Options], Raw],
+    convention: str,
+    source: str,
+    passes: Callable[[int, Options], int],
+    seeded: bool = False,
+    inside: bool = False,
+    unused_is_zero: bool = True,
+    additive: bool = True,
+) -> None:
+    METHODS.register(
+        name,
+        SaliencyMethod(
+            name=name,
+            compute=compute,
+            convention=convention,
+            source=source,
+            passes=passes,
+            additive=additive,
+            uses_baseline=True,
+            seeded=seeded,
+            inside=inside,
+            unused_is_zero=unused_is_zero,
+        ),
+    )
+
+
+_SHARE = "share of the difference from the baseline: positive speaks for the target"
+_register(
+    "deeplift",
+    _deeplift,
+    f"{_SHARE}; Captum's rescale rule at ReLU, tanh and sigmoid, plain gradients at every other nonlinearity",
+    "Shrikumar et al. 2017, section 3.5.1",
+    lambda tokens, options: 6,
+)
+_register(
+    "gradient_shap",
+    _gradient_shap,
+    f"{_SHARE}, at random points of noisy paths",
+    "Lundberg & Lee 2017; Erion et al. 2021",
+    lambda tokens, options: 3 * (options.samples or SHAP_SAMPLES),
+    seeded=True,
+)
+_register(
+    "lime",
+    _surrogate("lime", _lime),
+    "weight in a linear model fitted to texts with parts taken out: positive speaks for the target",
+    "Ribeiro et al. 2016, section 3.3",
+    lambda tokens, options: options.samples or surrogate_samples(tokens),
+    seeded=True,
+    unused_is_zero=False,
+    additive=False,
+)
+_register(
+    "kernel_shap",
+    _surrogate("kernel_shap", lambda attr, forward: attr.KernelShap(forward)),
+    "estimated Shapley value: positive speaks for the target",
+    "Lundberg & Lee 2017, section 4.1",
+    lambda tokens, options: options.samples or surrogate_samples(tokens),
+    seeded=True,
+    unused_is_zero=False,
+)
+_register(
+    "layer_integrated_gradients",
+    _of_layer("layer_integrated_gradients", "LayerIntegratedGradients"),
+    f"{_SHARE}, at the position in the layer's output",
+    "Sundararajan et al. 2017, equation 1, at a layer",
+    lambda tokens, options: 4 * (options.steps or LAYER_STEPS),
+    inside=True,
+    unused_is_zero=False,
+)
+_register(
+    "layer_conductance",
+    _of_layer("layer_conductance", "LayerConductance"),
+    f"{_SHARE}, flowing through the position of the layer",
+    "Dhamdhere et al. 2019, equation 2",
+    lambda tokens, options: 4 * (options.steps or LAYER_STEPS),
+    inside=True,
+    unused_is_zero=False,
+)
