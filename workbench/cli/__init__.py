@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "workbench.cli.attribute",
         "Say which tokens a prediction rests on, and how far to believe it.",
     ),
+    "context": ("workbench.cli.context", "Measure how far back a model looks, as curves with intervals."),
     "dashboard": ("workbench.cli.dashboard", "Open the dashboard in the browser, on localhost only."),
     "check": ("workbench.cli.check", "Check a model on challenge sets and behavioural tests."),
     "compare": ("workbench.cli.compare", "Compare stored runs in pairs: tests, leaderboard, slices, calibration."),

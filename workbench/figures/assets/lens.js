@@ -21,7 +21,7 @@ function shade(quantity, value) {
 function words(layer, position) {
   const cell = grid.cells[layer][position];
   const best = cell.tokens.map((token, i) => `${token}  ${short(cell.probabilities[i])}`);
-  const numbers = grid.quantities.map((q) => `${q.name}: ${number(q.values[layer][position])} ${q.unit}`);
+  const numbers = grid.quantities.map((q) => `${q.name}: ${number(q.values[layer][position])} ${q.unit}`.trim());
   return [`layer ${grid.layers[layer]}, after ${grid.tokens[position]}`, ...best, "", ...numbers].join("\n");
 }
 

@@ -1,0 +1,150 @@
+"""Changes of a context beyond a distance from the word that is predicted."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from workbench.analysis.context._words import WordClass, is_of, pieces_of
+from workbench.errors import DataError
+
+__all__ = ["FULL", "Condition", "ContextItem", "Operation", "conditions_of", "edited", "word_pool"]
+
+
+class Operation(StrEnum):
+    """What happens to the chosen words."""
+
+    KEEP = "keep"  # only the nearest words stay; the same as to drop all words beyond
+    DROP = "drop"
+    SHUFFLE = "shuffle"  # among themselves
+    REPLACE = "replace"  # by words of the same class from other contexts of the data
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A change of words farther than ``distance`` words from the target (the nearest word is at distance 1).
+
+    With ``window`` only the ``window`` words next beyond the distance are changed, not all that come before.
+    ``operation`` ``None`` is the full context.
+    """
+
+    operation: Operation | None
+    words: WordClass = WordClass.ALL
+    distance: int = 0
+    window: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The curve that the condition lies on: "keep", "shuffle all", …"""
+        if self.operation is None:
+            return "full context"
+        if self.operation is Operation.KEEP and self.window is not None:
+            return f"drop all (window of {self.window})"
+        words = "" if self.operation is Operation.KEEP else f" {self.words}"
+        return f"{self.operation}{words}" + ("" if self.window is None else f" (window of {self.window})")
+
+    @property
+    def key(self) -> str:
+        """Part of the id of an example."""
+        return "full" if self.operation is None else f"{self.name}@{self.distance}"
+
+
+FULL = Condition(None)
+
+
+@dataclass(frozen=True)
+class ContextItem:
+    """A word to predict, with the space before it, and what stands before that."""
+
+    id: str
+    context: str
+    target: str
+
+
+def conditions_of(
+    operations: Sequence[str], distances: Sequence[int], window: int | None = None
+) -> list[Condition]:
+    """The full context, and every operation at every distance.
+
+    An operation is written ``keep``, or ``drop``, ``shuffle`` or ``replace`` and the class of words: ``drop
+    content``; without a class it is all. Dropping all words beyond a distance is keeping the nearest. Raises
+    :class:`~workbench.errors.DataError` for unknown names, no or negative distances.
+    """
+    if not distances or any(d < 0 for d in distances):
+        raise DataError(
+            f"distances {list(distances)} are not allowed; give numbers of words from 0 up: 1,5,20"
+        )
+    if window is not None and window < 1:
+        raise DataError(f"window {window} is not allowed; give 1 or more words")
+    found = [FULL]
+    for operation, words in map(_operation, operations):
+        found += [Condition(operation, words, distance, window) for distance in distances]
+    return list(dict.fromkeys(found))
+
+
+def _operation(text: str) -> tuple[Operation, WordClass]:
+    name, _, words = text.strip().partition(" ")
+    words = words.strip() or WordClass.ALL.value
+    if (
+        name not in set(Operation)
+        or words not in set(WordClass)
+        or (name == Operation.KEEP and words != "all")
+    ):
+        raise DataError(
+            f"unknown operation {text!r}; allowed: keep, or {', '.join(list(Operation)[1:])} followed by "
+            f"{', '.join(WordClass)}, such as drop content"
+        )
+    if (name, words) == (Operation.DROP, WordClass.ALL):
+        return Operation.KEEP, WordClass.ALL
+    return Operation(name), WordClass(words)
+
+
+def word_pool(items: Sequence[ContextItem]) -> dict[WordClass, list[str]]:
+    """Words that may replace others: those of all contexts, as often as they occur, by class."""
+    words = [piece.strip() for item in items for piece in pieces_of(item.context)]
+    return {chosen: [word for word in words if is_of(word, chosen)] for chosen in WordClass}
+
+
+def edited(
+    item: ContextItem, condition: Condition, pool: dict[WordClass, list[str]], seed: int
+) -> tuple[str, int]:
+    """The context under a condition, and how many of its words were changed.
+
+    Random choices depend on the seed, the item and the condition alone.
+    """
+    pieces = pieces_of(item.context)
+    if condition.operation is None:
+        return item.context, 0
+    last = max(len(pieces) - condition.distance, 0)  # words before this place are farther than the distance
+    first = 0 if condition.window is None else max(last - condition.window, 0)
+    chosen = [i for i in range(first, last) if is_of(pieces[i], condition.words)]
+    if not chosen:
+        return item.context, 0
+    random = np.random.default_rng(zlib.crc32(f"{seed}|{item.id}|{condition.key}".encode()))
+    if condition.operation in (Operation.KEEP, Operation.DROP):
+        gone = set(chosen)
+        return "".join(p for i, p in enumerate(pieces) if i not in gone), len(gone)
+    words = _others(pieces, chosen, condition, pool, random)
+    changed = 0
+    for place, word in zip(chosen, words, strict=True):
+        changed += pieces[place].strip() != word
+        pieces[place] = re.sub(r"^\S+", lambda _, word=word: word, pieces[place])
+    return "".join(pieces), changed
+
+
+def _others(
+    pieces: Sequence[str],
+    chosen: Sequence[int],
+    condition: Condition,
+    pool: dict[WordClass, list[str]],
+    random: np.random.Generator,
+) -> list[str]:
+    if condition.operation is Operation.SHUFFLE:
+        return [pieces[chosen[i]].strip() for i in random.permutation(len(chosen))]
+    source = pool[condition.words]
+    return [source[int(i)] for i in random.integers(len(source), size=len(chosen))]

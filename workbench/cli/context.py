@@ -1,0 +1,197 @@
+"""``workbench context``: how far back a model looks, as a stored run."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from workbench.cli._options import model_options
+from workbench.errors import RunError, WorkbenchError
+
+if TYPE_CHECKING:
+    from workbench.analysis.context import ContextSettings
+    from workbench.runs import Run
+
+__all__ = ["command"]
+
+
+def _list(context: click.Context, option: click.Parameter, value: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in value.split(",") if part.strip())
+
+
+def _numbers(context: click.Context, option: click.Parameter, value: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in value.split(","))
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is not a list of numbers; write 1,5,20") from None
+
+
+@click.command(name="context")
+@click.argument("model", required=False)
+@click.option("--task", help="lambada_openai, lambada_standard or lambada_sample: their last words.")
+@click.option("--text-file", type=click.Path(path_type=Path), help="Or a text: content words drawn from it.")
+@click.option("--data-dir", type=click.Path(path_type=Path), help="Folder with the task's data file.")
+@click.option("--limit", type=int, help="Only the first N passages, or N words of a text (default 100).")
+@click.option(
+    "--operations",
+    default="keep,shuffle all,drop content,drop function",
+    show_default=True,
+    callback=_list,
+    help="keep, or drop, shuffle, replace with all, content, function.",
+)
+@click.option(
+    "--distances", default="1,5,10,20,50", show_default=True, callback=_numbers, help="Words left intact."
+)
+@click.option("--window", type=int, help="Change only N words beyond the distance, not all.")
+@click.option("--longest", type=click.IntRange(1), default=200, show_default=True, help="Context of a text.")
+@click.option("--first-token", default="auto", show_default=True, help="auto, bos, prefix or unscored.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the changes and the intervals.")
+@model_options
+@click.option("--out", type=click.Path(path_type=Path), help="Folder that gets the run (default: runs/).")
+@click.option("--resume", help="Go on with a run that was cut short: its folder or id; MODEL is not needed.")
+@click.option("--no-doctor", is_flag=True, help="Skip the numeric self-check; the run says so.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+def command(model: str | None, as_json: bool, **options: Any) -> None:
+    """Change what MODEL reads beyond a distance from the word it predicts, and measure what that costs.
+
+    Words farther than a distance are dropped (keep: all of them), shuffled among themselves, or replaced by others of
+    the data; all words, or only content or function words. Loss is in nats a target, accuracy is greedy.
+
+    \b
+    workbench context smollm2-135m --task lambada_sample
+    workbench context smollm2-135m --task lambada_openai --data-dir DIR --limit 300
+    workbench context --resume runs/RUN
+    """
+    run = _resumed(options) if options["resume"] else _started(model, options)
+    _save_figures(run)
+    if as_json:
+        click.echo(json.dumps(_summary(run), ensure_ascii=False))
+    else:
+        _print(run)
+
+
+def _started(model: str | None, options: dict[str, Any]) -> Run:
+    from workbench.analysis.context import ContextSettings
+
+    task, file = options["task"], options["text_file"]
+    if model is None or (task is None) == (file is None):
+        raise WorkbenchError(
+            "name a MODEL and either --task or --text-file, or a --resume RUN; see: workbench context --help"
+        )
+    if file is not None and options["data_dir"] is not None:
+        raise WorkbenchError("--data-dir is of --task; leave it out with --text-file")
+    names = ("limit", "operations", "distances", "window", "longest", "first_token", "seed")
+    settings = ContextSettings(
+        source=task or str(file),
+        data_dir=None if options["data_dir"] is None else str(options["data_dir"]),
+        **{name: options[name] for name in names},
+    )
+    return _run(model, settings, options, None)
+
+
+def _resumed(options: dict[str, Any]) -> Run:
+    from workbench.analysis.context import ContextSettings
+    from workbench.runs import Run, find_run
+
+    folder = find_run(options["resume"], options["out"])
+    record = Run.open(folder).record
+    if record.verb != "context":
+        raise RunError(f"{folder} was made by workbench {record.verb}, not by context")
+    recipe = {k: tuple(v) if isinstance(v, list) else v for k, v in record.recipe.items()}
+    stored = {name: record.model[name] for name in ("revision", "dtype", "implementation")}
+    return _run(record.model["name"], ContextSettings(**recipe), {**options, **stored}, folder)
+
+
+def _run(name: str, settings: ContextSettings, options: dict[str, Any], folder: Path | None) -> Run:
+    from workbench.analysis.context import context_run, items_of_file, items_of_lambada
+    from workbench.evaluate.doctor import examine
+    from workbench.models import Kind, load
+
+    settings.conditions()  # wrong names and missing files are told before a model is loaded
+    if settings.source.startswith("lambada_"):
+        items, identity = items_of_lambada(settings.source, settings.data_dir, settings.limit)
+    else:
+        count = 100 if settings.limit is None else settings.limit
+        items, identity = items_of_file(settings.source, count, settings.longest, settings.seed)
+    model = load(name, **{key: options[key] for key in ("revision", "dtype", "device", "implementation")})
+    model.require(Kind.CAUSAL, verb="context curves")
+    progress = sys.stderr.isatty()
+    doctor = None if options["no_doctor"] or folder is not None else examine(model, progress).to_dict()
+    return context_run(
+        model,
+        items,
+        identity,
+        settings,
+        out=options["out"],
+        resume=folder,
+        doctor=doctor,
+        progress=progress,
+    )
+
+
+def _save_figures(run: Run) -> None:
+    from workbench.analysis.context import context_points
+    from workbench.figures.context import context_curves
+    from workbench.runs import RunFolder
+
+    points = context_points(run.examples(), int(run.record.recipe["seed"]))
+    if all(point.distance is None for point in points):
+        return
+    name, source = run.record.model["name"], next(iter(run.record.data))
+    folder = RunFolder(run.path, run.record)
+    for quantity in ("loss", "accuracy", "increase"):
+        view = context_curves(points, quantity, title=f"Context curves: {name} on {source}")
+        folder.save_figure(f"context_{quantity}.html", view.html.encode())
+
+
+def _print(run: Run) -> None:
+    from workbench.analysis.context import context_points
+    from workbench.cli._tables import table
+
+    model = run.record.model
+    source = next(iter(run.record.data))
+    click.echo(f"{model['name']} ({model['dtype']}) on {run.notes['items']} words of {source}\n")
+    rows = [
+        (
+            p.curve,
+            p.distance,
+            *(f"{e.value:.3f} [{e.low:.3f}, {e.high:.3f}]" for e in (p.loss, p.accuracy)),
+            "-"
+            if p.increase is None
+            else f"{p.increase.value:+.3f} [{p.increase.low:+.3f}, {p.increase.high:+.3f}]",
+            f"{p.changed:.0%}",
+        )
+        for p in context_points(run.examples(), int(run.record.recipe["seed"]))
+    ]
+    header = ("curve", "distance", "loss (nats)", "accuracy", "loss above full", "items changed")
+    click.echo(table(header, rows))
+    length = run.results[source].get("effective context length (words)")
+    if length is not None:
+        most = max(run.record.recipe["distances"])
+        value, low, high = (
+            f"{n:.0f}" if math.isfinite(n) else f"more than {most}"
+            for n in (length.value, length.low, length.high)
+        )
+        click.echo(
+            f"\neffective context: {value} words [{low}, {high}] keep the loss within 1 % of that of the full context"
+        )
+    rate = run.throughput.get("tokens_per_second", 0.0)
+    click.echo(f"{rate:,.0f} tokens/s; run stored in {run.path}, curves in its figures folder")
+
+
+def _summary(run: Run) -> dict[str, Any]:
+    return {
+        "run": str(run.path),
+        "results": {
+            task: {metric: estimate.to_dict() for metric, estimate in metrics.items()}
+            for task, metrics in run.results.items()
+        },
+        "throughput": run.throughput,
+        "doctor": (run.record.doctor or {}).get("verdict", "skipped"),
+        "notes": run.notes,
+    }
