@@ -91,10 +91,10 @@ def _from_source(model: LoadedModel, text: str, count: int, top: int) -> Generat
     target = _as_read(model, found[1:])  # the start token is put in front again
     traced = trace(model, [text], {Record.ATTENTION, Record.LOGITS}, targets=[target])[0]
     assert traced.source is not None
-    places = range(len(traced.tokens) - len(target), len(traced.tokens))
+    tokens = (traced.tokens[0], *target.tokens)  # an end of text is not read again, but was predicted
     cross = traced.get(f"{Stack.CROSS}_attention")
     steps = _steps(
-        model, traced.tokens, places, cross, traced.get("logits"), top, source=traced.source.tokens
+        model, tokens, range(1, len(tokens)), cross, traced.get("logits"), top, source=traced.source.tokens
     )
     written = str(model.tokenizer.decode(found[1:], skip_special_tokens=True))
     return Generation(model.name, text, written, "cross", steps)

@@ -112,7 +112,7 @@ def compare_part(runs: Sequence[RunSummary]) -> None:
         if not others:
             st.info("Comparing needs two finished runs.")
             return
-        second = st.selectbox("Second run", others, key="other run", bind=None)
+        second = st.selectbox("Second run", others, key="versus", bind="query-params")
     chosen = [run for name in (first, second) for run in runs if run.id == name]
     pair = _opened([str(run.path) for run in chosen])
     if len(pair) < 2:
@@ -127,6 +127,7 @@ def compare_part(runs: Sequence[RunSummary]) -> None:
     view = table_view(
         frame,
         interval=("difference", "low", "high"),
+        centred=True,
         note=note,
         title="Paired differences",
         display_mode=theme(),

@@ -29,11 +29,15 @@ def table_view(
     frame: pd.DataFrame,
     *,
     interval: tuple[str, str, str] | None = None,
+    centred: bool = False,
     note: str = "",
     title: str = "Table",
     display_mode: str = "auto",
 ) -> View:
     """The rows of ``frame``; ``interval`` names columns (value, low, high) drawn as a dot on a line.
+
+    All rows share one scale; ``centred`` gives each its own with zero in the middle, for differences of
+    numbers in different units.
 
     The page has the first 500 rows and a static figure the first 60, which both say; CSV has all.
 
@@ -45,7 +49,7 @@ def table_view(
         raise ConfigError(
             f"the table lacks {', '.join(missing)}; it has {', '.join(map(str, frame.columns))}"
         )
-    table = _Table(frame, interval)
+    table = _Table(frame, interval, centred)
     return View(
         title=title,
         render=lambda: page(title=title, body=table.markup(title, note), display_mode=display_mode),
@@ -59,6 +63,7 @@ def table_view(
 class _Table:
     frame: pd.DataFrame
     interval: tuple[str, str, str] | None
+    centred: bool
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -84,7 +89,8 @@ class _Table:
         ]
         if self.interval is not None:
             low, high = self.limits
-            scale = Markup('<th scope="col">{} … {}</th>').format(_shown(low), _shown(high))
+            ends = "− 0 +" if self.centred else f"{_shown(low)} … {_shown(high)}"
+            scale = Markup('<th scope="col">{}</th>').format(ends)
             heads.insert(columns.index(self.interval[0]) + 1, scale)
         rows = Markup("").join(self._row(row, numeric) for row in self.frame.head(_ROWS).to_dict("records"))
         more = f"The first {_ROWS} of {len(self.frame):,} rows." if len(self.frame) > _ROWS else ""
@@ -105,14 +111,16 @@ class _Table:
         if not math.isfinite(value):
             return Markup("")
         ends = [end if math.isfinite(end) else value for end in (low, high)]
-        start, stop = self.limits
+        reach = max(map(abs, (*ends, value))) or 1.0
+        start, stop = (-reach, reach) if self.centred else self.limits
         places = [5 + 210 * (v - start) / (stop - start) for v in (*ends, value)]
+        zero = '<line class="baseline" x1="110" x2="110" y1="3" y2="15"/>' if self.centred else ""
         shape = (
             '<svg viewBox="0 0 220 18" aria-hidden="true"><line class="axis" x1="5" x2="215" y1="9" y2="9"/>'
             '<line class="interval" x1="{:.1f}" x2="{:.1f}" y1="9" y2="9"/>'
-            '<circle class="estimate" cx="{:.1f}" cy="9" r="4"/></svg>'
+            '<circle class="estimate" cx="{:.1f}" cy="9" r="4"/>{}</svg>'
         )
-        return Markup(shape).format(*places)
+        return Markup(shape).format(*places, Markup(zero))
 
     def draw(self, title: str) -> Figure:
         """The first rows as text in columns."""
@@ -141,8 +149,9 @@ class _Table:
 
 
 def _cell(tag: str, text: str, right: bool, more: str = "") -> Markup:
-    kind = Markup(' class="number"') if right else ""
-    return Markup("<{0}{1}{2}>{3}</{0}>").format(Markup(tag), Markup(more), kind, text)
+    wide = len(text) > 12  # long texts wrap, names and numbers do not
+    look = ' class="number"' if right else ' style="white-space:normal;min-width:9em"' if wide else ""
+    return Markup("<{0}{1}{2}>{3}</{0}>").format(Markup(tag), Markup(more), Markup(look), text)
 
 
 def _shown(value: Any) -> str:
