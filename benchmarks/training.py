@@ -1,7 +1,10 @@
 """Training: throughput beside transformers' own model and a bare loop, bundled models beside n-grams, MRPC.
 
-``--long`` fine-tunes minilm-l6 on MRPC with three methods and three seeds (some forty minutes on two cores).
-Rates on a CPU are per second of CPU time, so that a busy machine does not change the ratios.
+python benchmarks/training.py [--only PART] [--seeds 0,1,2] [--repeats 3] [--json FILE]
+
+Parts: throughput, decoder, encoder, seq2seq, blimp, and mrpc-full, mrpc-lora, mrpc-head, which fine-tune minilm-l6
+(some ten minutes each on two cores) and run only if named, or with ``--long``. On a card, mfu is the share of its peak that
+a GPT-2 of 124 M weights reaches. Rates on a CPU are per second of CPU time: a busy machine does not change the ratios.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import os
 import sys
 import tempfile
 import time
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +26,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks._frame import Result, machine, parser, report
+from benchmarks._ngram import KneserNey
 
 ROWS, LENGTH, STEPS, VOCABULARY = 8, 256, 12, 8192
 
@@ -147,116 +152,222 @@ def throughput(repeats: int) -> list[Result]:
     return results
 
 
-def character_bits(train: str, valid: str, order: int = 5) -> float:
-    """Bits per character of an interpolated Witten-Bell character n-gram (Witten & Bell 1991, method C)."""
-    counts: list[dict[str, Counter[str]]] = [{} for _ in range(order)]
-    for n in range(order):
-        table = counts[n]
-        for i in range(n, len(train)):
-            table.setdefault(train[i - n : i], Counter())[train[i]] += 1
-    alphabet, total = len(set(train) | set(valid)), 0.0
-    sums = [{context: (c.total(), len(c)) for context, c in table.items()} for table in counts]
-    for i, character in enumerate(valid):
-        probability = 1.0 / alphabet
-        for n in range(min(order, i + 1)):
-            context = valid[i - n : i]
-            if context in counts[n]:
-                seen, kinds = sums[n][context]
-                probability = (counts[n][context][character] + kinds * probability) / (seen + kinds)
-        total -= np.log2(probability)
-    return float(total / len(valid))
+def is_ready(name: str, data: Path) -> bool:
+    """Whether a bundled model and the novels are here; says so if not."""
+    from workbench.models import KNOWN_MODELS
+
+    ready = name in KNOWN_MODELS and (data / "novels").is_dir()
+    if not ready:
+        print(f"{name} is not bundled, or its data is not here: skipped")
+    return ready
 
 
-def bundled_decoder(data: Path) -> list[Result]:
-    """Bits per character on the held-out novels beside an n-gram and xz."""
-    from workbench.models import KNOWN_MODELS, load
+def novels(name: str, data: Path) -> Any:
+    """The novels as the bundled model's tokens: ``train`` and ``validation``; kept in the cache."""
+    from workbench.models import KNOWN_MODELS
+    from workbench.text import Role
+    from workbench.training.corpora import prepare_corpora
+    from workbench.training.settings import DataSource
+
+    source = DataSource(
+        corpus=str(data / "novels" / "train.txt.xz"),
+        validation=str(data / "novels" / "valid.txt"),
+        tokenizer=str(KNOWN_MODELS[name].locate()),
+    )
+    role = {"novels-decoder": Role.DECODER, "novels-encoder": Role.ENCODER}.get(name, Role.SEQ2SEQ)
+    return prepare_corpora(source, role, None, show=True)
+
+
+def decoder(options: Namespace) -> list[Result]:
+    """Bits per character of held-out novels beside a Kneser-Ney 5-gram of the same tokens, and xz."""
+    from workbench.models import load
     from workbench.scoring import score_rolling
 
-    if "novels-decoder" not in KNOWN_MODELS or not (data / "novels").is_dir():
-        print("novels-decoder is not bundled, or its data is not here: skipped")
+    if not is_ready("novels-decoder", options.data_dir):
         return []
-    valid = (data / "novels" / "valid.txt").read_text(encoding="utf-8")
-    with lzma.open(data / "novels" / "train.txt.xz", "rt", encoding="utf-8") as file:
-        train = file.read(8_000_000)
-    sample = valid[:100_000]
-    scored = score_rolling(load("novels-decoder"), [sample])[0]
-    bits = -scored.log_probability / np.log(2) / len(sample)
-    gram = character_bits(train, sample)
-    packed = 8 * len(lzma.compress(valid.encode(), preset=9)) / len(valid)
+    model, corpora = load("novels-decoder"), novels("novels-decoder", options.data_dir)
+    text = (options.data_dir / "novels" / "valid.txt").read_text(encoding="utf-8")
+    sample = text[: options.characters]
+    bits = -score_rolling(model, [sample])[0].log_probability / np.log(2) / len(sample)
+    counts = KneserNey(np.asarray(corpora.train.ids), len(model.tokenizer))
+    ids = np.array(model.tokenizer(sample, add_special_tokens=False)["input_ids"])
+    gram = float(-counts.log2_probabilities(ids).sum() / len(sample))
+    packed = 8 * len(lzma.compress(text.encode(), preset=9)) / len(text)
+    name = "novels-decoder, bits per character beside"
     return [
         Result(
-            "novels-decoder, bits per character beside a 5-gram",
-            bits,
-            gram,
-            "bits",
-            bits / gram,
-            "< 1",
-            bits < gram,
+            f"{name} a Kneser-Ney 5-gram of its tokens", bits, gram, "bits", bits / gram, "< 1", bits < gram
         ),
-        Result(
-            "novels-decoder, bits per character beside xz",
-            bits,
-            packed,
-            "bits",
-            bits / packed,
-            "< 1",
-            bits < packed,
-        ),
+        Result(f"{name} xz -9", bits, packed, "bits", bits / packed, "< 1", bits < packed),
     ]
 
 
-def bundled_encoder(data: Path) -> list[Result]:
-    """Masked-token accuracy beside always guessing the most frequent token."""
-    from workbench.data.corpus_stream import stream_corpus
-    from workbench.data.corpus_tokens import build_token_file
-    from workbench.models import KNOWN_MODELS, load
+def encoder(options: Namespace) -> list[Result]:
+    """Accuracy at masked tokens, 15 % of them, beside always guessing the most frequent token."""
+    from workbench.models import load
     from workbench.training._measure import measure
     from workbench.training.blocks import Blocks
     from workbench.training.objectives import MaskedLM, SpecialIds
 
-    if "novels-encoder" not in KNOWN_MODELS or not (data / "novels").is_dir():
-        print("novels-encoder is not bundled, or its data is not here: skipped")
+    if not is_ready("novels-encoder", options.data_dir):
         return []
     model = load("novels-encoder", dtype="float32")
-    with tempfile.TemporaryDirectory() as folder:
-        pieces = stream_corpus(data / "novels" / "valid.txt")
-        file = build_token_file(pieces, model.tokenizer, Path(folder) / "tokens", corpus_sha256="")
-        objective = MaskedLM(SpecialIds.of(model.tokenizer), 128)
-        blocks = Blocks(file, objective.window, 128, shuffle=False, static=True)
-        found = measure(model.model, objective, blocks, 16)["accuracy"].value
-        guess = Counter(file.ids.tolist()).most_common(1)[0][1] / len(file)
+    file = novels("novels-encoder", options.data_dir).validation
+    objective = MaskedLM(SpecialIds.of(model.tokenizer), 128)
+    blocks = Blocks(file, objective.window, options.rows, shuffle=False, static=True)
+    found = measure(model.model, objective, blocks, 16)["accuracy"]
+    guess = Counter(file.ids.tolist()).most_common(1)[0][1] / len(file)
+    interval = (found.low / guess, found.high / guess)
     name = "novels-encoder, masked tokens told right beside the most frequent one"
-    return [Result(name, found, guess, "share", found / guess, "> 1", found > guess)]
+    better = found.low > guess
+    return [Result(name, found.value, guess, "share", found.value / guess, "> 1", better, interval)]
 
 
-def mrpc(data: Path) -> list[Result]:
-    """minilm-l6 on MRPC: three methods, three seeds, time and memory of each."""
-    from workbench.training.finetuning import FineSettings, Method, finetune, load_task
+def seq2seq(options: Namespace) -> list[Result]:
+    """Share of removed spans that greedy decoding writes back exactly, beside always writing the commonest token."""
+    from workbench.models import load
+    from workbench.training.blocks import Blocks
+    from workbench.training.objectives import IGNORED, SpanCorruption, SpecialIds
 
-    rows, results = load_task("mrpc", data / "glue"), []
-    for method in (Method.FULL, Method.LORA, Method.HEAD):
+    if not is_ready("novels-seq2seq", options.data_dir):
+        return []
+    model = load("novels-seq2seq", dtype="float32")
+    file = novels("novels-seq2seq", options.data_dir).validation
+    special = SpecialIds.of(model.tokenizer)
+    objective = SpanCorruption(special, 128)
+    blocks = Blocks(file, objective.window, options.rows, shuffle=False, static=True)
+    commonest = Counter(file.ids.tolist()).most_common(1)[0][0]
+    right: list[bool] = []
+    guessed: list[bool] = []
+    for start in range(0, len(blocks), 16):
+        batch = objective([blocks[i] for i in range(start, min(start + 16, len(blocks)))])
+        longest = int((batch["labels"] != IGNORED).sum(1).max())
+        inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
+        written = model.model.generate(**inputs, max_new_tokens=longest + 8, do_sample=False)
+        for ids, labels in zip(written.tolist(), batch["labels"].tolist(), strict=True):
+            told, gold = spans(ids, special.sentinels), spans(labels, special.sentinels)
+            right += [told.get(mark) == span for mark, span in gold.items()]
+            guessed += [span == [commonest] for span in gold.values()]
+    share, guess = float(np.mean(right)), float(np.mean(guessed))
+    error = 1.96 * (share * (1 - share) / len(right)) ** 0.5
+    interval = ((share - error) / guess, (share + error) / guess)
+    name = f"novels-seq2seq, {len(right):,} removed spans written back exactly, beside the commonest token"
+    return [Result(name, share, guess, "share", share / guess, "> 1", share - error > guess, interval)]
+
+
+def spans(ids: list[int], sentinels: tuple[int, ...]) -> dict[int, list[int]]:
+    """The ids after each sentinel, up to the next or to the end of the text (ids of special tokens are low)."""
+    found: dict[int, list[int]] = {}
+    current: list[int] | None = None
+    for token in ids:
+        if token in sentinels:
+            current = found.setdefault(token, [])
+        elif current is not None and token > 3:
+            current.append(token)
+    return found
+
+
+def blimp(options: Namespace) -> list[Result]:
+    """Accuracy of the decoder on minimal pairs, by phenomenon, with intervals; chance is one half."""
+    import challenge_sets
+    from workbench.models import load
+
+    if not is_ready("novels-decoder", options.data_dir) or not (options.data_dir / "blimp").is_dir():
+        return []
+    settings = challenge_sets.Settings(
+        set="blimp", data_dir=str(options.data_dir / "blimp"), limit_per_paradigm=options.pairs
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        chosen = challenge_sets.SETS.get("blimp")
+        run = challenge_sets.check(
+            load("novels-decoder", dtype="float32"), chosen, settings, out=Path(folder), doctor=False
+        )
+        results = run.results
+    rows = []
+    for group, metrics in results.items():
+        if group.count("/") > 1 or "accuracy" not in metrics:
+            continue
+        e = metrics["accuracy"]
+        judged = "agreement" in group
+        rows.append(
+            Result(
+                f"novels-decoder on {group} [{e.low:.3f}, {e.high:.3f}], n = {e.n}",
+                *(e.value, 0.5, "accuracy", e.value / 0.5),
+                "> 1, interval too" if judged else "report",
+                not judged or e.low > 0.5,
+            )
+        )
+    return rows
+
+
+def mrpc(method: str) -> Callable[[Namespace], list[Result]]:
+    """minilm-l6 on MRPC by one method, each seed of ``--seeds``: metrics, time, memory."""
+
+    def run(options: Namespace) -> list[Result]:
+        from workbench.training.finetuning import FineSettings, Method, finetune, load_task
+
+        seeds = tuple(int(word) for word in options.seeds.split(","))
+        rows, results = load_task("mrpc", options.data_dir / "glue"), []
         with tempfile.TemporaryDirectory() as folder:
-            settings = FineSettings(method=method, seeds=(0, 1, 2))
+            settings = FineSettings(method=Method(method), seeds=seeds)
             run = finetune("minilm-l6", rows, Path(folder) / "out", settings, progress=True)
-        used = run.throughput
-        print(f"{method}: {used['seconds']:.0f} s, {used['peak_memory_mib']:.0f} MiB")
+        used, judged = run.throughput, method == "full"
+        print(f"{method}: {used['seconds']:.0f} s, {used['peak_memory_mib']:.0f} MiB, {len(seeds)} seeds")
         for metric, goal in (("accuracy", 0.806), ("f1", 0.867)):
-            value, judged = run.results["mrpc"][metric].value, method is Method.FULL
-            label = f"MRPC {metric}, {method}, mean of three seeds"
+            value = run.results["mrpc"][metric].value
+            label = f"MRPC {metric}, {method}, mean of seeds {options.seeds}"
             aim = f">= {goal}" if judged else "report"
-            results.append(Result(label, value, goal, metric, value / goal, aim, not judged or value >= goal))
-    return results
+            met = not judged or value >= goal
+            results.append(Result(label, value, goal, metric, value / goal, aim, met))
+        return results
+
+    return run
+
+
+def utilisation(_options: Namespace) -> list[Result]:
+    """Model-FLOPs utilisation of a GPT-2 of 124 M weights on a card."""
+    from workbench.models.heads.causal import TransformerDecoderForCausalLM
+    from workbench.models.presets import preset
+    from workbench.models.size import flops_per_token
+    from workbench.training.progress import peak_flops
+
+    if not torch.cuda.is_available():
+        print("no card: model-FLOPs utilisation is not measured")
+        return []
+    config = preset("gpt2")
+    config.vocab_size = VOCABULARY if config.vocab_size < VOCABULARY else config.vocab_size
+    model: Any = TransformerDecoderForCausalLM(config)
+    rate = under_trainer(model)()
+    peak = peak_flops(torch.device("cuda"), torch.bfloat16)
+    share = 3 * flops_per_token(config, LENGTH, type(model)) * rate / peak
+    return [
+        Result("GPT-2 124 M, model-FLOPs utilisation", share, None, "share", None, ">= 0.5", share >= 0.5)
+    ]
+
+
+QUICK: dict[str, Callable[[Namespace], list[Result]]] = {
+    "throughput": lambda options: throughput(options.repeats),
+    "decoder": decoder,
+    "encoder": encoder,
+    "seq2seq": seq2seq,
+    "blimp": blimp,
+    "mfu": utilisation,
+}
+LONG = {f"mrpc-{method}": mrpc(method) for method in ("full", "lora", "head")}
 
 
 def main() -> None:
     options = parser(__doc__ or "")
+    options.add_argument("--only", choices=[*QUICK, *LONG], action="append", help="one part; repeatable")
     options.add_argument("--long", action="store_true", help="also fine-tune on MRPC")
+    options.add_argument("--seeds", default="0,1,2", help="of the fine-tunings")
+    options.add_argument("--characters", type=int, default=200_000, help="of held-out text for the decoder")
+    options.add_argument("--rows", type=int, default=256, help="held-out rows for encoder and seq2seq")
+    options.add_argument("--pairs", type=int, default=100, help="minimal pairs a paradigm")
     arguments = options.parse_args()
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    results = throughput(arguments.repeats)
-    results += bundled_decoder(arguments.data_dir) + bundled_encoder(arguments.data_dir)
-    if arguments.long:
-        results += mrpc(arguments.data_dir)
+    chosen = arguments.only or [*QUICK, *(LONG if arguments.long else ())]
+    results = [result for name in chosen for result in {**QUICK, **LONG}[name](arguments)]
     report(results, machine("accelerate", "peft"), arguments.json)
 
 
