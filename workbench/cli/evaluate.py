@@ -38,6 +38,15 @@ _TASK_OPTIONS = ("shots", "chat", "split", "stride", "judge")
 @click.option("--split", help="train, validation or test (default: the task's own).")
 @click.option("--stride", type=int, help="Tokens scored in each window of a long text.")
 @click.option("--judge", help="Text classifier that rates generated text.")
+@click.option("--finetune", is_flag=True, help="Train a head on the task's train split first.")
+@click.option("--seeds", default="0", show_default=True, help="Seeds of training, separated by commas.")
+@click.option(
+    "--recipe", type=click.Path(path_type=Path), help="YAML file that says how each task is trained."
+)
+@click.option("--train-limit", type=int, help="Only the first N rows to train on.")
+@click.option(
+    "--submission", type=click.Path(path_type=Path), help="Write GLUE's test-set archive (with --split test)."
+)
 @click.option("--first-token", default="auto", show_default=True, help="auto, bos, prefix or unscored.")
 @model_options
 @click.option(
@@ -60,13 +69,18 @@ def command(context: click.Context, /, **_options: Any) -> None:
     workbench evaluate --resume runs/RUN
     """
     arguments = _Arguments(context)
-    if arguments["over_steps"]:
+    if arguments["over_steps"] or str(arguments["model"]).endswith("@step-*"):
         from workbench.cli._over_steps import over_steps
 
         names = ("model", "out", "dtype", "device")
         over_steps(settings=_settings(arguments), **{name: arguments[name] for name in names})
         return
-    run = _evaluate(arguments)
+    run = _finetune(arguments) if arguments["finetune"] else _evaluate(arguments)
+    if arguments["submission"] is not None:
+        from workbench.evaluate.submission import write_submission
+
+        path = write_submission(run, arguments["submission"])
+        click.echo(f"GLUE submission written to {path}", err=True)
     if arguments["as_json"]:
         click.echo(json.dumps(summary(run), ensure_ascii=False))
     else:
@@ -154,6 +168,31 @@ def _evaluate(arguments: _Arguments) -> Any:
         out=arguments["out"],
         resume=arguments.folder,
         batch_tokens=arguments["batch_tokens"],
+        doctor=not arguments["no_doctor"],
+        progress=sys.stderr.isatty(),
+    )
+
+
+def _finetune(arguments: _Arguments) -> Any:
+    from workbench.cli.finetune import _seeds
+    from workbench.evaluate.finetuned import Finetuned, evaluate_finetuned, read_recipe
+
+    def tell(task: str, seed: int, run: Any) -> None:
+        values = ", ".join(f"{name} {e.value:.4f}" for name, e in run.results[task].items())
+        click.echo(f"{task}, seed {seed}: {values}; {run.path}", err=True)
+
+    training = Finetuned(
+        recipe=read_recipe(arguments["recipe"]),
+        seeds=_seeds(arguments["seeds"]),
+        train_limit=arguments["train_limit"],
+        tell=tell,
+    )
+    return evaluate_finetuned(
+        arguments["model"],
+        _settings(arguments),
+        training,
+        out=arguments["out"],
+        device=arguments["device"],
         doctor=not arguments["no_doctor"],
         progress=sys.stderr.isatty(),
     )

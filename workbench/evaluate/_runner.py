@@ -45,6 +45,7 @@ def evaluate(
     settings: Settings,
     *,
     data: Mapping[str, TaskData] | None = None,
+    tasks: Sequence[Task] | None = None,
     out: Path | None = None,
     resume: Path | None = None,
     batch_tokens: str | int = "auto",
@@ -55,12 +56,17 @@ def evaluate(
 
     Finished examples are stored as they come; ``resume`` names the folder of a run that was cut short, which
     then ends with the numbers it would have had. ``data`` is what :func:`read_data` gave, if it was called
-    already. Raises :class:`~workbench.errors.TaskError` if a task
-    cannot be asked of this kind of model, :class:`~workbench.errors.DataError` for unreadable data and
-    :class:`~workbench.errors.NumericsError` if the model gives NaN.
+    already; ``tasks`` are used instead of those registered under the settings' names.
+
+    Raises :class:`~workbench.errors.TaskError` if a task cannot be asked of this kind of model,
+    :class:`~workbench.errors.DataError` for unreadable data and :class:`~workbench.errors.NumericsError` if the
+    model gives NaN.
     """
-    data = data or read_data(settings)
-    tasks = [find_task(name, settings.options) for name in data]
+    if tasks is None:
+        data = data or read_data(settings)
+        tasks = [find_task(name, settings.options) for name in data]
+    else:
+        data = data or {task.name: task.load(settings.folder) for task in tasks}
     for task in tasks:
         _require(model, task)
     how = How(settings.first_token, batch_tokens, progress, settings.seed)

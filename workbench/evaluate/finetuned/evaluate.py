@@ -1,0 +1,194 @@
+"""Train a head on a task's train split, then evaluate it as any other model; with several seeds, several times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from workbench.data._source import MissingData
+from workbench.estimate import Estimate
+from workbench.evaluate._names import expand, find_task
+from workbench.evaluate._runner import evaluate
+from workbench.evaluate._settings import Settings
+from workbench.evaluate._summaries import summarize
+from workbench.evaluate._task import Task
+from workbench.evaluate.finetuned.recipe import Recipe, read_recipe
+from workbench.evaluate.finetuned.rows import fine_rows, trained_as
+from workbench.evaluate.tasks.shapes import SpanPairs
+from workbench.models import load
+from workbench.models._device import resolve_device
+from workbench.runs import Run, RunFolder, RunRecord, default_root
+from workbench.statistics import over_seeds
+from workbench.training.finetuning import FineSettings, TaskRows, finetune
+
+__all__ = ["Finetuned", "evaluate_finetuned"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finetuned:
+    """What to train: the recipe, the seeds, the most rows to train on, and what hears of each finished run."""
+
+    recipe: Recipe | None = None
+    seeds: tuple[int, ...] = (0,)
+    train_limit: int | None = None
+    tell: Callable[[str, int, Run], None] = lambda task, seed, run: None
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where models and runs go, and on what they are made."""
+
+    root: Path
+    device: str
+    doctor: bool
+    progress: bool
+
+
+def evaluate_finetuned(
+    model: str,
+    settings: Settings,
+    training: Finetuned | None = None,
+    *,
+    out: Path | None = None,
+    device: str = "auto",
+    doctor: bool = True,
+    progress: bool = False,
+) -> Run:
+    """Train ``model`` on each task of ``settings`` with each seed, evaluate all of them, and join the results.
+
+    Each seed's model and run stay in ``out``; a model that is there already, from the same recipe and rows, is not
+    trained again. What is returned is the only run, or one that joins all: means over seeds whose intervals hold
+    the items' and the seeds' error, and the benchmark's average. Members of a group without a train file are left out.
+    """
+    training = training or Finetuned()
+    place = _Place(out or default_root(), device, doctor, progress)
+    runs: dict[str, list[Run]] = {}
+    missing: MissingData | None = None
+    for name in expand(settings.tasks):
+        try:
+            runs[name] = [_one(model, settings, name, training, seed, place) for seed in training.seeds]
+        except MissingData as error:
+            if name in settings.tasks:
+                raise
+            missing = error
+    if not runs and missing is not None:
+        raise missing
+    if sum(map(len, runs.values())) == 1:
+        return next(iter(runs.values()))[0]
+    return _joined(model, settings, training, runs, place)
+
+
+def _one(model: str, settings: Settings, name: str, training: Finetuned, seed: int, place: _Place) -> Run:
+    """One task, one seed: its run."""
+    task = find_task(name, settings.options)
+    alone = replace(settings, tasks=(name,))
+    if isinstance(task, SpanPairs):
+        run = _read_out(model, alone, task, seed, place)
+    else:
+        data = {name: task.load(settings.folder)}
+        folder = _trained(model, settings, name, training, seed, place)
+        fitted = load(str(folder), device=place.device, dtype="float32")
+        run = evaluate(fitted, alone, data=data, out=place.root, doctor=place.doctor, progress=place.progress)
+    training.tell(name, seed, run)
+    return run
+
+
+def _read_out(model: str, settings: Settings, task: SpanPairs, seed: int, place: _Place) -> Run:
+    loaded = load(model, device=place.device, dtype="float32")
+    fitted: Task = task.fitted(loaded, settings.folder, seed)
+    return evaluate(
+        loaded,
+        settings,
+        tasks=[fitted],
+        out=place.root,
+        doctor=place.doctor,
+        progress=place.progress,
+    )
+
+
+def _trained(
+    model: str, settings: Settings, name: str, training: Finetuned, seed: int, place: _Place
+) -> Path:
+    """The folder of the trained model."""
+    source = trained_as(name)
+    rows = fine_rows(find_task(source), settings.folder, training.train_limit)
+    how = (training.recipe or read_recipe()).settings(source, seed)
+    stem = f"{Path(model).name}-{source}-seed{seed}".replace("/", "-")
+    number = 1
+    while (folder := place.root / (stem if number == 1 else f"{stem}-{number}")).exists():
+        if _is_same(folder, how, rows):
+            return folder
+        number += 1
+    finetune(model, rows, folder, how, device=place.device, progress=place.progress)
+    return folder
+
+
+def _is_same(folder: Path, how: FineSettings, rows: TaskRows) -> bool:
+    """Whether the folder holds a finished model of this recipe and these rows."""
+    try:
+        run = Run.open(folder)
+    except Exception:  # whatever stands there, it is not ours
+        return False
+    recipe, data = run.record.recipe, run.record.data.get(rows.task.name, {})
+    same = all(recipe.get(key) == value for key, value in how.to_dict().items())
+    return run.complete and run.record.verb == "finetune" and same and data.get("sha256") == rows.sha256
+
+
+def _joined(
+    model: str, settings: Settings, training: Finetuned, runs: Mapping[str, Sequence[Run]], place: _Place
+) -> Run:
+    first = next(iter(runs.values()))[0].record
+    recipe = {**settings.to_dict(), "finetune": (training.recipe or read_recipe()).name}
+    record = RunRecord.new(
+        "evaluate",
+        recipe={**recipe, "seeds": list(training.seeds), "train_limit": training.train_limit},
+        model={**first.model, "name": f"{model} (fine-tuned)"},
+        data={name: found[0].record.data[name] for name, found in runs.items()},
+        seeds={"bootstrap": settings.seed, "training": list(training.seeds)},
+        device=str(resolve_device(place.device)),
+        label="-".join([Path(model).name, *settings.tasks[:3], "finetuned"]).replace("/", "-"),
+    )
+    folder = RunFolder.create(place.root, record)
+    results: dict[str, dict[str, Estimate]] = {}
+    sources: dict[str, Any] = {}
+    for name, found in runs.items():
+        results[name], sources[name] = _over_seeds(name, found)
+        folder.append(_mean_rows(name, found))
+    results |= summarize(settings.tasks, results)
+    seconds = sum(run.throughput.get("seconds", 0.0) for found in runs.values() for run in found)
+    tokens = sum(run.throughput.get("tokens", 0) for found in runs.values() for run in found)
+    throughput = {"tokens": tokens, "seconds": seconds, "tokens_per_second": tokens / max(seconds, 1e-9)}
+    left_out = [name for name in expand(settings.tasks) if name not in runs]
+    notes = {"seeds": sources, "left_out_for_want_of_data": left_out}
+    folder.finish(results, throughput, notes)
+    return Run.open(folder.path)
+
+
+def _over_seeds(name: str, runs: Sequence[Run]) -> tuple[dict[str, Estimate], dict[str, Any]]:
+    """Each metric's estimate over the seeds, and where its error comes from."""
+    if len(runs) == 1:
+        return dict(runs[0].results[name]), {"runs": [str(runs[0].path)]}
+    estimates, sources = {}, {}
+    for metric in runs[0].results[name]:
+        found = over_seeds([run.results[name][metric] for run in runs])
+        estimates[metric] = found.total
+        sources[metric] = {
+            "values": list(found.values),
+            "item_error": found.item_error,
+            "seed_error": found.seed_error,
+        }
+    return estimates, {**sources, "runs": [str(run.path) for run in runs]}
+
+
+def _mean_rows(name: str, runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """The first seed's rows; ``correct`` is the share of seeds that were right."""
+    frames = [run.examples() for run in runs]
+    rows = frames[0].copy()
+    if "correct" in rows:
+        right = pd.concat([frame.set_index("id")["correct"].astype(float) for frame in frames], axis=1)
+        rows["correct"] = right.loc[rows["id"]].mean(axis=1).to_numpy()
+    return [{str(k): v for k, v in row.items()} for row in rows.to_dict("records")]
