@@ -1,7 +1,8 @@
 """How far saliency scores of one text can be believed, beside those of the random floor.
 
-Tokens are "removed" by putting the baseline's embedding in their place. Values are the target's probability
-(DeYoung et al. 2020), or the output itself where it is a number, so that texts can be averaged.
+Tokens are "removed" by putting the baseline's embedding in their place. Comprehensiveness and sufficiency are
+of the target's probability (DeYoung et al. 2020), so that texts can be averaged, or of the output itself where
+that is a number; correlation with leave-one-out and infidelity are of the very output that is explained.
 """
 
 from __future__ import annotations
@@ -84,9 +85,8 @@ MEASURES = {
 
 @dataclass(frozen=True)
 class Sketch:
-    """What a text shows about itself, the same for all methods: whole value, removals, and what each costs."""
+    """What a text shows about itself, the same for all methods: removals, and what each costs."""
 
-    whole: float
     alone: Float[Array, "token"]  # loss without each explained token
     subsets: tuple[tuple[int, ...], ...]
     losses: Float[Array, "subset"]  # loss without each random subset
@@ -103,7 +103,7 @@ class Sketch:
         jobs = [[], *([int(token)] for token in tokens), *map(list, subsets)]
         values = np.array(values_without(seam, [(0, job) for job in jobs], options))
         losses = values[0] - values[1:]
-        return cls(float(values[0]), losses[: len(tokens)], subsets, losses[len(tokens) :])
+        return cls(losses[: len(tokens)], subsets, losses[len(tokens) :])
 
 
 def measured(question: Question, model: LoadedModel) -> Question:
@@ -117,18 +117,16 @@ def judge(
 ) -> list[dict[str, float]]:
     """Comprehensiveness, sufficiency, correlation with leave-one-out and infidelity of each attribution.
 
-    The seam is of one question, the one that :func:`measured` gives.
+    The seam is of one question, the one that :func:`measured` gives; the sketch is of the question itself.
     """
     tokens = np.flatnonzero(seam.questions[0].explained)
-    jobs: list[list[int]] = []
+    jobs: list[list[int]] = [[]]
     for attribution in attributions:
         order = tokens[np.argsort(-attribution.scores[tokens], kind="stable")]
         counts = [max(1, round(share * len(order))) for share in SHARES]
         jobs += [order[:count].tolist() for count in counts] + [order[count:].tolist() for count in counts]
-    values = np.array(values_without(seam, [(0, job) for job in jobs], options)).reshape(
-        len(attributions), 2, len(SHARES)
-    )
-    losses = (sketch.whole - values).mean(-1)
+    values = np.array(values_without(seam, [(0, job) for job in jobs], options))
+    losses = (values[0] - values[1:]).reshape(len(attributions), 2, len(SHARES)).mean(-1)
     return [
         {
             "comprehensiveness": float(losses[i, 0]),

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+import math
+import sys
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from workbench.cli._attribute_tables import examination_text, measures_text, scores_text
 from workbench.cli._options import model_options
-from workbench.cli._tables import table
 from workbench.errors import WorkbenchError
 
 if TYPE_CHECKING:
+    from workbench.analysis.faithfulness_examine import Examination
     from workbench.analysis.saliency import Attribution, Options
     from workbench.figures import View
     from workbench.models import LoadedModel
+    from workbench.runs import Run
 
 __all__ = ["command"]
 
@@ -155,13 +159,13 @@ def _explain(name: str, text: str, options: dict[str, Any], as_json: bool) -> No
         click.echo(f"note: {warning.message}", err=True)
     if options["out"] is not None:
         _save(_drawn(found, options["bars"]), options["out"])
-    report = _examined(model, source, found, options) if options["evaluate"] else None
+    report = _examined(model, source, methods, options) if options["evaluate"] else None
     if as_json:
         click.echo(json.dumps(_plain(found, report, options["out"]), ensure_ascii=False))
         return
-    _print(found)
+    click.echo(scores_text(found))
     if report is not None:
-        click.echo("\n" + report)
+        click.echo("\n" + examination_text(report))
     if options["out"] is not None:
         click.echo(str(options["out"]))
 
@@ -181,22 +185,66 @@ def _save(view: View, out: Path) -> None:
         raise WorkbenchError(f"cannot write {out}: {error.strerror or error}; name another --out") from error
 
 
-def _print(found: list[Attribution]) -> None:
-    from workbench.figures.saliency import attribution_note
-    from workbench.text.escape import printable
+def _examined(
+    model: LoadedModel, source: str | tuple[str, str], methods: list[str], options: dict[str, Any]
+) -> Examination:
+    from workbench.analysis.faithfulness_examine import CHEAP_METHODS, examine
 
-    for attribution in found:
-        click.echo(f"{attribution.method}: {attribution_note(attribution)}")
-    header = ("token", *(attribution.method for attribution in found))
-    rows = [
-        (printable(token), *(f"{attribution.scores[i]:+.4f}" for attribution in found))
-        for i, token in enumerate(found[0].tokens)
-    ]
-    click.echo(table(header, rows))
+    return examine(
+        model,
+        source,
+        (*methods, *CHEAP_METHODS),
+        options=_told(options),
+        allow_cost=options["yes"],
+        **{key: options[key] for key in ("target", "contrast", "position", "baseline")},
+    )
 
 
-def _plain(found: list[Attribution], report: str | None, out: Path | None) -> dict[str, Any]:
-    return {
+def _evaluate(name: str, data: Path, options: dict[str, Any], as_json: bool) -> None:
+    from workbench.analysis.faithfulness_examine import CHEAP_METHODS
+    from workbench.analysis.faithfulness_run import SaliencySettings, evaluate_saliency, read_texts
+    from workbench.runs import find_run
+
+    for option in ("pair", "target", "contrast", "position", "output"):
+        if options[option] is not None:
+            raise WorkbenchError(f"--{option} is of a TEXT; leave it out with --data")
+    _told(options)
+    same = ["limit", "text_column", "label_column", "rationale_column", "baseline"]
+    same += ["steps", "samples", "layer", "unit", "seed"]
+    settings = SaliencySettings(
+        data=str(data),
+        methods=tuple(_names(options["methods"], CHEAP_METHODS)),
+        **{key: options[key] for key in same},
+    )
+    texts = read_texts(settings)  # a wrong file is told before a model is loaded
+    resume = None if options["resume"] is None else find_run(options["resume"], options["out"])
+    model = _load(name, options)
+    run = evaluate_saliency(
+        model,
+        settings,
+        texts=texts,
+        out=options["out"],
+        resume=resume,
+        progress=sys.stderr.isatty(),
+        allow_cost=options["yes"],
+    )
+    if as_json:
+        click.echo(json.dumps(_summary(run), ensure_ascii=False))
+        return
+    click.echo(measures_text(run.results))
+    click.echo(f"run: {run.path}")
+
+
+def _summary(run: Run) -> dict[str, Any]:
+    results = {
+        task: {measure: estimate.to_dict() for measure, estimate in measures.items()}
+        for task, measures in run.results.items()
+    }
+    return {"run": str(run.path), "results": results, "throughput": run.throughput, "notes": run.notes}
+
+
+def _plain(found: list[Attribution], report: Examination | None, out: Path | None) -> dict[str, Any]:
+    shown: dict[str, Any] = {
         "attributions": [
             {
                 **a.about(),
@@ -208,3 +256,17 @@ def _plain(found: list[Attribution], report: str | None, out: Path | None) -> di
         ],
         "file": None if out is None else str(out),
     }
+    if report is not None:
+        statistics = (report.measures, report.agreement, report.randomisation)
+        shown["evaluation"] = {
+            s.name: {
+                str(method): dict(zip(map(str, s.labels[s.axes[1]]), row, strict=True))
+                for method, row in zip(s.labels["method"], _finite(s.values), strict=True)
+            }
+            for s in statistics
+        }
+    return shown
+
+
+def _finite(values: Any) -> list[list[float | None]]:
+    return [[v if math.isfinite(v) else None for v in row] for row in values.tolist()]

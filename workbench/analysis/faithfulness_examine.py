@@ -1,0 +1,240 @@
+"""All the doubt about a few texts in one call: measures by method, agreement, randomisation, beside random."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from torch import Tensor
+
+from workbench.analysis.faithfulness import (
+    MEASURES,
+    Sketch,
+    judge,
+    measured,
+    plausibility,
+    rank_agreement,
+    sensitivity,
+)
+from workbench.analysis.faithfulness_randomised import cascade, shuffled
+from workbench.analysis.saliency import METHODS, Attribution, AttributionWarning, Options, Seam
+from workbench.analysis.saliency._baselines import Baseline, baseline_vectors
+from workbench.analysis.saliency._question import Question
+from workbench.analysis.saliency._seam import differentiable
+from workbench.analysis.saliency._targets import Asked, TargetName, ask
+from workbench.analysis.saliency.attribute import explain
+from workbench.errors import NumericsError
+from workbench.models import LoadedModel
+from workbench.shapes import Array
+from workbench.statistics import Statistic
+from workbench.trace import Text
+
+__all__ = ["CHEAP_METHODS", "Examination", "Judged", "examine", "judge_all", "with_floor"]
+
+FLOOR = "random"
+CHEAP_METHODS = (
+    "saliency",
+    "input_x_gradient",
+    "integrated_gradients",
+    "occlusion",
+    "attention",
+    "attention_rollout",
+    "attention_gradient",
+    FLOOR,
+)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One text: its attributions by method, and each method's measures (NaN where there is none)."""
+
+    attributions: dict[str, Attribution]
+    measures: dict[str, dict[str, float]]
+    agreement: Array  # (method, method)
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What one text's scores are worth. Statistics label their axes "method" with the methods' names.
+
+    ``measures`` (method, measure) are explained in :data:`MEASURES`; ``agreement`` is Spearman's rho between
+    methods; ``randomisation`` (method, part) the rho with the scores of a model whose weights are shuffled
+    from the output down to that part.
+    """
+
+    attributions: tuple[Attribution, ...]
+    measures: Statistic
+    agreement: Statistic
+    randomisation: Statistic
+
+
+def with_floor(methods: Sequence[str]) -> tuple[str, ...]:
+    """The methods, checked, each once, and the random floor last."""
+    for name in methods:
+        METHODS.get(name)
+    return (*(name for name in dict.fromkeys(methods) if name != FLOOR), FLOOR)
+
+
+def examine(
+    model: LoadedModel,
+    text: Text,
+    methods: Sequence[str] = CHEAP_METHODS,
+    *,
+    target: TargetName = None,
+    contrast: TargetName = None,
+    position: int | None = None,
+    baseline: Baseline = None,
+    options: Options | None = None,
+    rationale: Sequence[int] | None = None,
+    allow_cost: bool = False,
+) -> Examination:
+    """Scores of ``text`` by several methods, and every measure of how far they can be believed.
+
+    Arguments are those of :func:`workbench.attribute`; ``rationale`` marks with 1 the words that people find
+    decisive. The random floor is always among the methods.
+    """
+    names, told = with_floor(methods), options or Options()
+    question = ask(model, text, Asked(target, contrast, position))
+    judged = judge_all(
+        model, [question], names, baseline, told, [rationale], randomise=False, allow_cost=allow_cost
+    )[0]
+    stages = _cascaded(model, question, judged, names, baseline, told)
+    for name in names:
+        judged.measures[name]["randomised"] = stages[name][-1]
+    measures = [m for m in MEASURES if any(m in judged.measures[name] for name in names)]
+    return Examination(
+        tuple(judged.attributions[name] for name in names),
+        _statistic(
+            "saliency measures",
+            [[judged.measures[n].get(m, np.nan) for m in measures] for n in names],
+            names,
+            measures,
+        ),
+        _statistic("agreement of methods", judged.agreement, names, names, "other"),
+        _statistic(
+            "scores under randomised weights",
+            [stages[n] for n in names],
+            names,
+            list(cascade(model)),
+            "randomised down to",
+        ),
+    )
+
+
+def _statistic(
+    name: str,
+    values: Sequence[Sequence[float]] | Array,
+    methods: Sequence[str],
+    columns: Sequence[str],
+    axis: str = "measure",
+) -> Statistic:
+    return Statistic(
+        name=name,
+        unit="see measure" if axis == "measure" else "Spearman's rho",
+        values=np.asarray(values, dtype=np.float64),
+        axes=("method", axis),
+        labels={"method": tuple(methods), axis: tuple(columns)},
+        note="one text",
+    )
+
+
+def judge_all(
+    model: LoadedModel,
+    questions: Sequence[Question],
+    methods: Sequence[str],
+    baseline: Baseline,
+    options: Options,
+    rationales: Sequence[Sequence[int] | None],
+    *,
+    randomise: bool = True,
+    allow_cost: bool = False,
+) -> list[Judged]:
+    """Scores and measures of several questions, which share forward passes where they can."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AttributionWarning)  # the error stands in each attribution
+        found = {m: explain(model, questions, m, baseline, options, allow_cost) for m in methods}
+        other = replace(options, seed=options.seed + 1)
+        again = {
+            m: explain(model, questions, m, baseline, other, allow_cost)
+            if METHODS.get(m).seeded
+            else found[m]
+            for m in methods
+        }
+        forgot = _forgotten(model, questions, methods, baseline, options) if randomise else {}
+        vectors = baseline_vectors(model, baseline)
+        results = []
+        for i, question in enumerate(questions):
+            own = {m: found[m][i] for m in methods}
+            with differentiable(model):
+                measures = _measures(model, question, own, vectors, options)
+            agreement = np.array([[rank_agreement(own[a], own[b]) for b in methods] for a in methods])
+            for row, m in enumerate(methods):
+                measures[m]["seed_agreement"] = rank_agreement(own[m], again[m][i])
+                others = [c for c, name in enumerate(methods) if c != row and name != FLOOR]
+                measures[m]["method_agreement"] = float(np.mean(agreement[row, others])) if others else np.nan
+                if randomise:
+                    measures[m]["randomised"] = (
+                        rank_agreement(own[m], forgot[m][i]) if m in forgot else np.nan
+                    )
+                marked = rationales[i]
+                if marked is not None:
+                    measures[m] |= plausibility(own[m], marked)
+            results.append(Judged(own, measures, agreement))
+    return results
+
+
+def _measures(
+    model: LoadedModel, question: Question, own: dict[str, Attribution], vectors: Tensor, options: Options
+) -> dict[str, dict[str, float]]:
+    seam = Seam(model, [question], vectors)
+    probable = seam.asking([measured(question, model)])
+    sketch = Sketch.of(seam, options)
+    judged = judge(probable, sketch, list(own.values()), options)
+    found = dict(zip(own, judged, strict=True))
+    for name, attribution in own.items():
+        found[name]["sensitivity"] = sensitivity(seam, attribution, options)
+    return found
+
+
+def _forgotten(
+    model: LoadedModel,
+    questions: Sequence[Question],
+    methods: Sequence[str],
+    baseline: Baseline,
+    options: Options,
+) -> dict[str, list[Attribution]]:
+    """Scores of the model with all weights shuffled; a method that then gives no number is left out."""
+    found = {}
+    with shuffled(model, seed=options.seed):
+        for method in methods:
+            try:
+                found[method] = explain(model, questions, method, baseline, options, allow_cost=True)
+            except NumericsError:
+                continue
+    return found
+
+
+def _cascaded(
+    model: LoadedModel,
+    question: Question,
+    judged: Judged,
+    methods: Sequence[str],
+    baseline: Baseline,
+    options: Options,
+) -> dict[str, list[float]]:
+    """Agreement with the original scores when parts are shuffled from the output down, one more at a time."""
+    stages: dict[str, list[float]] = {m: [] for m in methods}
+    parts = list(cascade(model))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AttributionWarning)
+        for count in range(1, len(parts) + 1):
+            with shuffled(model, parts[:count], options.seed):
+                for method in methods:
+                    try:
+                        now = explain(model, [question], method, baseline, options, allow_cost=True)[0]
+                        stages[method].append(rank_agreement(judged.attributions[method], now))
+                    except NumericsError:
+                        stages[method].append(np.nan)
+    return stages
