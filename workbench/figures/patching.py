@@ -25,7 +25,7 @@ def patching_grid(effects: Statistic, *, title: str | None = None, display_mode:
         raise ConfigError(f"{effects.name}: a grid needs axes (layer, position or head), got {effects.axes}")
     across = effects.axes[1]
     limit = max(1.0, float(np.nanmax(np.abs(effects.values))))
-    columns = [str(label) for label in effects.labels[across]]
+    columns = [str(label) for label in effects.labels.get(across, range(effects.values.shape[1]))]
     if across == "position":
         columns = [_readable(label) for label in columns]
     return heat_map(
@@ -46,5 +46,7 @@ def patching_grid(effects: Statistic, *, title: str | None = None, display_mode:
 def _readable(label: str) -> str:
     """``3 Ġkeys|Ġkey`` as ``3 keys|key``."""
     place, _, tokens = label.partition(" ")
+    if not place.isdigit():
+        return label
     both = tokens.split("|") if tokens.strip("|") else [tokens]
     return f"{place} {'|'.join(shown_tokens(both, prettify=True))}"

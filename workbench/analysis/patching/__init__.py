@@ -5,6 +5,7 @@ from __future__ import annotations
 from workbench.analysis.patching._ablation import mean_ablation, mean_activations
 from workbench.analysis.patching._activation import Patch, activation_patching, patched_values
 from workbench.analysis.patching._attribution import attribution_patching
+from workbench.analysis.patching._mean import mean_effects
 from workbench.analysis.patching._metric import Metric, MetricKind
 from workbench.analysis.patching._pair import PatchPair, PatchSite, patch_pair
 from workbench.analysis.patching._path import OUTPUT, Component, component, head_paths, path_patching
@@ -23,6 +24,7 @@ __all__ = [
     "head_paths",
     "mean_ablation",
     "mean_activations",
+    "mean_effects",
     "patch_pair",
     "patched_values",
     "path_patching",
