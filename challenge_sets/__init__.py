@@ -15,10 +15,14 @@ _LATER = {
     "Settings": "diagnostics",
     "Suite": "suite",
     "check": "diagnostics",
+    "equivalent_rewrites": "rewrites",
     "explain": "explanations",
     "load_suites": "suite",
+    "groups_table": "tables",
     "pair_scorer": "pairs",
+    "rewritten": "rewrites",
     "score_pairs": "pairs",
+    "suite_table": "tables",
 }
 
 __all__ = [

@@ -15,6 +15,7 @@ from challenge_sets._intervals import proportion
 from challenge_sets._set import Results, Rows, Settings, Work
 from challenge_sets.readers import winograd
 from workbench.data import DataIdentity, Dataset, content_hash
+from workbench.data._files import find_file
 from workbench.errors import DataError
 from workbench.models import Kind, LoadedModel
 from workbench.scoring import Engine, Request
@@ -81,6 +82,8 @@ def _read(folder: Path) -> Iterable[winograd.PartialItem]:
     if partial and "context_options" in partial[0].read_text(encoding="utf-8", errors="replace")[:2000]:
         return winograd.read_partial(partial[0])
     place = folder / "WSC" if (folder / "WSC").is_dir() else folder
+    if place.is_dir():
+        place = find_file(place, "val.jsonl", "winogrande.jsonl")
     return _schemas(winograd.read_wsc(place))
 
 

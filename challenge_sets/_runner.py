@@ -41,6 +41,8 @@ def check(
     if isinstance(subject, LoadedModel):
         subject.require(*challenge.kinds, verb=f"set {challenge.name}")
     data = challenge.load(settings)
+    if isinstance(subject, PredictionFile):
+        subject.check([example for item in data.items for example in item.examples()])
     policy = challenge.policy(subject, settings)
     folder = _open_folder(subject, challenge, settings, data, policy, out or default_root(), resume)
     if folder.complete:

@@ -87,8 +87,6 @@ class SuiteSet:
 
     def rows(self, model: LoadedModel | PredictionFile, work: Work) -> Rows:
         """Whether each case applied, whether it passed, by which margin, and what was predicted."""
-        if isinstance(model, PredictionFile):
-            model.check([example for item in work.items for example in item.examples()])
         open_items = [item for place, item in enumerate(work.items) if place not in work.done]
         for suite, items in _by_suite(open_items):
             predictor = self._predictor(model, suite, work)

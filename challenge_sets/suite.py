@@ -57,6 +57,8 @@ __all__ = [
     "suite_set",
 ]
 
+_REWRITES = "rewrites:"
+_SENTENCE_ENCODER = "minilm-l6"
 _ENDINGS = (".yaml", ".yml", ".jsonl")
 _PICKLES = (".pkl", ".pickle", ".gz", ".tgz", ".tar", ".zip")
 
@@ -82,10 +84,13 @@ def suite_path(name: str) -> Path:
 
 def load_suites(name: str) -> tuple[Suite, ...]:
     """The suites called ``name``: one that comes with the package, a YAML file, an exported CheckList suite
-    (JSONL), or a folder of such files. ``all`` is every suite of the package.
+    (JSONL), or a folder of such files. ``all`` is every suite of the package. ``rewrites:NAME`` asks instead
+    whether labels survive equivalent rewrites of the suite's texts (see :mod:`challenge_sets.rewrites`).
 
     Raises :class:`~workbench.errors.ConfigError` naming file and line for what is not in the format.
     """
+    if name.startswith(_REWRITES):
+        return _rewritten(name.removeprefix(_REWRITES))
     if name == "all":
         return tuple(load_suite_file(_folder() / f"{each}.yaml") for each in suite_names())
     path = suite_path(name)
@@ -95,6 +100,15 @@ def load_suites(name: str) -> tuple[Suite, ...]:
             raise DataError(f"no suite in {path}; it needs *.yaml or *.jsonl files")
         return tuple(_load(each) for each in found)
     return (_load(path),)
+
+
+def _rewritten(name: str) -> tuple[Suite, ...]:
+    from challenge_sets.rewrites import embedding_similarity, rewritten
+    from workbench.models import load
+
+    suites = load_suites(name)
+    score = embedding_similarity(load(_SENTENCE_ENCODER))
+    return tuple(rewritten(suite, score) for suite in suites)
 
 
 def _load(path: Path) -> Suite:

@@ -8,10 +8,10 @@ import pandas as pd
 
 from workbench.runs import Run
 
-__all__ = ["failing", "groups_table", "tests_table"]
+__all__ = ["failing", "groups_table", "suite_table"]
 
 
-def tests_table(run: Run) -> pd.DataFrame:
+def suite_table(run: Run) -> pd.DataFrame:
     """A row a test of a suite.
 
     Columns: ``group`` (the name of its results), ``suite``, ``capability``, ``test``, ``kind``, ``failure_rate``
@@ -41,7 +41,7 @@ def groups_table(run: Run) -> pd.DataFrame:
     """A row a group and metric: ``group``, ``metric``, ``value``, ``low``, ``high``, ``n``, and published numbers.
 
     Published numbers (people's agreement, other models) have a column each, NaN where there is none.
-    ``failure_rate`` is left out: it is in :func:`tests_table`.
+    ``failure_rate`` is left out: it is in :func:`suite_table`.
     """
     published: dict[str, dict[str, float]] = run.notes.get("published", {})
     rows = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Any
 
 from workbench.cli._tables import table
@@ -31,7 +32,7 @@ def groups_text(groups: Any) -> str:
 
 
 def tests_text(tests: Any) -> str:
-    """:func:`challenge_sets.tables.tests_table` as text: rates, intervals, and how many cases applied."""
+    """:func:`challenge_sets.tables.suite_table` as text: rates, intervals, and how many cases applied."""
     rows = [
         (
             *(row[name] for name in ("suite", "capability", "test", "kind")),
@@ -54,12 +55,21 @@ def failures_text(failing: Any) -> str:
     if failing.empty or not {"good", "bad"} <= set(failing.columns):
         return ""
     rows = [
-        (row["id"], f"{row['margin']:.2f}", _short(row["good"]), _short(row["bad"]))
+        (row["id"], f"{row['margin']:.2f}", *_short(str(row["good"]), str(row["bad"])))
         for row in failing.head(_SHOWN).to_dict("records")
     ]
     return table(("failing", "margin", "should win", "wins"), rows)
 
 
-def _short(text: str) -> str:
-    flat = " ".join(str(text).split())
-    return flat if len(flat) <= _TEXT_WIDTH else flat[: _TEXT_WIDTH - 1] + "…"
+def _short(good: str, bad: str) -> list[str]:
+    """Both on one line each; what is too long begins shortly before the first difference."""
+    flat = [" ".join(text.split()) for text in (good, bad)]
+    common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*flat, strict=False)))
+    # Room for what differs, and for as much in front of it as fits.
+    needed = min(max(map(len, flat)) - common, _TEXT_WIDTH // 2)
+    start = max(common + needed + 1 - _TEXT_WIDTH, 0)
+    return [_cut(("…" if start else "") + text[start:]) for text in flat]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _TEXT_WIDTH else text[: _TEXT_WIDTH - 1] + "…"

@@ -20,20 +20,23 @@ __all__ = ["command"]
 @click.argument("model", required=False)
 @click.option("--set", "set_name", help="A challenge set: blimp, pairs_builtin, crows_pairs, agreement, ...")
 @click.option(
-    "--suite", help="A test suite: a name (sentiment, ...), a YAML or JSONL file, or a folder of them."
+    "--suite",
+    help="A test suite: a name (sentiment, ...), a YAML or JSONL file, a folder of them, rewrites:NAME, or all.",
 )
 @click.option(
     "--predictions", type=click.Path(path_type=Path), help="JSONL of predictions in place of MODEL."
 )
 @click.option("--export", type=click.Path(path_type=Path), help="Write the suite's texts as JSONL and stop.")
-@click.option("--data-dir", type=click.Path(path_type=Path), help="Folder with the set's files.")
+@click.option(
+    "--data-dir", type=click.Path(path_type=Path), help="Folder with the set's files, or hub:owner/name."
+)
 @click.option("--limit", type=int, help="Only the first N items.")
 @click.option("--limit-per-paradigm", type=int, help="Only the first N items of each paradigm or test.")
 @click.option("--convention", default="workbench", show_default=True, help="workbench, lm-eval or minicons.")
 @click.option("--reduction", default="sum", show_default=True, help="Compare sum, mean or word.")
 @click.option("--masking", default="original", show_default=True, help="original or within_word_l2r.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of samples.")
-@click.option("--explain", type=int, default=0, help="Explain the N worst failures.")
+@click.option("--explain", type=click.IntRange(min=0), default=0, help="Explain the N worst failures.")
 @model_options
 @click.option(
     "--batch-tokens", default="auto", show_default=True, help="Tokens of one forward pass, or auto."
@@ -189,13 +192,13 @@ def summary(run: Any) -> dict[str, Any]:
 
 
 def _print(run: Any) -> None:
-    from challenge_sets.tables import failing, groups_table, tests_table
+    from challenge_sets.tables import failing, groups_table, suite_table
     from workbench.cli._check_tables import failures_text, groups_text, tests_text
 
     model, doctor = run.record.model, (run.record.doctor or {}).get("verdict", "skipped")
     click.echo(f"{model['name']} ({model.get('dtype') or model['kind']}), doctor: {doctor}")
     click.echo(f"{run.notes.get('policy', '')}\n")
-    tests = tests_text(tests_table(run)) if run.notes.get("tests") else ""
+    tests = tests_text(suite_table(run)) if run.notes.get("tests") else ""
     for text in (failures_text(failing(run)), tests, groups_text(groups_table(run))):
         if text:
             click.echo(f"{text}\n")

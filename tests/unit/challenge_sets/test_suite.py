@@ -6,8 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
+from transformers import BertConfig, BertForSequenceClassification
 
+from challenge_sets._predict import Example, predictor_for
 from challenge_sets.suite import (
+    MFT,
     Change,
     Custom,
     EqualLabel,
@@ -16,7 +20,9 @@ from challenge_sets.suite import (
     NotLabel,
     Prediction,
     PredictionFile,
+    Prompt,
     Settings,
+    Suite,
     TestCase,
     check_predictions,
     export_texts,
@@ -24,8 +30,11 @@ from challenge_sets.suite import (
     suite_names,
     suite_set,
 )
-from tests.unit.tiny import tiny_causal
+from challenge_sets.tables import suite_table
+from tests.model_folders import SIZES, framed_tokenizer
+from tests.unit.tiny import loaded, tiny_causal
 from workbench.errors import ConfigError, DataError, TaskError, WorkbenchError
+from workbench.models import Kind
 
 HEAD = "suite: s\nlabels: {bad: [], good: []}\ntests:\n"
 TEST = """\
@@ -167,6 +176,7 @@ def test_a_prediction_file_stands_in_for_a_model(tmp_path):
 def test_a_prediction_file_must_fit_the_texts(tmp_path, change, message):
     with pytest.raises(DataError, match=message):
         judged(tmp_path, predictions(tmp_path, ["good", "bad"], change))
+    assert not (tmp_path / "runs").exists()  # no half run is left behind
 
 
 def test_a_language_model_is_asked_through_the_prompt(tmp_path):
@@ -181,8 +191,6 @@ def test_a_language_model_is_asked_through_the_prompt(tmp_path):
 
 
 def test_an_unknown_first_label_in_python_is_refused():
-    from challenge_sets.suite import MFT, Suite
-
     with pytest.raises(ConfigError, match="label 'x' is none of the suite's: good"):
         Suite(name="s", labels={"good": ()}, tests=(MFT("t", "c", (case("x"),)),))
 
@@ -193,3 +201,71 @@ def test_prediction_file_reads_probabilities(tmp_path):
     )
     read = PredictionFile.read(path, load_suites(str(tmp_path / "suite.yaml")))
     assert read.rows[0][1].probabilities == {"good": 0.5, "bad": 0.5}
+
+
+def test_outputs_that_mean_one_label_are_taken_together(tmp_path):
+    """Neutral and contradiction are both non-entailment: McCoy et al. (2019) map the most probable output."""
+    (suite,) = load_suites("nli")
+    names = ("entailment", "neutral", "contradiction")
+    torch.manual_seed(0)
+    config = BertConfig(
+        **SIZES,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        hidden_size=16,
+        intermediate_size=16,
+        id2label=dict(enumerate(names)),
+        initializer_range=1.0,
+    )
+    model = loaded(BertForSequenceClassification(config), Kind.CLASSIFIER, framed_tokenizer())
+    pairs = [
+        ("the cat sat", "the dogs ran"),
+        ("the keys", "a key"),
+        ("on the mat", "the cats are on the mat"),
+    ]
+    with torch.inference_mode():
+        by_hand = [
+            model.model(**model.tokenizer(*pair, return_tensors="pt")).logits[0].softmax(-1).tolist()
+            for pair in pairs
+        ]
+    predictor = predictor_for(model, suite)
+    found = predictor.predict([Example(str(i), pair) for i, pair in enumerate(pairs)])
+    for prediction, outputs in zip(found, by_hand, strict=True):
+        assert prediction.of("entailment") == pytest.approx(outputs[0], abs=1e-5)
+        assert prediction.of("non-entailment") == pytest.approx(outputs[1] + outputs[2], abs=1e-5)
+        assert (prediction.label == "entailment") == (max(outputs) == outputs[0])
+
+
+def test_a_label_that_the_classifier_lacks_is_named(tmp_path):
+    (suite,) = load_suites("sentiment")
+    config = BertConfig(
+        **SIZES, num_hidden_layers=1, num_attention_heads=2, hidden_size=16, intermediate_size=16
+    )
+    config.id2label = {0: "negative", 1: "other"}
+    model = loaded(BertForSequenceClassification(config), Kind.CLASSIFIER, framed_tokenizer())
+    with pytest.raises(TaskError, match="needs the label 'positive'; tiny has negative, other"):
+        predictor_for(model, suite)
+
+
+def test_a_text_in_braces_is_not_filled_twice():
+    assert Prompt("{0} then {1}", {}).filled(("{1}", "b")) == "{1} then b"
+
+
+def test_tests_without_cases_and_ids_that_repeat_are_refused():
+    one = TestCase("x", "t", (("a",),), ("good",))
+    with pytest.raises(ConfigError, match="test 'm' has no case"):
+        Suite(name="s", labels={"good": ()}, tests=(MFT("m", "c", ()),))
+    with pytest.raises(ConfigError, match="two cases with the id 'x'"):
+        Suite(name="s", labels={"good": ()}, tests=(MFT("m", "c", (one,)), MFT("n", "c", (one,))))
+
+
+def test_the_results_come_as_a_table(tmp_path):
+    table = suite_table(judged(tmp_path, predictions(tmp_path, ["good", "bad"])))
+    (row,) = table.to_dict("records")
+    assert (row["capability"], row["test"], row["kind"], row["failure_rate"], row["applied"]) == (
+        "c",
+        "t",
+        "MFT",
+        0.5,
+        2,
+    )
