@@ -16,7 +16,7 @@ from probes.settings import ProbeSettings
 from workbench.estimate import Estimate
 from workbench.shapes import Array
 
-__all__ = ["baselines", "from_few", "p_values", "test_items"]
+__all__ = ["baselines", "from_few", "p_values", "seen_share", "test_items"]
 
 
 def baselines(
@@ -30,6 +30,12 @@ def baselines(
         "static embedding": fit_static(prepared, settings, train, test),
     }
     return {name: guess == truth for name, guess in found.items()}
+
+
+def seen_share(prepared: Prepared, train: Array, test: Array) -> float:
+    """The share of test items whose word type occurs in the training items."""
+    known = set(prepared.types(train))
+    return float(np.mean([name in known for name in prepared.types(test)]))
 
 
 def p_values(best: Array, others: Mapping[str, Array], clusters: Array, seed: int) -> dict[str, float]:

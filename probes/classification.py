@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from tqdm.auto import tqdm
 
-from probes._compare import baselines, from_few, p_values, test_items
+from probes._compare import baselines, from_few, p_values, seen_share, test_items
 from probes._fit import CURVE, LayerFit, fit_layer
 from probes._keep import Arrays, Keep
 from probes._prepare import Prepared
@@ -87,7 +87,7 @@ class _Numbers:
             summary=self._summary(),
             p_values=found,
             conclusions=classification_conclusions(
-                layers, series, floors, found, self._indistinct(), sentences
+                layers, series, floors, found, self._indistinct(), sentences, self._seen()
             ),
             stated=self._stated(sentences),
             items=test_items(
@@ -114,6 +114,9 @@ class _Numbers:
             series["compression"] = tuple(_over_seeds(b[:, 2] / b[:, 0]) for b in bits)
             series["compression of the control task"] = tuple(_over_seeds(b[:, 2] / b[:, 1]) for b in bits)
         return series
+
+    def _seen(self) -> float:
+        return seen_share(self.prepared, self.prepared.split.train, self.prepared.split.test)
 
     def _best(self) -> int:
         return int(self.accuracy.mean(1).argmax())

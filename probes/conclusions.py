@@ -15,6 +15,7 @@ CAUSAL_CAVEAT = (
 _FEW_SENTENCES = 30
 _LOW_SELECTIVITY = 0.10
 _LEVEL = 0.05
+_MOSTLY_SEEN = 0.5
 
 
 def classification_conclusions(
@@ -24,11 +25,12 @@ def classification_conclusions(
     p_values: Mapping[str, float],
     indistinct: Sequence[int],
     sentences: int,
+    seen: float = 1.0,
 ) -> tuple[str, ...]:
     """Sentences about accuracy against baselines and random weights, selectivity, which layer, and how much data.
 
     ``p_values`` are of the best layer against each comparison; ``indistinct`` are layers whose difference from
-    the best has an interval that holds 0.
+    the best has an interval that holds 0; ``seen`` is the share of test items whose word type is trained on.
     """
     values = series["accuracy"]
     best = max(range(len(layers)), key=lambda i: values[i].value)
@@ -39,7 +41,7 @@ def classification_conclusions(
         names = f"Layer{'s' if len(others) > 1 else ''} {', '.join(map(str, others))}"
         said.append(f"{names} cannot be told apart from it, so it is no claim about one layer.")
     said.append(_against(accuracy, {**baselines, **_random(series, best)}, p_values))
-    said.append(_selectivity(series["selectivity"][best], series["control task"][best]))
+    said.append(_selectivity(series["selectivity"][best], series["control task"][best], seen))
     return (*said, *_few(sentences), CAUSAL_CAVEAT)
 
 
@@ -48,6 +50,7 @@ def mixture_conclusions(
     comparisons: Mapping[str, Estimate],
     p_values: Mapping[str, float],
     sentences: int,
+    seen: float = 1.0,
 ) -> tuple[str, ...]:
     """Sentences about where a mixture of layers leans, its accuracy against comparisons, and its selectivity."""
     return (
@@ -55,7 +58,7 @@ def mixture_conclusions(
         f"{shown(summary['expected layer'])}.",
         "Both say where a probe finds it easiest to read the property; compare tasks on one model, not models.",
         _against(summary["accuracy of the mixture"], comparisons, p_values, "The mixture's accuracy"),
-        _selectivity(summary["selectivity"], summary["control task"]),
+        _selectivity(summary["selectivity"], summary["control task"], seen),
         *_few(sentences),
         CAUSAL_CAVEAT,
     )
@@ -92,7 +95,12 @@ def _against(
     )
 
 
-def _selectivity(selectivity: Estimate, control: Estimate) -> str:
+def _selectivity(selectivity: Estimate, control: Estimate, seen: float) -> str:
+    if seen < _MOSTLY_SEEN:
+        return (
+            f"Selectivity ({shown(selectivity)}) says little here: only {seen:.0%} of the test items are of a type "
+            "seen in training, so random labels of types could not be memorised for the others."
+        )
     if not selectivity.low >= _LOW_SELECTIVITY:
         return (
             f"Selectivity is low ({shown(selectivity)}; random labels of word types are predicted with "

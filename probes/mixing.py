@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from tqdm.auto import tqdm
 
-from probes._compare import baselines, from_few, p_values, test_items
+from probes._compare import baselines, from_few, p_values, seen_share, test_items
 from probes._keep import Arrays, Keep
 from probes._prepare import Prepared, item_matrix
 from probes.conclusions import mixture_conclusions
@@ -40,6 +40,7 @@ def mix(prepared: Prepared, settings: ProbeSettings, keep: Keep, progress: bool 
     floors = fits.comparisons()
     truth = fits.prepared.codes[fits.test]
     found = p_values(fits.correct[-1], floors, fits.clusters, settings.seed)
+    seen = seen_share(prepared, fits.train, fits.test)
     levels = {name: fits.estimate(values) for name, values in floors.items()}
     return ProbeReport(
         model=prepared.features.model,
@@ -51,7 +52,7 @@ def mix(prepared: Prepared, settings: ProbeSettings, keep: Keep, progress: bool 
         baselines=levels,
         summary=summary,
         p_values=found,
-        conclusions=mixture_conclusions(summary, levels, found, len(np.unique(fits.clusters))),
+        conclusions=mixture_conclusions(summary, levels, found, len(np.unique(fits.clusters)), seen),
         stated=(
             f"Label: {prepared.data.about}; {len(prepared.classes)} classes.",
             f"{len(fits.train):,} training and {len(truth):,} test items; {prepared.split.statement}.",

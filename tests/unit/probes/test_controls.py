@@ -156,7 +156,8 @@ def said(**values: float) -> str:
     }
     p_values = {"random weights": values["p"], "word identity": 0.001}
     baselines = {"word identity": estimate(0.6, 0.5, 0.7)}
-    lines = classification_conclusions((3,), series, baselines, p_values, [3], int(values["sentences"]))
+    sentences, seen = int(values["sentences"]), values.get("seen", 1.0)
+    lines = classification_conclusions((3,), series, baselines, p_values, [3], sentences, seen)
     return " ".join(lines)
 
 
@@ -169,6 +170,8 @@ def test_conclusions_say_what_the_controls_allow() -> None:
     assert "not established to be above random weights" in weak
     assert "may have memorised words" in weak
     assert "Only 10 test sentences" in weak
+    new = said(accuracy=0.95, control=0.5, random=0.7, p=0.001, sentences=100, seen=0.1)
+    assert "only 10% of the test items are of a type seen in training" in new
 
 
 def test_words_of_the_training_file_are_left_out_of_the_test_by_type() -> None:
