@@ -61,16 +61,19 @@ _FAILED = pytest.StashKey[bool]()
 
 @pytest.fixture(scope="session")
 def dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """Address of a running dashboard that offers two tiny models, and its runs folder."""
+    """Address of a running dashboard that offers four tiny models, and its runs folder."""
     if find_spec("streamlit") is None:
         pytest.skip("pip install 'transformer-workbench[dashboard]'")
-    from tests.model_folders import save_bart, save_bert
+    from tests.browser.stored import save_models, store_runs
 
     folder = tmp_path_factory.mktemp("dashboard")
-    models = [str(save_bert(folder / "tiny-bert")), str(save_bart(folder / "tiny-bart"))]
-    (folder / "runs").mkdir()
+    models = save_models(folder)
+    store_runs(folder / "runs", str(models["tiny-llama"]))
     port = _free_port()
-    options = [f"--model={name}" for name in models] + [f"--runs={folder / 'runs'}", f"--port={port}"]
+    options = [f"--model={name}" for name in models.values()] + [
+        f"--runs={folder / 'runs'}",
+        f"--port={port}",
+    ]
     log = (folder / "log").open("w")
     process = subprocess.Popen(
         [sys.executable, "-m", "workbench", "dashboard", *options],

@@ -1,4 +1,4 @@
-"""The dashboard in a real browser: clicked through, linked to, and fed with hostile text."""
+"""The dashboard in a real browser: models, the address, attention, and how it looks on a phone."""
 
 from __future__ import annotations
 
@@ -9,23 +9,18 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from tests.browser.conftest import Visit, settle
-from tests.unit.dashboard.test_pages import finish, store_run
 
 TEXT = "the cat sat on the mat"
-HOSTILE = [
-    "<script>alert(1)</script>",
-    "</textarea></iframe><img src=x onerror=alert(2)>",
-    "<svg onload=alert(3)>",
-    "[click](javascript:alert(4)) ![i](http://evil.example/i.png)",
-    "\"'><b onmouseover=alert(5)>x</b> `$\\alpha$` :material/home: **bold**",
-    "\u202eright to left\u2066 😀 שלום",
-    "{{7*7}} ${7*7} <%= 7 %>",
-]
 
 
 def view_of(page: Any, title: str) -> Any:
     """The figure's own document, inside a frame inside Streamlit's frame."""
     return page.frame_locator("iframe[data-testid=stIFrame]").first.frame_locator(f"iframe[title^='{title}']")
+
+
+def any_view(page: Any, title: str) -> Any:
+    """The same, wherever on the page the figure stands."""
+    return page.frame_locator(f"iframe[data-testid=stIFrame][title^='{title}']").frame_locator("iframe")
 
 
 def tokens(page: Any, title: str = "Attention, head") -> list[str]:
@@ -39,8 +34,15 @@ def address(page: Any) -> dict[str, str]:
 
 
 def choose(page: Any, label: str, option: str) -> None:
-    page.get_by_role("combobox", name=label).click()
+    page.get_by_role("combobox", name=label, exact=True).click()
     page.get_by_role("option", name=option, exact=True).click()
+    settle(page)
+
+
+def write(page: Any, label: str, text: str) -> None:
+    field = page.get_by_label(label, exact=True)
+    field.fill(text)
+    field.press("Control+Enter")
     settle(page)
 
 
@@ -57,22 +59,29 @@ def test_it_listens_on_this_machine_only(dashboard: tuple[str, Path]) -> None:
     assert {where.partition(":")[0] for where in listening} <= loopback
 
 
-def test_a_model_is_chosen_and_kept_from_page_to_page(visit: Visit) -> None:
-    page = visit()
+def test_models_are_chosen_and_kept_from_page_to_page(visit: Visit) -> None:
+    page = visit("models")
     assert page.get_by_role("heading", name="tiny-bert").is_visible()
     choose(page, "Model", "tiny-bart")
     assert page.locator(".facts dd").all_inner_texts()[:2] == ["seq2seq", "bart"]
+    choose(page, "Second model", "tiny-llama")
+    assert page.locator(".facts").nth(1).locator("dd").all_inner_texts()[:2] == ["causal", "llama"]
+    write(page, "A text to cut into tokens", "the cat")
+    assert page.get_by_text("2 tokens:").is_visible()  # of the Llama
+    page.get_by_text("One block").nth(1).click()
+    page.get_by_text("LlamaDecoderLayer").wait_for()
+    page.get_by_text("builtin", exact=True).click()
+    settle(page)
+    page.get_by_text("causal self-attention: 4 heads of 8").wait_for()  # in its diagram of the block
     page.get_by_role("link", name="Inspect").click()
     settle(page)
-    assert address(page)["model"] == "tiny-bart"
-    assert page.get_by_role("radio", name="alignment").is_visible()
+    assert address(page) == {"model": "tiny-bart", "second": "tiny-llama", "implementation": "builtin"}
+    assert page.locator("iframe[data-testid=stIFrame]").count() == 2
 
 
 def test_the_address_reproduces_the_page(visit: Visit) -> None:
-    page = visit("inspect")
-    page.get_by_label("Text", exact=True).fill(TEXT)
-    page.get_by_label("Text", exact=True).press("Control+Enter")
-    settle(page)
+    page = visit()
+    write(page, "Text", TEXT)
     page.get_by_label("Second text").fill("a dogs ran")
     page.get_by_label("Second text").press("Enter")
     settle(page)
@@ -82,7 +91,7 @@ def test_the_address_reproduces_the_page(visit: Visit) -> None:
     settle(page)
     expected = {"text": TEXT, "pair": "a dogs ran", "layer": "1", "head": "2", "sinks": "true"}
     assert address(page) == expected
-    other = visit("inspect", **expected)
+    other = visit("", **expected)
     for one in (page, other):
         assert tokens(one) == ["<s>", *TEXT.split(), "</s>", "a", "dogs", "ran", "</s>"]
         view = view_of(one, "Attention, head")
@@ -92,83 +101,49 @@ def test_the_address_reproduces_the_page(visit: Visit) -> None:
         assert view.get_by_role("button", name="Hide sinks").get_attribute("aria-pressed") == "true"
 
 
-def test_a_token_under_the_pointer_is_read_out(visit: Visit) -> None:
-    page = visit("inspect", text=TEXT)
+def test_heads_and_tokens_answer_to_pointer_and_keys(visit: Visit) -> None:
+    page = visit(text=TEXT)
     view = view_of(page, "Attention, head")
     view.locator(".tokens.from button").nth(2).hover()
     assert view.locator(".readout").inner_text().startswith("cat attends to ")
-
-
-@pytest.mark.parametrize("kind", ["model", "neuron"])
-def test_the_other_views_are_drawn(visit: Visit, kind: str) -> None:
-    page = visit("inspect", text=TEXT, view=kind)
-    frame = page.frame_locator("iframe[data-testid=stIFrame]").frame_locator("iframe")
-    frame.locator("canvas").first.wait_for()
-    assert "tiny-bert" in frame.locator("h1").first.inner_text()
-
-
-def test_a_figure_is_downloaded(visit: Visit) -> None:
-    page = visit("inspect", text=TEXT)
-    with page.expect_download() as waiting:
-        page.get_by_role("button", name="CSV").press("Enter")
-    rows = Path(waiting.value.path()).read_text().splitlines()
-    assert len(rows) == 1 + 2 * 4 * 8 * 8  # header; layers x heads x tokens x tokens
-
-
-def test_hostile_text_is_shown_and_never_run(visit: Visit) -> None:
-    text = " ".join(HOSTILE)
-    page = visit("inspect", text=text, pair=text, model=HOSTILE[0], head=text)
-    assert page.get_by_text("The link names a model that is not open here").is_visible()
-    assert page.get_by_label("Text", exact=True).input_value() == text
-    assert tokens(page)[0] == "<s>"
-    page.get_by_label("Text", exact=True).fill(HOSTILE[1])
-    page.get_by_label("Text", exact=True).press("Control+Enter")
-    settle(page)
-    assert page.get_by_label("Text", exact=True).input_value() == HOSTILE[1]
-    page.get_by_role("button", name="Open it").press("Enter")
-    settle(page)
-    assert "no model at '<script>alert(1)</script>'" in page.get_by_role("alert").first.inner_text()
-
-
-def test_hostile_names_of_runs_and_models(visit: Visit, dashboard: tuple[str, Path]) -> None:
-    runs = dashboard[1]
-    done = finish(store_run(runs, model=HOSTILE[1]))
-    (runs / "<img src=x onerror=alert(1)>").mkdir(exist_ok=True)
-    page = visit("runs", run=done, report="true")
-    report = page.frame_locator("iframe[data-testid=stIFrame]").frame_locator("iframe")
-    report.locator("h1").first.wait_for()
-    assert HOSTILE[1] in report.locator("body").inner_text()
-    choose(page, "Open", "<img src=x onerror=alert(1)>")
-    assert page.get_by_role("alert").first.is_visible()  # no run, and said so
-
-
-def test_a_path_outside_the_runs_folder_is_refused(visit: Visit, dashboard: tuple[str, Path]) -> None:
-    finish(store_run(dashboard[1]))
-    page = visit("runs", run="../../../etc")
-    assert page.get_by_text("There is no run ../../../etc in the runs folder.").is_visible()
-
-
-def test_sessions_at_once_see_their_own_text(visit: Visit) -> None:
-    words = ["cat", "dogs", "key"]
-    pages = [visit("inspect", text=f"the {word} sat") for word in words]
-    for page, word in zip(pages, reversed(words), strict=True):  # all change before any is read
-        page.get_by_label("Text", exact=True).fill(f"a {word} ran")
-        page.get_by_label("Text", exact=True).press("Control+Enter")
-    for page, word in zip(pages, reversed(words), strict=True):
+    view.locator(".head").nth(3).click()
+    assert view.locator(".head[aria-pressed=true]").all_inner_texts() == ["0", "1", "2"]  # head 3 is off
+    for kind in ("model", "neuron"):
+        page.get_by_role("radio", name=kind).click()
         settle(page)
-        view_of(page, "Attention, head").locator(".tokens.from .text", has_text="ran").wait_for()
-        assert tokens(page) == ["<s>", "a", word, "ran", "</s>"]
+        any_view(page, "").first.locator("canvas").first.wait_for()
 
 
-@pytest.mark.parametrize(
-    ("path", "scheme"), [("", "dark"), ("inspect", "light"), ("inspect", "dark"), ("runs", "light")]
-)
-def test_pages_fit_a_phone_in_light_and_dark(visit: Visit, path: str, scheme: str) -> None:
-    page = visit(path, width=390, scheme=scheme)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    colour = page.evaluate("getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor")
-    assert (colour == "rgb(255, 255, 255)") is (scheme == "light")
-    if path == "inspect":
-        body = view_of(page, "Attention, head").locator("body")
-        inside = body.evaluate("element => getComputedStyle(element).backgroundColor")
-        assert (inside == "rgb(255, 255, 255)") is (scheme == "light")
+def test_a_figure_is_downloaded_and_its_code_is_shown(visit: Visit) -> None:
+    page = visit(text=TEXT)
+    page.get_by_role("button", name="Download").click()
+    for suffix, beginning in (
+        ("CSV", b"attention,"),
+        ("SVG", b"<?xml"),
+        ("PNG", b"\x89PNG"),
+        ("HTML", b"<!doctype"),
+    ):
+        with page.expect_download() as waiting:
+            page.get_by_role("button", name=suffix, exact=True).click()
+        content = Path(waiting.value.path()).read_bytes()
+        assert content.startswith(beginning)
+        if suffix == "CSV":
+            assert len(content.splitlines()) == 1 + 2 * 4 * 8 * 8  # header; layers x heads x tokens x tokens
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="The code for this").click()
+    page.get_by_text("view_of(trace_for(model, 'the cat sat on the mat', look), look)").wait_for()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_fit_a_phone_in_light_and_dark(visit: Visit, scheme: str) -> None:
+    page = visit(width=390, scheme=scheme)
+    colour = "getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor"
+    expected = "rgb(255, 255, 255)" if scheme == "light" else "rgb(20, 24, 28)"
+    assert page.evaluate(colour) == expected
+    body = view_of(page, "Attention, head").locator("body")
+    assert body.evaluate("element => getComputedStyle(element).backgroundColor") == expected
+    base = page.url.partition("?")[0]
+    for path in ("", "models", "probes", "challenge", "evaluation", "training", "runs"):
+        page.goto(f"{base}{path}")
+        settle(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path

@@ -100,7 +100,7 @@ def _run(suite: Suite, model: LoadedModel) -> None:
 
     each = max(1, min(_LIVE, _LIVE_TOTAL // max(1, len(suite.tests))))
     settings = Settings(set=suite.name, suite=suite.name, limit_per_paradigm=each)
-    with st.spinner("Asking the model …"):
+    with st.spinner("Asking the model …"), model.lock:
         try:
             run = check(model, suite_set((suite,)), settings, out=runs_folder(), doctor=False)
         except WorkbenchError as error:

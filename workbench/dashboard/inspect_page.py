@@ -9,6 +9,7 @@ from typing import TypeAlias
 import streamlit as st
 
 from workbench.dashboard.inspection.attention import attention_tab
+from workbench.dashboard.inspection.context import context_tab
 from workbench.dashboard.inspection.difference import difference_tab
 from workbench.dashboard.inspection.generation import generation_tab
 from workbench.dashboard.inspection.patching import patching_tab
@@ -30,6 +31,7 @@ TABS: dict[str, Tab] = {
     "saliency": saliency_tab,
     "predictions": predictions_tab,
     "patching": patching_tab,
+    "context": context_tab,
     "generation": generation_tab,
     "difference": difference_tab,
 }

@@ -53,6 +53,7 @@ class Job:
         self._asked_to_end = False
         self._said: list[str] = []
         self._percent: int | None = None
+        self._printed = b""
         self._output = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the job)
         mine, theirs = pty.openpty()
         self._process = subprocess.Popen(
@@ -80,6 +81,10 @@ class Job:
                 for line in lines:
                     self._hear(line.decode("utf-8", "replace"))
         self._hear(rest.decode("utf-8", "replace"))
+        self._process.wait()
+        with self._output as output:
+            output.seek(0)
+            self._printed = output.read()
 
     def _hear(self, line: str) -> None:
         text = _COLOURS.sub("", line).strip()
@@ -95,7 +100,7 @@ class Job:
     def state(self) -> JobState:
         """Where it stands now."""
         code = self._process.poll()
-        if code is None:
+        if code is None or self._listener.is_alive():
             return JobState.RUNNING
         if self._asked_to_end and code != 0:
             return JobState.CANCELLED
@@ -130,9 +135,8 @@ class Job:
         return self._known_run or self._printed_run()
 
     def _printed_run(self) -> str | None:
-        self._output.seek(0)
         try:
-            said = json.loads(self._output.read())
+            said = json.loads(self._printed)
             return Path(said["run"]).name
         except (ValueError, KeyError, TypeError):
             return None
@@ -155,7 +159,7 @@ class Job:
         if self._process.poll() is None:
             self._asked_to_end = True
             self._signal(signal.SIGKILL)
-            self._process.wait()
+            self._listener.join()
 
     def _signal(self, number: int) -> None:
         with suppress(ProcessLookupError):

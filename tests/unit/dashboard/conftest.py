@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("streamlit", reason="pip install 'transformer-workbench[dashboard]'")
 
-from tests.model_folders import save_bart, save_bert
+from tests.model_folders import save_bart, save_bert, save_llama
 
 Open = Callable[..., Any]
 
@@ -25,20 +25,26 @@ def bart(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(save_bart(tmp_path_factory.mktemp("models") / "bart"))
 
 
+@pytest.fixture(scope="session")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(save_llama(tmp_path_factory.mktemp("models") / "llama"))
+
+
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "runs"
     folder.mkdir()
     monkeypatch.setenv("WORKBENCH_RUNS", str(folder))
+    monkeypatch.setattr("workbench.dashboard.store.EXAMPLE", tmp_path / "no example")
     return folder
 
 
 @pytest.fixture
-def open_page(bert: str, bart: str, runs: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
+def open_page(bert: str, bart: str, llama: str, runs: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
     """Runs a page with the tiny models on offer, BERT first, and an address to start from."""
     from streamlit.testing.v1 import AppTest
 
-    monkeypatch.setenv("WORKBENCH_DASHBOARD_MODELS", f"{bert}\n{bart}")
+    monkeypatch.setenv("WORKBENCH_DASHBOARD_MODELS", f"{bert}\n{bart}\n{llama}")
 
     def run(name: str, **address: str) -> Any:
         script = (

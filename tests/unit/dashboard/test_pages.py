@@ -78,28 +78,39 @@ def test_models_shows_the_card_of_the_first_model(open_page: Any) -> None:
         "Vocabulary": str(4 + len(WORDS)),
         "Longest input": "64 tokens",
     }
-    assert page.dataframe[0].value["parameters"].sum() == parameters
+    assert page.dataframe[1].value["parameters"].sum() == parameters  # the first table is of tokens
 
 
 def test_the_doctor_runs_when_asked(open_page: Any) -> None:
     page = open_page("models")
     assert "Verdict" not in text_of(page)
-    page.button[0].click().run()
+    next(b for b in page.button if b.label == "Run the checks").click().run()
     assert not page.exception
-    checks = page.dataframe[1].value
+    checks = page.dataframe[2].value
     assert {"right_padding", "attention_rows"} <= set(checks["name"])
     assert "fail" not in set(checks["status"])
 
 
-def test_a_model_that_is_not_there_is_told_and_the_page_lives_on(open_page: Any, bart: str) -> None:
+def test_a_model_that_is_not_there_is_told_and_the_page_lives_on(
+    open_page: Any, bart: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     page = open_page("models")
     page.text_input(key="another").input("./no such model")
     page.button[-1].click().run()
     assert not page.exception
     assert "no model at" in page.error[0].value
+    monkeypatch.setenv("WORKBENCH_DASHBOARD_FOLDERS", str(Path(bart).parent))
     page.text_input(key="another").input(bart)
     page.button[-1].click().run()
     assert page.selectbox(key="model").value == "bart"
+
+
+def test_a_model_folder_outside_the_allowed_ones_is_refused(open_page: Any) -> None:
+    page = open_page("models")
+    page.text_input(key="another").input("/etc")
+    page.button[-1].click().run()
+    assert not page.exception
+    assert "lies outside the folders that this dashboard reads" in page.error[0].value
 
 
 def test_a_link_opens_no_model_by_itself(open_page: Any) -> None:
@@ -109,7 +120,7 @@ def test_a_link_opens_no_model_by_itself(open_page: Any) -> None:
     assert "\\<b\\>" in page.info[0].value
     page.sidebar.button[0].click().run()
     assert not page.exception
-    assert "no model at" in page.error[0].value  # and now it was asked for
+    assert "lies outside the folders" in page.error[0].value  # and now it was asked for
 
 
 def test_inspect_reproduces_what_the_address_says(open_page: Any) -> None:
@@ -158,8 +169,13 @@ def test_empty_and_overlong_texts(open_page: Any) -> None:
     page.text_area(key="text").input(" ").run()
     assert not page.exception
     assert "is empty" in page.error[0].value
+    page.text_area(key="text").input("the cat " * 12_500).run()
+    assert not page.exception
+    assert page.warning[0].value.startswith("100,000 characters are more than this field takes")
+    assert len(page.text_area(key="text").value) == 6000
     page.text_area(key="text").input("the cat").run()
     assert not page.error
+    assert not page.warning
 
 
 def test_hostile_text_reaches_the_frame_escaped(open_page: Any) -> None:

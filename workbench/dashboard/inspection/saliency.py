@@ -5,13 +5,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 
+import pandas as pd
 import streamlit as st
 
+from workbench.analysis.faithfulness import MEASURES
+from workbench.analysis.faithfulness_examine import Examination, examine
 from workbench.analysis.saliency import METHODS, Attribution, AttributionWarning, attribute
 from workbench.dashboard.inspection.predictions import target_fields
 from workbench.dashboard.inspection.texts import Texts
 from workbench.dashboard.resources import identity, load_code
-from workbench.dashboard.show import plain, show_view, theme
+from workbench.dashboard.show import plain, show_table, show_view, theme
+from workbench.figures import heat_map
 from workbench.figures.saliency import attribution_view, compare_attributions
 from workbench.models import LoadedModel
 from workbench.trace import Text
@@ -33,7 +37,19 @@ def saliency_tab(models: Sequence[LoadedModel], texts: Texts) -> Callable[[Loade
             bind="query-params",
         )
         words = st.toggle("Whole words", key="merge", bind="query-params")
-    return lambda model: _show(model, texts, target, contrast, tuple(methods), words)
+        doubt = st.toggle(
+            "How far to believe them",
+            key="doubt",
+            bind="query-params",
+            help="Faithfulness of each method beside the random floor, and its scores under shuffled weights.",
+        )
+
+    def show(model: LoadedModel) -> None:
+        _show(model, texts, target, contrast, tuple(methods), words)
+        if doubt and methods:
+            _doubt(model, texts, target, contrast, tuple(methods))
+
+    return show
 
 
 @st.cache_resource(
@@ -84,3 +100,48 @@ def _show(
                 f"{one.method} {model.name}",
                 f"{code}found[{number}]\n",
             )
+
+
+@st.cache_resource(
+    max_entries=8,
+    ttl=600,
+    show_spinner="Removing tokens, shuffling weights …",
+    hash_funcs={LoadedModel: identity},
+)
+def _examined(
+    model: LoadedModel, text: Text, methods: tuple[str, ...], target: str | None, contrast: str | None
+) -> Examination:
+    with model.lock:  # weights are shuffled meanwhile
+        return examine(model, text, methods, target=target, contrast=contrast)
+
+
+def _doubt(
+    model: LoadedModel, texts: Texts, target: str | None, contrast: str | None, methods: tuple[str, ...]
+) -> None:
+    found = _examined(model, texts.whole, methods, target, contrast)
+    given = "".join(f", {k}={v!r}" for k, v in (("target", target), ("contrast", contrast)) if v)
+    code = (
+        "import workbench\nfrom workbench.analysis.faithfulness_examine import examine\n\n"
+        f"{load_code(model)}found = examine(model, {texts.whole!r}, {methods!r}{given})\n"
+    )
+    names, columns = found.measures.labels["method"], found.measures.labels["measure"]
+    table = pd.DataFrame(found.measures.values, columns=[str(c) for c in columns])
+    table.insert(0, "method", [str(name) for name in names])
+    st.markdown("**How far to believe them** (for this text alone)")
+    show_table(table, f"faithfulness {model.name}", "Faithfulness", f"{code}found.measures.to_frame()\n")
+    with st.expander("What the measures are"):
+        for measure in columns:
+            st.markdown(f"- **{plain(str(measure))}**: {plain(MEASURES[str(measure)].about)}")
+    for statistic, what in ((found.agreement, "agreement"), (found.randomisation, "randomisation")):
+        view = heat_map(
+            statistic.values,
+            [str(label) for label in statistic.labels[statistic.axes[0]]],
+            [str(label) for label in statistic.labels[statistic.axes[1]]],
+            axes=(statistic.axes[0], statistic.axes[1]),
+            unit=statistic.unit,
+            signed=True,
+            limits=(-1.0, 1.0),
+            title=statistic.name[:1].upper() + statistic.name[1:],
+            display_mode=theme(),
+        )
+        show_view(view, f"{what} {model.name}", f"{code}found.{what}\n")

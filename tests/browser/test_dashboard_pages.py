@@ -1,0 +1,181 @@
+"""Each page walked as a user would: choose, type, run, explain, compare, delete."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.browser.conftest import Visit, settle
+from tests.browser.test_dashboard import address, any_view, choose, tokens, view_of, write
+
+
+def choose_row(page: Any, row: int = 0) -> None:
+    """Tick a row of the first table that lets one choose; tables are drawn on a canvas."""
+    canvas = page.locator("[data-testid=stDataFrame] canvas").first
+    canvas.scroll_into_view_if_needed()
+    canvas.click(position={"x": 16, "y": 52 + 35 * row})
+    settle(page)
+
+
+def test_tabs_of_inspect(visit: Visit) -> None:
+    page = visit(model="tiny-llama", text="the cats sat on the mat")
+    for tab, title in (
+        ("saliency", "Saliency methods side by side"),
+        ("predictions", "Logit lens"),
+        ("generation", "Step 1 of"),
+    ):
+        page.get_by_role("radio", name=tab).click()
+        settle(page)
+        any_view(page, title).first.locator("h1").first.wait_for()
+    page.get_by_role("radio", name="patching").click()
+    settle(page)
+    write(page, "Other text", "the cat sat on the mat")
+    page.get_by_label("Target", exact=True).fill("are")
+    page.get_by_label("Target", exact=True).press("Enter")
+    settle(page)
+    any_view(page, "Patching effect").locator("canvas").wait_for()
+    write(page, "Other text", "the cat sat")
+    assert "clean has 6 tokens, corrupted 3" in page.get_by_role("alert").inner_text()
+    page.get_by_role("radio", name="difference").click()
+    settle(page)
+    any_view(page, "Difference of attention").locator("canvas").wait_for()
+    shown = {k: v for k, v in address(page).items() if k in ("tab", "other", "model")}
+    assert shown == {"tab": "difference", "other": "the cat sat", "model": "tiny-llama"}
+
+
+def test_an_experiment_runs_as_a_job_and_another_is_cancelled(
+    visit: Visit, dashboard: tuple[str, Path]
+) -> None:
+    page = visit("probes")
+    for layers in ("0", "all"):
+        if not page.get_by_label("Layers").is_visible():
+            page.get_by_text("Run an experiment").click()
+        page.get_by_label("Layers").fill(layers)
+        page.get_by_label("Sentences at most").fill("10")
+        page.get_by_text("Also probe the same model with random weights").click()
+        page.get_by_role("button", name="Run", exact=True).click()
+        settle(page)
+        if layers == "0":
+            page.get_by_text("probe pos in tiny-bert · running").wait_for()
+            page.get_by_role("button", name="Open the run").wait_for()
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_text("probe pos in tiny-bert · cancelled").wait_for()
+    done = [path for path in dashboard[1].glob("*tiny-bert-pos*") if (path / "results.json").is_file()]
+    assert len(done) == 1
+    any_view(page, "pos in ").locator("svg").first.wait_for()
+    any_view(page, "Confusion at layer 0").locator("canvas").wait_for()
+    page.get_by_role("button", name="Open the run").click()
+    settle(page)
+    assert address(page)["run"] == done[0].name
+
+
+def test_a_failing_pair_is_explained(visit: Visit) -> None:
+    page = visit("challenge")
+    table = any_view(page, "pairs ·")
+    assert "agreement" in table.locator("body").inner_text()
+    choose_row(page)
+    page.get_by_role("button", name="Explain").click()
+    page.get_by_role("heading", name="Inspect").wait_for()
+    settle(page)
+    assert page.get_by_label("Text", exact=True).input_value() == "the cats are on the mat"
+    assert page.get_by_label("Other text", exact=True).input_value() == "the cats is on the mat"
+    assert page.get_by_role("radio", name="difference").get_attribute("aria-checked") == "true"
+    any_view(page, "Difference of attention").locator("canvas").wait_for()
+    any_view(page, "Where predictions part").locator("svg").first.wait_for()
+    assert address(page)["model"] == "tiny-llama"
+
+
+def test_a_template_is_written_and_run(visit: Visit) -> None:
+    page = visit("challenge", model="tiny-llama", part="write a template")
+    assert page.get_by_text("2 tests, 68 cases").is_visible()
+    field = page.get_by_label("A suite in YAML")
+    text = field.input_value()
+    write(page, "A suite in YAML", text.replace("kind: MFT", "kind: MTF"))
+    assert page.get_by_role("alert").inner_text().startswith("the template, line 11: ")
+    write(page, "A suite in YAML", text.replace("{thing}", "{thign}"))
+    said = page.get_by_role("alert").inner_text()
+    assert said.startswith("the template, line ")
+    assert "did you mean 'thing'" in said
+    write(page, "A suite in YAML", text)
+    page.get_by_role("button", name="Run", exact=True).click()
+    settle(page)
+    body = any_view(page, "my suite ·").locator("body").inner_text()
+    assert "negated praise" in body
+    assert "typing errors change nothing" in body
+
+
+def test_runs_are_compared(visit: Visit) -> None:
+    page = visit("evaluation")
+    choose(page, "Task", "t")
+    board = any_view(page, "t: accuracy, n = 10").locator("body").inner_text()
+    assert board.index("first") < board.index("second")  # 0.9 before 0.2
+    page.get_by_role("radio", name="compare").click()
+    settle(page)
+    options = sorted(p for p in address_options(page, "First run") if "-first-" in p or "-second-" in p)
+    choose(page, "First run", options[0])
+    choose(page, "Second run", options[1])
+    # 8 items only the first gets right, 1 only the second: exact McNemar p = 2 (1 + 9) / 2^9 = 0.039
+    assert page.get_by_text("Both right 1, first alone 8, second alone 1, neither 0.").is_visible()
+    assert "first is better by 70.0 points" in page.locator("li").first.inner_text()
+    page.get_by_role("radio", name="examples").click()
+    settle(page)
+    choose(page, "Run", options[0])
+    page.get_by_label("Containing").fill("number 3")
+    page.get_by_label("Containing").press("Enter")
+    settle(page)
+    assert page.get_by_text("1 examples;").is_visible()
+    choose_row(page)
+    page.get_by_role("button", name="Inspect", exact=True).click()
+    page.get_by_role("heading", name="Inspect").wait_for()
+    settle(page)
+    assert page.get_by_label("Text", exact=True).input_value() == "the cat number 3 sat"
+
+
+def address_options(page: Any, label: str) -> list[str]:
+    """What a choice offers."""
+    page.get_by_role("combobox", name=label, exact=True).click()
+    options = list(page.get_by_role("option").all_inner_texts())
+    page.keyboard.press("Escape")
+    return options
+
+
+def test_broken_runs_are_told_and_one_is_deleted(visit: Visit, dashboard: tuple[str, Path]) -> None:
+    runs = dashboard[1]
+    (runs / "half").mkdir(exist_ok=True)
+    (runs / "half" / "run.json").write_text('{"schema_version": 1, "id": "half"')
+    (runs / "other-schema").mkdir(exist_ok=True)
+    (runs / "other-schema" / "run.json").write_text('{"schema_version": 99}')
+    page, second = visit("runs"), visit("runs", run="half")
+    choose(page, "Open", "half")
+    assert "not" in page.get_by_role("alert").inner_text()
+    choose(page, "Open", "other-schema")
+    assert "has schema version 99" in page.get_by_role("alert").inner_text()
+    choose(page, "Open", "half")
+    for one in (page, second):  # two people delete one run
+        one.get_by_role("button", name="Delete this run").click()
+        one.get_by_role("button", name="Delete", exact=True).wait_for()
+    for one in (page, second):
+        one.get_by_role("button", name="Delete", exact=True).click()
+        settle(one)
+    assert page.get_by_text("half was deleted.").is_visible()
+    assert second.get_by_text("half is not there any more; someone else deleted it").is_visible()
+    assert not (runs / "half").exists()
+
+
+def test_no_training_says_how_to_start_one(visit: Visit) -> None:
+    page = visit("training")
+    assert page.get_by_text("workbench train --preset llama-tiny").is_visible()
+
+
+def test_a_second_look_at_the_same_text_is_its_own(visit: Visit) -> None:
+    pages = [
+        visit(text=f"the {word} sat") for word in ("cat", "dogs", "key", "keys", "mat", "table", "cats", "on")
+    ]
+    words = ["mat", "table", "cats", "on", "cat", "dogs", "key", "keys"]
+    for page, word in zip(pages, words, strict=True):  # eight sessions; all change before any is read
+        page.get_by_label("Text", exact=True).fill(f"a {word} ran")
+        page.get_by_label("Text", exact=True).press("Control+Enter")
+    for page, word in zip(pages, words, strict=True):
+        settle(page)
+        view_of(page, "Attention, head").locator(".tokens.from .text", has_text="ran").wait_for()
+        assert tokens(page) == ["<s>", "a", word, "ran", "</s>"]

@@ -1,0 +1,123 @@
+"""Fifty hostile texts wherever text is shown: none runs, all are shown. Paths stay inside their folders."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.browser.conftest import Visit, settle
+from tests.browser.hostile import HOSTILE, as_name, as_token
+from tests.browser.stored import HOSTILE_MODEL, store_hostile_runs
+from tests.browser.test_dashboard import any_view, choose, tokens, write
+
+CHUNK = 25
+
+
+@pytest.fixture(scope="module")
+def hostile_runs(dashboard: tuple[str, Path]) -> Path:
+    store_hostile_runs(dashboard[1])
+    return dashboard[1]
+
+
+def test_as_input_text_and_tokens(visit: Visit) -> None:
+    page = visit(
+        model=HOSTILE_MODEL, text=" ".join(HOSTILE[:5]), head=HOSTILE[0], tab=HOSTILE[1], pair=HOSTILE[2]
+    )
+    for start in range(0, len(HOSTILE), CHUNK):
+        part = HOSTILE[start : start + CHUNK]
+        write(page, "Text", " ".join(map(as_token, part)))
+        assert tokens(page)[: len(part) + 1] == ["<s>", *map(as_token, part)]
+        write(page, "Text", "\n".join(part))
+        assert page.get_by_label("Text", exact=True).input_value() == "\n".join(part)
+    assert HOSTILE_MODEL in any_view(page, "Attention").locator("h1").inner_text()
+    page.get_by_role("link", name="Models").click()
+    settle(page)
+    assert page.get_by_role("heading", name=HOSTILE_MODEL).is_visible()
+    write(page, "A text to cut into tokens", " ".join(map(as_token, HOSTILE[:10])))
+    for text in HOSTILE[:10]:
+        assert page.locator("code", has_text=as_token(text)).first.is_visible()
+
+
+def test_as_the_model_of_a_link(visit: Visit) -> None:
+    page = visit(model=HOSTILE[0])
+    assert page.get_by_text("The link names a model that is not open here").is_visible()
+    page.get_by_role("button", name="Open it").press("Enter")
+    settle(page)
+    assert f"no model at '{HOSTILE[0]}'" in page.get_by_role("alert").first.inner_text()
+
+
+def test_as_names_of_runs_models_tasks_and_labels(visit: Visit, hostile_runs: Path) -> None:
+    page = visit("runs")
+    page.get_by_role("combobox", name="Open", exact=True).click()
+    for number in (0, 9, 21, 37, 48):
+        page.get_by_role("combobox", name="Open", exact=True).fill(as_name(HOSTILE[number])[:12])
+        name = as_name(HOSTILE[number])
+        page.get_by_role("option", name=name, exact=True).first.click()
+        settle(page)
+        assert page.get_by_role("heading", level=3).inner_text() == shown(name)
+        page.get_by_text("Examples (1)").click()
+        page.get_by_text("Report", exact=True).click()
+        settle(page)
+        body = any_view(page, "Report of").locator("body").inner_text()
+        assert HOSTILE[number].split()[0] in body
+        page.get_by_text("Report", exact=True).click()
+        settle(page)
+        page.get_by_role("combobox", name="Open", exact=True).click()
+    page.keyboard.press("Escape")
+    board = visit("evaluation")
+    for number in (0, 13, 38):
+        choose(board, "Task", HOSTILE[number])
+        assert HOSTILE[number] in any_view(board, "").first.locator("body").inner_text()
+
+
+def shown(text: str) -> str:
+    """A text as the pages write it: characters that cannot be seen by their number."""
+    return "".join(c if c.isprintable() else f"⟨U+{ord(c):04X}⟩" for c in text)
+
+
+def test_as_names_of_suites_tests_and_labels(visit: Visit) -> None:
+    page = visit("challenge", model="tiny-llama", part="write a template")
+    for start in range(0, len(HOSTILE), CHUNK):
+        part = HOSTILE[start : start + CHUNK]
+        tests = [
+            {
+                "name": text,
+                "capability": text,
+                "kind": "MFT",
+                "template": "the cat " + text.replace("{", "{{").replace("}", "}}"),
+                "label": part[0],
+                "count": 1,
+            }
+            for text in part
+        ]
+        suite = {
+            "suite": part[0],
+            "labels": {part[0]: ["x"], "other": ["y"]},
+            "prompt": {"text": "{0} is", "answers": {part[0]: " the", "other": " a"}},
+            "tests": tests,
+        }
+        write(page, "A suite in YAML", json.dumps(suite, ensure_ascii=True))
+        assert page.get_by_text(f"{CHUNK} tests, {CHUNK} cases").is_visible()
+        page.get_by_role("button", name="Run", exact=True).click()
+        settle(page)
+        body = any_view(page, "").first.locator("body").inner_text()
+        for text in part:
+            assert " ".join(text.split()) in " ".join(body.split())
+
+
+def test_as_file_names_and_outside_the_folders(visit: Visit) -> None:
+    page = visit("challenge", part="run")
+    for path in ("/etc", "../..", "~", *(f"/{text}" for text in HOSTILE[9:12])):
+        page.get_by_label("Folder with the set's files").fill(path)
+        page.get_by_role("button", name="Run", exact=True).click()
+        settle(page)
+        assert f"{shown(path)} lies outside the folders" in page.get_by_role("alert").inner_text()
+    page = visit("runs", run="../../../etc")
+    assert page.get_by_text("There is no run ../../../etc in the runs folder.").is_visible()
+    page = visit("models")
+    page.get_by_label("A folder, a .gguf file or a hub id").fill("/etc")
+    page.get_by_role("button", name="Open", exact=True).click()
+    settle(page)
+    assert "/etc lies outside the folders that this dashboard reads" in page.get_by_role("alert").inner_text()

@@ -1,0 +1,86 @@
+"""Context: what it costs a model when words of the text are cut, shuffled or dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import streamlit as st
+
+from workbench.analysis.context import (
+    ContextPoint,
+    ContextSettings,
+    context_examples,
+    context_points,
+    effective_length,
+    items_of_text,
+    points_frame,
+)
+from workbench.dashboard.inspection.texts import Texts
+from workbench.dashboard.jobs_panel import start_job
+from workbench.dashboard.resources import identity, load_code
+from workbench.dashboard.show import plain, show_table, show_view, theme
+from workbench.errors import WorkbenchError
+from workbench.estimate import Estimate
+from workbench.figures.context import context_curves
+from workbench.models import LoadedModel
+
+__all__ = ["context_tab"]
+
+_WORDS = 20  # predicted
+_QUANTITIES = ("loss", "increase", "accuracy")
+
+
+def context_tab(models: Sequence[LoadedModel], texts: Texts) -> Callable[[LoadedModel], None]:
+    """Which quantity; what is returned draws one model."""
+    quantity = st.segmented_control(
+        "Quantity", _QUANTITIES, default="loss", required=True, key="context", bind="query-params"
+    )
+    return lambda model: _show(model, texts.text, quantity or "loss")
+
+
+@st.cache_resource(
+    max_entries=8, ttl=600, show_spinner="Changing the context …", hash_funcs={LoadedModel: identity}
+)
+def _measured(model: LoadedModel, text: str) -> tuple[list[ContextPoint], Estimate | None]:
+    items = items_of_text(text, count=_WORDS)
+    with model.lock:
+        examples = context_examples(model, items, ContextSettings(source="text").conditions())
+    return context_points(examples), effective_length(examples)
+
+
+def _show(model: LoadedModel, text: str, quantity: str) -> None:
+    st.caption(
+        f"Up to {_WORDS} content words of the second half are predicted from what is before them; a text of fifty "
+        "words or more says most."
+    )
+    try:
+        points, reach = _measured(model, text)
+    except WorkbenchError as error:
+        st.error(plain(str(error)))
+        points = []
+    if points:
+        _curves(model, text, quantity, points, reach)
+    if st.button("Measure over lambada_sample as a job", key=f"context {model.name}"):
+        start_job(f"context of {model.name}", "context", ["--task=lambada_sample"], model.name)
+        st.rerun()
+
+
+def _curves(
+    model: LoadedModel, text: str, quantity: str, points: list[ContextPoint], reach: Estimate | None
+) -> None:
+    code = (
+        "import workbench\nfrom workbench.analysis.context import (\n"
+        "    ContextSettings, context_examples, context_points, items_of_text\n)\n"
+        "from workbench.figures.context import context_curves\n\n"
+        f"{load_code(model)}items = items_of_text({text!r}, count={_WORDS})\n"
+        "examples = context_examples(model, items, ContextSettings(source='text').conditions())\n"
+        f"context_curves(context_points(examples), {quantity!r})\n"
+    )
+    if reach is not None:
+        st.markdown(
+            plain(f"Words that keep the loss within 1 % of that of the full context: {reach.value:g}")
+        )
+    view = context_curves(points, quantity, display_mode=theme())
+    show_view(view, f"context {model.name}", code)
+    with st.expander("Numbers"):
+        show_table(points_frame(points), f"context numbers {model.name}", "Context curves", code)
