@@ -18,7 +18,7 @@ from workbench.statistics import Statistic
 from workbench.trace import Text
 from workbench.trace.residual import Reading, StackRun, read_text, run_from, run_stack
 
-__all__ = ["LensReading", "Translate", "continuation_by_layer", "logit_lens", "read_layers"]
+__all__ = ["LensReading", "Translate", "continuation_by_layer", "logit_lens", "read_layers", "run_text"]
 
 Translate = Callable[[int, Tensor], Tensor]
 """Layer (0: embeddings) and state (B, T, D) to the state that is read off."""
@@ -141,13 +141,14 @@ def logit_lens(
         DataError: a target that is not in the vocabulary, or an empty text.
         TraceError: a position out of range.
     """
-    reading, run = _run(model, text, target_text)
+    reading, run = run_text(model, text, target_text)
     return read_layers(
         model, reading, run, lambda layer, state: state, "logit", (target, contrast), positions, top
     )
 
 
-def _run(model: LoadedModel, text: Text, target_text: Text | None) -> tuple[Reading, StackRun]:
+def run_text(model: LoadedModel, text: Text, target_text: Text | None) -> tuple[Reading, StackRun]:
+    """The text as the model reads it, and its run; raises ModelError for a model without a vocabulary head."""
     model.require(Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ, verb="a lens")
     reading = read_text(model, text, target_text)
     with torch.no_grad():
