@@ -2,9 +2,9 @@
 
 python benchmarks/training.py [--only PART] [--seeds 0,1,2] [--repeats 3] [--json FILE]
 
-Parts: throughput, decoder, encoder, seq2seq, blimp, and mrpc-full, mrpc-lora, mrpc-head, which fine-tune minilm-l6
-(some ten minutes each on two cores) and run only if named, or with ``--long``. On a card, mfu is the share of its peak that
-a GPT-2 of 124 M weights reaches. Rates on a CPU are per second of CPU time: a busy machine does not change the ratios.
+Parts: throughput, decoder, encoder, seq2seq, blimp, mfu, and mrpc-full, mrpc-lora, mrpc-head, which fine-tune minilm-l6
+(some ten minutes each on two cores) and run only if named, or with ``--long``. mfu needs a card: the share of its peak
+that a GPT-2 of 124 M weights reaches. Rates on a CPU are per second of CPU time: a busy machine does not change ratios.
 """
 
 from __future__ import annotations

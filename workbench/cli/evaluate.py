@@ -77,10 +77,7 @@ def command(context: click.Context, /, **_options: Any) -> None:
         return
     run = _finetune(arguments) if arguments["finetune"] else _evaluate(arguments)
     if arguments["submission"] is not None:
-        from workbench.evaluate.submission import write_submission
-
-        path = write_submission(run, arguments["submission"])
-        click.echo(f"GLUE submission written to {path}", err=True)
+        _submit(run, arguments["submission"])
     if arguments["as_json"]:
         click.echo(json.dumps(summary(run), ensure_ascii=False))
     else:
@@ -171,6 +168,15 @@ def _evaluate(arguments: _Arguments) -> Any:
         doctor=not arguments["no_doctor"],
         progress=sys.stderr.isatty(),
     )
+
+
+def _submit(run: Any, path: Path) -> None:
+    from workbench.evaluate.submission import missing_files, submission_files, write_submission
+
+    write_submission(run, path)
+    missing = missing_files(submission_files(run.examples()))
+    rest = f"; the server also wants {', '.join(missing)}" if missing else ""
+    click.echo(f"GLUE submission written to {path}{rest}", err=True)
 
 
 def _finetune(arguments: _Arguments) -> Any:

@@ -67,7 +67,7 @@ def command(model: str | None, listing: bool, over_steps: bool, as_json: bool, *
     """
     if listing:
         click.echo(_task_table())
-    elif over_steps:
+    elif over_steps or (model or "").endswith("@step-*"):
         _over_steps(model, options, as_json)
     else:
         _print(_run(model, options), as_json)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workbench.cli.train import recipe_options, settings_from
-from workbench.errors import ConfigError, NumericsError
+from workbench.errors import ConfigError
 
 if TYPE_CHECKING:
     from workbench.training.sweep import SweepRow
@@ -29,10 +29,21 @@ __all__ = ["command"]
 )
 @click.option("--seeds", default="0", show_default=True, help="One or more, separated by commas.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, mps.")
+@click.option("--task", "tasks", help="Evaluate each model on these tasks too; see: workbench tasks.")
+@click.option("--data-dir", type=click.Path(path_type=Path), help="Folder with the tasks' data files.")
+@click.option("--limit", type=int, help="Only the first N items of each task.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON list and nothing else.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the runs.")
 def command(
-    variations: tuple[str, ...], seeds: str, device: str, as_json: bool, out: Path, **options: Any
+    variations: tuple[str, ...],
+    seeds: str,
+    device: str,
+    tasks: str | None,
+    data_dir: Path | None,
+    limit: int | None,
+    as_json: bool,
+    out: Path,
+    **options: Any,
 ) -> None:
     """Train every combination of the varied fields with the same data, seeds and budget.
 
@@ -42,8 +53,10 @@ def command(
 
     A sweep over width, layers or tokens also fits the power law of loss and size.
     """
-    from workbench.training.sweep import parse_variations, sweep
+    from workbench.cli._sweep import draw_laws, scored, task_settings
+    from workbench.training.sweep import parse_variations, store_rows, sweep
 
+    judged = task_settings(tasks, data_dir, limit)  # unknown tasks are told before anything is trained
     chosen = parse_variations(variations)
     base = settings_from({**options, "report_to": options.get("report_to") or "none"})
     numbers = _numbers(seeds)
@@ -53,12 +66,15 @@ def command(
         click.echo(f"{row.variant}: {loss}", err=True)
 
     rows = sweep(base, chosen, out, seeds=numbers, device=device, tell=tell)
+    if judged is not None:
+        rows = [scored(row, judged, out, device) for row in rows]
+        store_rows(rows, out)
     if as_json:
         click.echo(json.dumps([asdict(row) for row in rows]))
         return
     click.echo(_table(rows))
     if all(variation.field in _SIZES for variation in chosen):
-        for line in _laws(rows):
+        for line in draw_laws(rows, out):
             click.echo(line)
     for row in rows:
         if row.problem:
@@ -82,6 +98,7 @@ def _table(rows: list[SweepRow]) -> str:
     from workbench.cli._tables import table
     from workbench.training.sweep import ranked
 
+    names = sorted({name for row in rows for name in row.scores})
     shown = [
         (
             row.variant,
@@ -91,6 +108,7 @@ def _table(rows: list[SweepRow]) -> str:
             _rounded(row.early_loss, 3),
             _rounded(row.final_loss, 3),
             _rounded(row.final_loss_sd, 3),
+            *(f"{row.scores[name]:.4g}" for name in names),
         )
         for row in ranked(rows)
     ]
@@ -102,6 +120,7 @@ def _table(rows: list[SweepRow]) -> str:
         "early loss",
         "final loss",
         "sd over seeds",
+        *names,
     )
     return table(head, shown) if shown else "no variant could be trained"
 
@@ -112,25 +131,3 @@ def _millions(value: float | None) -> str:
 
 def _rounded(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
-
-
-def _laws(rows: list[SweepRow]) -> list[str]:
-    """A line for parameters and one for tokens, where enough different ones were trained."""
-    from workbench.training.power_law import fit_power_law
-
-    lines = []
-    done = [row for row in rows if row.final_loss is not None]
-    losses = [float(row.final_loss or 0) for row in done]
-    for name, symbol in (("parameters", "N"), ("tokens", "D")):
-        sizes = [float(getattr(row, name)) for row in done]
-        if len(set(sizes)) < 3:
-            continue
-        try:
-            law = fit_power_law(sizes, losses, unit=name)
-        except NumericsError:
-            continue
-        a = law.exponent
-        lines.append(
-            f"L({symbol}) = ({law.scale:.3g} / {symbol})^{a.value:.3f} [{a.low:.3f}, {a.high:.3f}], {name}"
-        )
-    return lines

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,16 @@ from workbench.runs import Run, write_atomically
 from workbench.training.progress import read_log
 from workbench.training.settings import TrainSettings
 
-__all__ = ["SweepRow", "Variation", "parse_variations", "ranked", "sweep", "sweep_table"]
+__all__ = [
+    "SweepRow",
+    "Variation",
+    "parse_variations",
+    "ranked",
+    "read_rows",
+    "store_rows",
+    "sweep",
+    "sweep_table",
+]
 
 
 @dataclass(frozen=True)
@@ -33,6 +42,7 @@ class SweepRow:
     """One variant: its size, its cost, and its losses in nats, mean and standard deviation over seeds.
 
     ``tokens`` is what it was trained on; ``early_loss`` is validation-free: the training loss at a tenth of the steps.
+    ``runs`` are the folders of its runs, ``scores`` what they reach on further tasks, mean over seeds.
     ``problem`` says why a variant could not be trained. Narang et al. 2021, "Do Transformer Modifications Transfer
     Across Implementations and Applications?", table 1, has these columns.
     """
@@ -47,19 +57,21 @@ class SweepRow:
     final_loss_sd: float | None = None
     seeds: int = 0
     problem: str = ""
+    runs: tuple[str, ...] = ()
+    scores: Mapping[str, float] = field(default_factory=dict)
 
 
 def parse_variations(texts: Sequence[str]) -> list[Variation]:
     """``positions=learned,rope`` and the like; raises :class:`~workbench.errors.ConfigError` for anything else."""
     found = []
     for text in texts:
-        field, separator, values = text.partition("=")
+        name, separator, values = text.partition("=")
         chosen = tuple(v.strip() for v in values.split(",") if v.strip())
         if not separator or not chosen:
             raise ConfigError(
                 f"cannot read {text!r}; write --vary field=value,value, such as norm.placement=pre,post"
             )
-        found.append(Variation(field.strip(), chosen))
+        found.append(Variation(name.strip(), chosen))
     return found
 
 
@@ -98,9 +110,23 @@ def sweep(
         row = SweepRow(name, problem=problem) if problem else _row(name, runs)
         tell(row)
         rows.append(row)
-        out.mkdir(parents=True, exist_ok=True)
-        write_atomically(out / "sweep.json", json.dumps([asdict(r) for r in rows], indent=1).encode())
+        store_rows(rows, out)
     return rows
+
+
+def store_rows(rows: Sequence[SweepRow], out: Path) -> None:
+    """Write the rows to ``sweep.json`` in ``out``."""
+    out.mkdir(parents=True, exist_ok=True)
+    write_atomically(out / "sweep.json", json.dumps([asdict(r) for r in rows], indent=1).encode())
+
+
+def read_rows(out: Path) -> list[SweepRow]:
+    """The rows of a sweep in ``out``; raises :class:`~workbench.errors.RunError` if there is none."""
+    try:
+        content = json.loads((out / "sweep.json").read_text(encoding="utf-8"))
+        return [SweepRow(**{**row, "runs": tuple(row["runs"])}) for row in content]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise RunError(f"no sweep in {out}: it needs a sweep.json that workbench sweep wrote") from error
 
 
 def _with(base: TrainSettings, changes: tuple[str, ...], seed: int) -> TrainSettings:
@@ -141,6 +167,7 @@ def _row(name: str, runs: Sequence[Run]) -> SweepRow:
         final_loss=float(np.mean(final)),
         final_loss_sd=float(np.std(final, ddof=1)) if len(final) > 1 else None,
         seeds=len(final),
+        runs=tuple(str(run.path) for run in runs),
     )
 
 
@@ -150,5 +177,7 @@ def ranked(rows: Sequence[SweepRow]) -> list[SweepRow]:
 
 
 def sweep_table(rows: Sequence[SweepRow]) -> pd.DataFrame:
-    """All rows as a table, ranked, those with a problem last."""
-    return pd.DataFrame([asdict(row) for row in [*ranked(rows), *(r for r in rows if r.problem)]])
+    """All rows as a table, ranked, those with a problem last; each further score is a column."""
+    shown = [*ranked(rows), *(r for r in rows if r.problem)]
+    plain = [{k: v for k, v in asdict(row).items() if k not in ("runs", "scores")} for row in shown]
+    return pd.DataFrame([{**row, **of.scores} for row, of in zip(plain, shown, strict=True)])
