@@ -13,7 +13,7 @@ _CHECKS = """
 import numpy as np
 from pathlib import Path
 from challenge_sets.suite import load_suites
-from probes import ProbeSettings, probe
+from probes import probe
 from workbench import attribute
 from workbench.evaluate import Settings, evaluate
 from tests.unit.tiny import tiny_causal
@@ -28,7 +28,7 @@ found = attribute(tiny, "the keys to the cabinet", target=" are", method="gradie
 assert len(found.scores) == len(found.tokens)
 data = np.eye(2).repeat(3, 0)
 assert PROBES.get("centroid").make().fit(data, [0, 0, 0, 1, 1, 1]).score(data, [0, 0, 0, 1, 1, 1]) == 1.0
-report = probe(tiny, "pos", ProbeSettings(task="pos", probe="centroid", limit=40, seeds=1, random_weights=False))
+report = probe(tiny, "pos", probe="centroid", limit=40, seeds=1, random_weights=False)
 assert len(report.series[report.metric]) == 3
 print("all blocks work")
 """
