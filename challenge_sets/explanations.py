@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from difflib import SequenceMatcher
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-import torch
 from jaxtyping import Float
-from torch import Tensor, nn
 
+from challenge_sets._differences import common_places, leading
+from challenge_sets._saliency import SaliencyDifference, saliency_difference
+from workbench.analysis.lens import continuation_by_layer
 from workbench.errors import DataError
 from workbench.models import Kind, LoadedModel
 from workbench.runs import Run
@@ -22,6 +21,7 @@ from workbench.trace import trace
 __all__ = ["Explanation", "FailingCase", "explain", "explain_failures"]
 
 _TOP_HEADS = 5
+_TOP_TOKENS = 5
 
 
 class _Case(Protocol):
@@ -58,7 +58,8 @@ class Explanation:
     (layer): log-probability (nats) of the good member's tokens, from the first difference on, minus that of
     the bad member's, read off each layer by the logit lens (nostalgebraist 2020); layer 0 is the embeddings.
     ``parting_layer`` is the first layer from which on the margin keeps the sign that it has at the end.
-    Margins are empty, and the layer None, for models that are not causal.
+    Margins are empty, and the layer None, for models that are not causal. ``saliency`` says which of the tokens
+    that both have spoke for the good member (positive) and which against it.
     """
 
     id: str
@@ -67,6 +68,7 @@ class Explanation:
     attention_difference: Float[Array, "layer head"]
     margins: tuple[float, ...]
     parting_layer: int | None
+    saliency: SaliencyDifference
     texts: tuple[str, str] = field(repr=False)  # as given to trace()
 
     @property
@@ -78,7 +80,7 @@ class Explanation:
 
     @property
     def summary(self) -> str:
-        """Two or three lines for a terminal."""
+        """Two to four lines for a terminal."""
         heads = ", ".join(
             f"layer {layer} head {head} ({value:.2f})" for layer, head, value in self.top_heads[:3]
         )
@@ -91,7 +93,9 @@ class Explanation:
                 f"  predictions part at layer {self.parting_layer} of {len(self.margins) - 1}: margin "
                 f"{self.margins[self.parting_layer]:.2f} there, {self.margins[-1]:.2f} nats at the end"
             )
-        return "\n".join(lines)
+        words = ", ".join(f"{word!r} {score:+.2f}" for word, score in self.saliency.strongest[:_TOP_TOKENS])
+        said = f"tokens for (+) and against (-) the first: {words}" if words else self.saliency.reason
+        return "\n".join([*lines, f"  {self.saliency.method}: {said}"])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionary for JSON."""
@@ -104,13 +108,15 @@ class Explanation:
             ],
             "margins": list(self.margins),
             "parting_layer": self.parting_layer,
+            "saliency": asdict(self.saliency),
             "summary": self.summary,
         }
 
 
-def explain(case: _Case, model: LoadedModel) -> Explanation:
+def explain(case: _Case, model: LoadedModel, *, method: str = "input_x_gradient") -> Explanation:
     """Trace both members of ``case`` and compare them.
 
+    ``method`` is the saliency method (see :func:`workbench.attribute`); the default takes one backward pass.
     Raises :class:`~workbench.errors.DataError` if the members are equal.
     """
     if case.good == case.bad:
@@ -119,7 +125,7 @@ def explain(case: _Case, model: LoadedModel) -> Explanation:
         )
     front = _front(model)
     texts = (front + case.good, front + case.bad)
-    traced = trace(model, texts, record={"attention", "hidden"}, batch_size=2)
+    traced = trace(model, texts, record={"attention"}, batch_size=2)
     ids = [
         model.tokenizer(text, verbose=False).input_ids[: len(t.tokens)]
         for text, t in zip(texts, traced, strict=True)
@@ -127,10 +133,11 @@ def explain(case: _Case, model: LoadedModel) -> Explanation:
     difference = _attention_difference([t.attention for t in traced], ids)
     margins: tuple[float, ...] = ()
     if model.kind is Kind.CAUSAL:
-        start = _first_difference(ids)
-        good, bad = (_lens(model, t.get("hidden"), i, start) for t, i in zip(traced, ids, strict=True))
+        start = max(leading(*ids), 1)  # nothing predicts the first token
+        good, bad = (continuation_by_layer(model, of_text, start).sum(1).tolist() for of_text in ids)
         margins = tuple(a - b for a, b in zip(good, bad, strict=True))
-    return Explanation(case.id, case.good, case.bad, difference, margins, _parting(margins), texts)
+    saliency = saliency_difference(model, case.good, case.bad, method, front)
+    return Explanation(case.id, case.good, case.bad, difference, margins, _parting(margins), saliency, texts)
 
 
 def explain_failures(run: Run, model: LoadedModel, count: int) -> list[Explanation]:
@@ -155,8 +162,7 @@ def _attention_difference(
     attentions: Sequence[Float[Array, "layer head query key"]], ids: Sequence[Sequence[int]]
 ) -> Float[Array, "layer head"]:
     """Half the absolute difference over keys, averaged over queries, on the tokens that both texts have."""
-    blocks = SequenceMatcher(None, list(ids[0]), list(ids[1]), autojunk=False).get_matching_blocks()
-    places = [(b.a + k, b.b + k) for b in blocks for k in range(b.size)]
+    places = common_places(*ids)
     if not places:
         return np.zeros(attentions[0].shape[:2], dtype=np.float32)
     first, second = (
@@ -165,66 +171,6 @@ def _attention_difference(
     )
     difference: Float[Array, "layer head"] = np.abs(first - second).sum(-1).mean(-1) / 2
     return difference
-
-
-def _first_difference(ids: Sequence[Sequence[int]]) -> int:
-    """Place of the first token that differs; never the first of all, which nothing predicts."""
-    same = 0
-    while same < min(map(len, ids)) - 1 and ids[0][same] == ids[1][same]:
-        same += 1
-    return max(same, 1)
-
-
-def _lens(
-    model: LoadedModel, hidden: Float[Array, "layer token width"], ids: Sequence[int], start: int
-) -> list[float]:
-    """For each layer the log-probability (nats) of the tokens from ``start`` on, by the logit lens."""
-    norm = _final_norm(model)
-    head = model.model.get_output_embeddings()
-    states = torch.as_tensor(hidden[:, start - 1 : len(ids) - 1]).to(model.device, model.dtype)
-    targets = torch.tensor(ids[start:], device=model.device)
-    found = []
-    with model.lock, torch.inference_mode():
-        for layer, state in enumerate(states):
-            # The last states have been through the final norm already.
-            read = state if norm is None or layer == len(states) - 1 else norm(state)
-            scores = head(read).float().log_softmax(-1)
-            found.append(float(scores.gather(1, targets[:, None]).sum()))
-    return found
-
-
-def _final_norm(model: LoadedModel) -> nn.Module | None:
-    """The module whose output the head reads: found by running one token, not by its name."""
-    with _last_outputs(model.model) as seen, model.lock, torch.inference_mode():
-        model.model(input_ids=torch.tensor([[0, 1]], device=model.device), use_cache=False)
-    inputs: Tensor = seen.pop()[1]
-    for module, output in reversed(seen):
-        if output.data_ptr() == inputs.data_ptr() and hasattr(module, "weight") and module.weight.ndim == 1:
-            return module
-    return None
-
-
-@contextmanager
-def _last_outputs(model: nn.Module) -> Iterator[list[tuple[nn.Module, Tensor]]]:
-    """While open, record what each module without parts gives, and last what the head is given."""
-    head = model.get_output_embeddings()  # type: ignore[operator]
-    seen: list[tuple[nn.Module, Tensor]] = []
-
-    def after(module: nn.Module, _: Any, output: Any) -> None:
-        if isinstance(output, Tensor) and module is not head:
-            seen.append((module, output))
-
-    def before(module: nn.Module, arguments: tuple[Any, ...]) -> None:
-        seen.append((module, arguments[0]))
-
-    leaves = [module for module in model.modules() if not list(module.children())]
-    handles = [module.register_forward_hook(after) for module in leaves]
-    handles.append(head.register_forward_pre_hook(before))
-    try:
-        yield seen
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _parting(margins: Sequence[float]) -> int | None:

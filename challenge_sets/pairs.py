@@ -8,6 +8,7 @@ from itertools import takewhile
 from typing import Protocol, TypeAlias
 
 from challenge_sets._conventions import CONVENTIONS, Convention, Reduction, convention, reduction
+from challenge_sets._differences import common_places
 from challenge_sets._records import MinimalPair
 from workbench.errors import ModelError
 from workbench.models import Kind, LoadedModel
@@ -146,11 +147,9 @@ class MaskedPairs:
 
 def _common_places(first: Sequence[int], second: Sequence[int]) -> tuple[list[int], list[int]]:
     """Places of the tokens that both have, in order, without the special tokens at the ends."""
-    from difflib import SequenceMatcher
-
-    blocks = SequenceMatcher(None, list(first), list(second), autojunk=False).get_matching_blocks()
-    places = [(b.a + k, b.b + k) for b in blocks for k in range(b.size)]
-    inner = [(a, b) for a, b in places if 0 < a < len(first) - 1 and 0 < b < len(second) - 1]
+    inner = [
+        (a, b) for a, b in common_places(first, second) if 0 < a < len(first) - 1 and 0 < b < len(second) - 1
+    ]
     return [a for a, _ in inner], [b for _, b in inner]
 
 
