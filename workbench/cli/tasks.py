@@ -2,16 +2,62 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 __all__ = ["command"]
 
 
 @click.command(name="tasks")
-def command() -> None:
-    """List the tasks: name, version, kinds of model, what is measured."""
+@click.argument("name", required=False)
+def command(name: str | None) -> None:
+    """List the tasks: name, version, kinds of model, what is measured; or show one task or group.
+
+    \b
+    workbench tasks
+    workbench tasks glue/rte
+    workbench tasks superglue
+    """
     from workbench.cli._tables import table
+    from workbench.evaluate import GROUPS, TASKS, expand
+
+    if name is None:
+        header = ("task", "version", "kinds", "about")
+        click.echo(table(header, [_row(task) for task in TASKS if not _is_listed_as_group(task)]))
+        groups = [
+            (group, f"{len(members)}", ", ".join(members[:3]) + ", …") for group, members in GROUPS.items()
+        ]
+        click.echo("\n" + table(("group", "tasks", "members"), groups))
+        click.echo("\nnext: workbench tasks NAME shows one, workbench evaluate MODEL --task NAME runs it")
+    elif name in GROUPS:
+        click.echo(table(("task", "version", "kinds", "about"), [_row(task) for task in expand([name])]))
+    else:
+        _show(TASKS.get(name))
+
+
+def _is_listed_as_group(name: str) -> bool:
+    """BIG-Bench Hard has 27 tasks in two forms."""
+    return name.startswith(("bbh/", "bbh_cot/"))
+
+
+def _row(name: str) -> tuple[str, str, str, str]:
     from workbench.evaluate import TASKS
 
-    rows = [(t.name, f"{t.version}", ", ".join(t.kinds), t.about) for t in map(TASKS.get, TASKS)]
-    click.echo(table(("task", "version", "kinds", "about"), rows))
+    task = TASKS.get(name)
+    return task.name, f"{task.version}", ", ".join(task.kinds), task.about
+
+
+def _show(task: Any) -> None:
+    click.echo(f"{task.name}, version {task.version}: {task.about}")
+    click.echo(f"kinds of model: {', '.join(task.kinds)}")
+    for metric in getattr(task, "measures", ()):
+        better = "higher" if metric.higher_is_better else "lower"
+        click.echo(f"metric {metric.name} ({better} is better): {metric.about}")
+    accepts = getattr(task, "accepts", ())
+    click.echo(f"options: {', '.join(f'--{option}' for option in accepts) or 'none'}")
+    source = getattr(task, "source", None)
+    for split, names in getattr(source, "files", {}).items():
+        click.echo(f"{split} files: {' or '.join(names)}")
+    if getattr(source, "hub", None) is not None:
+        click.echo(f"on the hub: {source.hub.path}")

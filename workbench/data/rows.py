@@ -117,11 +117,12 @@ class TaggedWords:
 
 @dataclass(frozen=True)
 class Document:
-    """A long text; ``original`` is what its words and bytes are counted in."""
+    """A long text; ``words`` and ``bytes`` are counted in the text as it was published."""
 
     id: str
     text: str
-    original: str
+    words: int
+    bytes: int
 
 
 @dataclass(frozen=True)

@@ -54,12 +54,14 @@ def plain_text(page: str) -> str:
 
 def _raw(record: Record, where: str, row: str) -> list[Document]:
     page = field_of(record, where, "page")
-    return [Document(row, page, page)] if page.strip() else []
+    return [Document(row, page, len(page.split()), len(page.encode()))] if page.strip() else []
 
 
 def _plain(record: Record, where: str, row: str) -> list[Document]:
     page = field_of(record, where, "page")
-    return [Document(row, plain_text(page), page)] if page.strip() else []
+    # lm-eval counts the empty strings before and after the page as words
+    words = len(re.split(r"\s+", page))
+    return [Document(row, plain_text(page), words, len(page.encode()))] if page.strip() else []
 
 
 _FILES = {

@@ -7,9 +7,10 @@ from workbench.evaluate._options import Options
 from workbench.evaluate._runner import evaluate, read_data
 from workbench.evaluate._settings import Settings
 from workbench.evaluate._task import Item, Task, TaskData
-from workbench.evaluate.tasks import GROUPS, TASKS
+from workbench.evaluate.tasks import AVERAGES, GROUPS, TASKS
 
 __all__ = [
+    "AVERAGES",
     "GROUPS",
     "TASKS",
     "Item",

@@ -45,8 +45,8 @@ class Perplexity(Declared):
                 (Passage(document.text, self.options.stride),),
                 {
                     "start": document.text[:_SHOWN],
-                    "words": len(document.original.split()),
-                    "bytes": len(document.original.encode("utf-8")),
+                    "words": document.words,
+                    "bytes": document.bytes,
                 },
             )
             for document in data
