@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from benchmarks._frame import Result, machine, parser, report
 from benchmarks._ngram import KneserNey
 
-ROWS, LENGTH, STEPS, VOCABULARY = 8, 256, 12, 8192
+ROWS, LENGTH, STEPS, VOCABULARY = 8, 256, 6, 8192
 
 
 def seconds() -> float:

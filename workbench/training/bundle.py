@@ -62,6 +62,8 @@ def bundle(
         called: _to_dict(_judge(folder, run, path)) for called, path in (held_out or {}).items()
     }
     write_atomically(folder / "card.json", (json.dumps(card, indent=1) + "\n").encode())
+    for file in folder.iterdir():
+        file.chmod(0o644)  # data of a package is for everyone to read
     return folder
 
 
