@@ -78,8 +78,10 @@ class Numbers(torch.utils.data.Dataset[dict[str, Any]]):
         return {"input_ids": torch.from_numpy(ids), "labels": torch.from_numpy(ids)}
 
 
-def under_trainer(model: Any) -> Callable[[], float]:
+def under_trainer(make: Callable[[], Any]) -> Callable[[], float]:
     """Tokens per second of a few steps under the training loop."""
+    from transformers.trainer_callback import PrinterCallback
+
     from workbench.training._arguments import training_arguments
     from workbench.training._quiet import quiet
     from workbench.training.loop import WorkbenchTrainer
@@ -101,8 +103,9 @@ def under_trainer(model: Any) -> Callable[[], float]:
             )
             meter = Meter(flops_per_token=1.0, peak=1.0)
             trainer = WorkbenchTrainer(
-                recipe="", meter=meter, model=model, args=arguments, train_dataset=Numbers()
+                recipe="", meter=meter, model=make(), args=arguments, train_dataset=Numbers()
             )
+            trainer.remove_callback(PrinterCallback)
             started = seconds()
             trainer.train()
             return STEPS * ROWS * LENGTH / (seconds() - started)
@@ -110,12 +113,12 @@ def under_trainer(model: Any) -> Callable[[], float]:
     return run
 
 
-def bare_loop(model: Any) -> Callable[[], float]:
+def bare_loop(make: Callable[[], Any]) -> Callable[[], float]:
     """Tokens per second of the shortest loop that does the same work."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model = model.to(device).train()
 
     def run() -> float:
+        model = make().to(device).train()
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
         data = Numbers()
         started = seconds()
@@ -137,10 +140,10 @@ def throughput(repeats: int) -> list[Result]:
     """Each comparison in alternation: medians, and the spread of the paired ratios."""
     results = []
     for name, peer, goal in (
-        ("tokens/s, built-in beside Llama, same Trainer", under_trainer(theirs()), 1.0),
-        ("tokens/s, Trainer beside a bare loop", bare_loop(ours()), 0.95),
+        ("tokens/s, built-in beside Llama, same Trainer", under_trainer(theirs), 1.0),
+        ("tokens/s, Trainer beside a bare loop", bare_loop(ours), 0.95),
     ):
-        arm, rates = under_trainer(ours()), []
+        arm, rates = under_trainer(ours), []
         arm(), peer()
         for _ in range(repeats):
             rates.append((arm(), peer()))
@@ -337,7 +340,7 @@ def utilisation(_options: Namespace) -> list[Result]:
     config = preset("gpt2")
     config.vocab_size = VOCABULARY if config.vocab_size < VOCABULARY else config.vocab_size
     model: Any = TransformerDecoderForCausalLM(config)
-    rate = under_trainer(model)()
+    rate = under_trainer(lambda: model)()
     peak = peak_flops(torch.device("cuda"), torch.bfloat16)
     share = 3 * flops_per_token(config, LENGTH, type(model)) * rate / peak
     return [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -46,9 +47,7 @@ class WorkbenchTrainer(Trainer):
         self.meter = meter
         # the built-in models name ``num_items_in_batch`` where transformers looks for ``**kwargs``
         forward = self.accelerator.unwrap_model(self.model).forward
-        self.model_accepts_loss_kwargs |= (
-            "num_items_in_batch" in getattr(forward, "__wrapped__", forward).__code__.co_varnames
-        )
+        self.model_accepts_loss_kwargs |= "num_items_in_batch" in inspect.signature(forward).parameters
         self._bad_step = torch.zeros((), dtype=torch.long, device=self.args.device)
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
