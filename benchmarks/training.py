@@ -22,13 +22,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from transformers import TrainerCallback
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks._frame import Result, machine, parser, report
 from benchmarks._ngram import KneserNey
 
-ROWS, LENGTH, STEPS, VOCABULARY = 8, 256, 6, 8192
+ROWS, LENGTH, STEPS, VOCABULARY = 8, 256, 8, 8192
 
 
 def seconds() -> float:
@@ -78,6 +79,21 @@ class Numbers(torch.utils.data.Dataset[dict[str, Any]]):
         return {"input_ids": torch.from_numpy(ids), "labels": torch.from_numpy(ids)}
 
 
+class Times(TrainerCallback):
+    """When each step ended."""
+
+    def __init__(self) -> None:
+        self.ends: list[float] = []
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.ends.append(seconds())
+
+
+def steady_rate(ends: list[float]) -> float:
+    """Tokens per second from the end of the first step to that of the last, so that starting does not count."""
+    return (len(ends) - 1) * ROWS * LENGTH / (ends[-1] - ends[0])
+
+
 def under_trainer(make: Callable[[], Any]) -> Callable[[], float]:
     """Tokens per second of a few steps under the training loop."""
     from transformers.trainer_callback import PrinterCallback
@@ -106,9 +122,10 @@ def under_trainer(make: Callable[[], Any]) -> Callable[[], float]:
                 recipe="", meter=meter, model=make(), args=arguments, train_dataset=Numbers()
             )
             trainer.remove_callback(PrinterCallback)
-            started = seconds()
+            times = Times()
+            trainer.add_callback(times)
             trainer.train()
-            return STEPS * ROWS * LENGTH / (seconds() - started)
+            return steady_rate(times.ends)
 
     return run
 
@@ -121,7 +138,7 @@ def bare_loop(make: Callable[[], Any]) -> Callable[[], float]:
         model = make().to(device).train()
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
         data = Numbers()
-        started = seconds()
+        ends = []
         for step in range(STEPS):
             rows = [data[i]["input_ids"] for i in range(step * ROWS, (step + 1) * ROWS)]
             ids = torch.stack(rows).to(device)
@@ -131,7 +148,8 @@ def bare_loop(make: Callable[[], Any]) -> Callable[[], float]:
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             optimizer.zero_grad()
-        return STEPS * ROWS * LENGTH / (seconds() - started)
+            ends.append(seconds())
+        return steady_rate(ends)
 
     return run
 
@@ -191,7 +209,7 @@ def decoder(options: Namespace) -> list[Result]:
     model, corpora = load("novels-decoder"), novels("novels-decoder", options.data_dir)
     text = (options.data_dir / "novels" / "valid.txt").read_text(encoding="utf-8")
     sample = text[: options.characters]
-    bits = -score_rolling(model, [sample])[0].log_probability / np.log(2) / len(sample)
+    bits = float(-score_rolling(model, [sample])[0].log_probability / np.log(2) / len(sample))
     counts = KneserNey(np.asarray(corpora.train.ids), len(model.tokenizer))
     ids = np.array(model.tokenizer(sample, add_special_tokens=False)["input_ids"])
     gram = float(-counts.log2_probabilities(ids).sum() / len(sample))
