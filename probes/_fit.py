@@ -45,6 +45,7 @@ class LayerFit:
     random: Int[Array, "one item"] | None = None  # on the features of random weights
     curve: Float[Array, "fraction item"] | None = None  # predictions with parts of the training data
     bits: Float[Array, "seed three"] | None = None  # online code of labels and control labels, uniform code
+    unfinished: Int[Array, "one"] | None = None  # regressions that stopped before the tolerance
 
     def arrays(self) -> dict[str, Array]:
         """By field name, without what is absent."""
@@ -70,10 +71,14 @@ class Labels:
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
-    """Classes of the test items (problem, item) and the strength chosen for each labelling."""
+    """Classes of the test items (problem, item) and the strength chosen for each labelling.
+
+    ``unfinished`` counts regressions, of all strengths, whose gradient stayed above the tolerance.
+    """
 
     classes: Int[Array, "problem item"]
     strengths: Float[Array, "problem"]
+    unfinished: int = 0
 
 
 Fitter = Callable[[Rows, Rows, Labels, ProbeSettings], Predicted]
@@ -92,7 +97,8 @@ def linear(train: Rows, test: Rows, labels: Labels, settings: ProbeSettings) -> 
     solution = solve_logistic(train, problems)
     on_train = solution.predict(train).reshape(len(labels.targets), count, -1)
     on_test = solution.predict(test).reshape(len(labels.targets), count, -1)
-    return _best(on_train, on_test, labels, strengths)
+    found = _best(on_train, on_test, labels, strengths)
+    return replace(found, unfinished=int(np.count_nonzero(~solution.converged)))
 
 
 def ridge(train: Rows, test: Rows, labels: Labels, settings: ProbeSettings) -> Predicted:
@@ -150,10 +156,11 @@ def fit_layer(prepared: Prepared, layer: int, settings: ProbeSettings) -> LayerF
     """All probes of one layer: labels and control labels at each seed, parts of the data, random weights."""
     train, test = layer_rows(prepared, prepared.features, layer)
     found = _fitter(settings.probe)(train, test, labellings(prepared, settings), settings)
-    part = Predicted(found.classes[: settings.seeds], found.strengths[: settings.seeds])
-    fit = LayerFit(part.classes, found.classes[settings.seeds :], part.strengths)
+    count = settings.seeds
+    fit = LayerFit(found.classes[:count], found.classes[count:], found.strengths[:count])
     if settings.probe in _TOGETHER:
-        fit = replace(fit, curve=_curve(prepared, train, test, settings, float(part.strengths[0])))
+        curve = _curve(prepared, train, test, settings, float(fit.strengths[0]))
+        fit = replace(fit, curve=curve, unfinished=np.array([found.unfinished]))
     if settings.probe == "mdl":
         fit = replace(fit, bits=_bits(prepared, train, settings))
     if prepared.random is not None:

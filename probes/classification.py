@@ -169,6 +169,11 @@ class _Numbers:
         ]
         if strengths:
             lines.append(f"Chosen C by seed: {strengths}.")
+        unfinished = sum(int(f.unfinished.sum()) for f in self.fits if f.unfinished is not None)
+        if unfinished:
+            lines.append(
+                f"{unfinished} regressions were stopped before their gradient was within the tolerance."
+            )
         if prepared.unread:
             lines.append(
                 f"{prepared.unread:,} items left out: {prepared.features.dropped:,} places have no token, "
