@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from jaxtyping import Float, Int
 
 from probes.solvers import Problems, Rows, solve_logistic
+from probes.solvers.rows import Scaling
 from workbench.shapes import Array
 
 __all__ = ["FRACTIONS", "OnlineCode", "online_code"]
@@ -54,15 +56,17 @@ def online_code(
     """
     order = _order(rows.count, clusters, seed)
     ends = _ends(rows.count, classes)
-    weights = np.zeros((len(ends) - 1, rows.count), dtype=np.float32)
-    for k, end in enumerate(ends[:-1]):
-        weights[k, order[:end]] = 1.0
+    matrix = np.concatenate([chunk.cpu().numpy() for _, chunk in rows])[order]
+    ordered = np.asarray(targets)[:, order]
+    log_p = [
+        _next_block(matrix, ordered, start, stop, classes, strengths, rows.device)
+        for start, stop in itertools.pairwise(ends)
+    ]
+    first, uniform = ends[0] * math.log2(classes), rows.count * math.log2(classes)
     codes = []
-    for labels in targets:
-        log_p = _log_probabilities(rows, labels, weights, classes, strengths)  # (block, strength, row)
-        first = ends[0] * math.log2(classes)
-        bits = [first, *_mixed(log_p, order, ends)]
-        codes.append(OnlineCode(float(sum(bits)), rows.count * math.log2(classes), tuple(bits)))
+    for problem in range(len(ordered)):
+        bits = [first, *_mixed([block[problem] for block in log_p])]
+        codes.append(OnlineCode(float(sum(bits)), uniform, tuple(bits)))
     return codes
 
 
@@ -80,31 +84,41 @@ def _ends(count: int, classes: int) -> list[int]:
     return sorted({max(math.ceil(f * count), smallest) for f in FRACTIONS})
 
 
-def _log_probabilities(
-    rows: Rows, labels: Array, weights: Array, classes: int, strengths: Sequence[float]
-) -> Float[Array, "block strength row"]:
-    """Natural log-probability of each row's own label under each block's probes."""
-    blocks, count = weights.shape
-    found = np.empty((blocks, len(strengths), count))
-    for k in range(blocks):
-        repeated = np.repeat(weights[k][None], len(strengths), axis=0)
-        problems = Problems(
-            np.repeat(labels[None], len(strengths), axis=0),
-            repeated,
-            1 / np.asarray(strengths, dtype=float),
-            classes,
-        )
-        found[k] = solve_logistic(rows, problems, tolerance=1e-3).log_likelihoods(rows, labels)
+def _next_block(
+    matrix: Float[Array, "row width"],
+    targets: Int[Array, "problem row"],
+    start: int,
+    stop: int,
+    classes: int,
+    strengths: Sequence[float],
+    device: torch.device,
+) -> Float[Array, "problem strength"]:
+    """Natural log-probability of the labels of rows ``start`` to ``stop`` under probes of all rows before them."""
+    count, known = len(strengths), _as_they_are(matrix.shape[1])
+    problems = Problems(
+        np.repeat(targets[:, :start], count, axis=0),
+        np.ones((len(targets) * count, start), dtype=np.float32),
+        np.tile(1 / np.asarray(strengths, dtype=float), len(targets)),
+        classes,
+    )
+    solution = solve_logistic(Rows.of(matrix[:start], known, device), problems, tolerance=1e-3)
+    coming = np.repeat(targets[:, start:stop], count, axis=0)
+    log_p = solution.log_likelihoods(Rows.of(matrix[start:stop], known, device), coming)
+    found: Array = log_p.sum(1, dtype=np.float64).reshape(len(targets), count)
     return found
 
 
-def _mixed(log_p: Array, order: Array, ends: list[int]) -> list[float]:
+def _as_they_are(width: int) -> Scaling:
+    """For rows that are standardised already."""
+    return Scaling(np.zeros(width, dtype=np.float32), np.ones(width, dtype=np.float32))
+
+
+def _mixed(log_p: Sequence[Float[Array, "strength"]]) -> list[float]:
     """Bits of each block under the mixture of strengths."""
-    so_far = np.zeros(log_p.shape[1])
+    so_far = np.zeros(len(log_p[0])) if log_p else np.zeros(0)
     bits = []
-    for k, (start, stop) in enumerate(itertools.pairwise(ends)):
-        per_strength = log_p[k][:, order[start:stop]].sum(1)
+    for block in log_p:
         prior = so_far - np.logaddexp.reduce(so_far)
-        bits.append(float(-np.logaddexp.reduce(prior + per_strength) / math.log(2)))
-        so_far = prior + per_strength
+        bits.append(float(-np.logaddexp.reduce(prior + block) / math.log(2)))
+        so_far = prior + block
     return bits

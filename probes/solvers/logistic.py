@@ -69,12 +69,12 @@ class Logistic:
         parts = [torch.log_softmax(logits, -1) for _, logits in _logits(self.parameters, rows)]
         return torch.cat(parts, dim=1)
 
-    def log_likelihoods(self, rows: Rows, targets: Int[Array, "row"]) -> Float[Array, "problem row"]:
-        """Log-probability of each row's own class."""
+    def log_likelihoods(self, rows: Rows, targets: Int[Array, "problem row"]) -> Float[Array, "problem row"]:
+        """Log-probability of each row's own class, by problem."""
         classes = torch.as_tensor(targets, device=rows.device, dtype=torch.int64)
         parts = []
         for where, logits in _logits(self.parameters, rows):
-            own = classes[where].expand(len(logits), -1)[..., None]
+            own = classes[:, where, None]
             parts.append(torch.log_softmax(logits, -1).gather(-1, own)[..., 0])
         found: Array = torch.cat(parts, dim=1).cpu().numpy()
         return found

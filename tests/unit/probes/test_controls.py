@@ -131,9 +131,8 @@ def test_cka_by_hand() -> None:
 
 
 def test_the_online_code_mixes_strengths_by_what_they_coded() -> None:
-    # rows 0-1 are sent uniformly; one strength then says 1/2 each, the other 1 each for rows 2 and 3
-    log_p = np.log(np.array([[[0.5] * 6, [1.0] * 6], [[0.5] * 6, [1.0] * 6]]))
-    bits = _mixed(log_p, np.arange(6), [2, 4, 6])
+    # two blocks of two rows: one strength says 1/2 for each row, the other 1
+    bits = _mixed([np.log([0.5**2, 1.0])] * 2)
     assert bits[0] == pytest.approx(-np.log2(0.5 * (0.25 + 1)))
     # their weights are now 0.25 : 1, that is 0.2 and 0.8
     assert bits[1] == pytest.approx(-np.log2(0.2 * 0.25 + 0.8))

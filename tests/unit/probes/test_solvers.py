@@ -44,7 +44,7 @@ def test_likelihoods_equal_those_of_scikit_learn(problem: tuple[np.ndarray, np.n
     scaled = (x.astype(float) - x.mean(0)) / x.std(0)
     reference = LogisticRegression(C=0.1, tol=1e-8, max_iter=5000).fit(scaled, y)
     expected = reference.predict_log_proba(scaled)[np.arange(500), y]
-    np.testing.assert_allclose(solution.log_likelihoods(rows, y)[0], expected, atol=2e-3)
+    np.testing.assert_allclose(solution.log_likelihoods(rows, y[None])[0], expected, atol=2e-3)
 
 
 def test_problems_do_not_disturb_each_other(problem: tuple[np.ndarray, np.ndarray]) -> None:
