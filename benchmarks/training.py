@@ -209,7 +209,11 @@ def decoder(options: Namespace) -> list[Result]:
     model, corpora = load("novels-decoder"), novels("novels-decoder", options.data_dir)
     text = (options.data_dir / "novels" / "valid.txt").read_text(encoding="utf-8")
     sample = text[: options.characters]
-    bits = float(-score_rolling(model, [sample])[0].log_probability / np.log(2) / len(sample))
+    bits = float(
+        -score_rolling(model, [sample], stride=model.max_length // 2)[0].log_probability
+        / np.log(2)
+        / len(sample)
+    )
     counts = KneserNey(np.asarray(corpora.train.ids), len(model.tokenizer))
     ids = np.array(model.tokenizer(sample, add_special_tokens=False)["input_ids"])
     gram = float(-counts.log2_probabilities(ids).sum() / len(sample))

@@ -181,4 +181,6 @@ def _print(run: Run) -> None:
     click.echo(results_table(run.results))
     rate = f"{speed['tokens_per_second']:,.0f} tokens/s, {speed['utilisation']:.1%} of the peak"
     click.echo(f"\n{speed['tokens']:,.0f} tokens in {speed['seconds']:,.0f} s: {rate}; stored in {run.path}")
-    click.echo(f"next: workbench evaluate {run.path} --task lambada_sample")
+    is_masked = "MaskedLM" in model["class"] or "PreTraining" in model["class"]
+    follow = "finetune {} --task FILE" if is_masked else "evaluate {} --task lambada_sample"
+    click.echo(f"next: workbench {follow.format(run.path)}")
