@@ -20,7 +20,13 @@ from workbench.figures.text import highlighted_text
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["attribution_bars", "attribution_note", "attribution_view", "compare_attributions", "generation_map"]
+__all__ = [
+    "attribution_bars",
+    "attribution_note",
+    "attribution_view",
+    "compare_attributions",
+    "generation_map",
+]
 
 
 def attribution_note(attribution: Attribution) -> str:
@@ -46,7 +52,9 @@ def attribution_note(attribution: Attribution) -> str:
     return "; ".join(said) + "."
 
 
-def attribution_view(attribution: Attribution, *, title: str | None = None, display_mode: str = "auto") -> View:
+def attribution_view(
+    attribution: Attribution, *, title: str | None = None, display_mode: str = "auto"
+) -> View:
     """The text with each token coloured by its score; values on hover."""
     return highlighted_text(
         attribution.tokens,
@@ -58,7 +66,9 @@ def attribution_view(attribution: Attribution, *, title: str | None = None, disp
     )
 
 
-def attribution_bars(attribution: Attribution, *, title: str | None = None, display_mode: str = "auto") -> View:
+def attribution_bars(
+    attribution: Attribution, *, title: str | None = None, display_mode: str = "auto"
+) -> View:
     """A bar for each token, to the right for the target and to the left against it."""
     name = title or _title(attribution)
     tokens = shown_tokens(attribution.tokens, prettify=attribution.level == "token")
@@ -116,7 +126,9 @@ def generation_map(
         ConfigError: not one attribution a token, or of different sources.
     """
     if len(attributions) != len(written) or len({a.tokens for a in attributions}) != 1:
-        raise ConfigError(f"{len(attributions)} attributions for {len(written)} written tokens: give one for each")
+        raise ConfigError(
+            f"{len(attributions)} attributions for {len(written)} written tokens: give one for each"
+        )
     return heat_map(
         np.stack([a.scores for a in attributions]),
         shown_tokens(written, prettify=True),

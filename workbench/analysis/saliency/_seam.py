@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from workbench.analysis.saliency._diagnose import no_gradient, not_finite
 from workbench.analysis.saliency._question import Output, Question, Read, Term
-from workbench.errors import ModelError
+from workbench.errors import ModelError, TraceError
 from workbench.models import Kind, LoadedModel
 from workbench.trace import Stack, structure_of
 from workbench.trace.encoding import inputs_of
@@ -68,9 +68,7 @@ class Seam:
         self.baseline = torch.where(
             self.explained[..., None], baseline.to(self.embeddings), self.embeddings
         ).detach()
-        self._equal_lengths = (
-            model.kind is Kind.CLASSIFIER and structure_of(model.model).main is Stack.DECODER
-        )
+        self._equal_lengths = model.kind is Kind.CLASSIFIER and _looks_back_only(model)
         self._keeps_logits = "logits_to_keep" in inspect.signature(model.model.forward).parameters
 
     def __len__(self) -> int:
@@ -285,3 +283,11 @@ def _indices(numbers: Sequence[int], like: Tensor) -> Tensor:
 
 def _mask(sizes: Sequence[int], width: int, device: torch.device) -> Tensor:
     return (torch.arange(width, device=device) < torch.tensor(sizes, device=device)[:, None]).long()
+
+
+def _looks_back_only(model: LoadedModel) -> bool:
+    """Whether the model is a decoder by its attention; one without attention is not."""
+    try:
+        return structure_of(model.model).main is Stack.DECODER
+    except TraceError:
+        return False
