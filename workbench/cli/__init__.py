@@ -23,7 +23,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "context": ("workbench.cli.context", "Measure how far back a model looks, as curves with intervals."),
     "dashboard": ("workbench.cli.dashboard", "Open the dashboard in the browser, on localhost only."),
     "check": ("workbench.cli.check", "Check a model on challenge sets and behavioural tests."),
-    "compare": ("workbench.cli.compare", "Compare stored runs in pairs: tests, leaderboard, slices, calibration."),
+    "compare": (
+        "workbench.cli.compare",
+        "Compare stored runs in pairs: tests, leaderboard, slices, calibration.",
+    ),
     "doctor": (
         "workbench.cli.doctor",
         "Check a model's numerics: padding, batching, BOS, attention, gradients.",
@@ -35,8 +38,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Give a model a head, or a few new weights, and train it on a task.",
     ),
     "lens": ("workbench.cli.lens", "Show what each layer of a model would predict."),
+    "grid": ("workbench.cli.grid", "Run many models on many tasks, here or on a Ray cluster."),
     "models": ("workbench.cli.models", "List the known models and presets, or show one."),
-    "patch": ("workbench.cli.patch", "Exchange activations of two texts, and see what brings the answer back."),
+    "patch": (
+        "workbench.cli.patch",
+        "Exchange activations of two texts, and see what brings the answer back.",
+    ),
     "probe": ("workbench.cli.probe", "Ask what each layer knows, with controls."),
     "report": ("workbench.cli.report", "Write stored runs as one HTML page, or as a table for a paper."),
     "runs": ("workbench.cli.runs", "List the stored runs."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,6 +77,8 @@ def command(context: click.Context, /, **_options: Any) -> None:
         over_steps(settings=_settings(arguments), **{name: arguments[name] for name in names})
         return
     run = _finetune(arguments) if arguments["finetune"] else _evaluate(arguments)
+    if int(os.environ.get("RANK", "0")):
+        return  # one of several processes: the first one tells
     if arguments["submission"] is not None:
         _submit(run, arguments["submission"])
     if arguments["as_json"]:
@@ -147,8 +150,10 @@ def _settings(arguments: _Arguments) -> Settings:
 
 def _evaluate(arguments: _Arguments) -> Any:
     from workbench.evaluate import evaluate, read_data
+    from workbench.evaluate._processes import Processes
     from workbench.models import load
 
+    Processes.current()  # under torchrun: this process's device, before the model is loaded
     settings = _settings(arguments)
     data = read_data(settings)  # unknown tasks and broken files are told before a model is loaded
     model = load(

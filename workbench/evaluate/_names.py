@@ -29,7 +29,7 @@ def expand(names: Sequence[str]) -> tuple[str, ...]:
 
 def find_task(name: str, options: Options | None = None) -> Task:
     """The task called ``name`` with ``options``; raises :class:`~workbench.errors.TaskError` for those it lacks."""
-    task: Any = TASKS.get(name)
+    task: Any = _bridged(name) if name.startswith("harness:") else TASKS.get(name)
     options = options or Options()
     accepts = getattr(task, "accepts", ())
     for option in options.given():
@@ -37,3 +37,10 @@ def find_task(name: str, options: Options | None = None) -> Task:
             known = ", ".join(f"--{o}" for o in accepts) or "none"
             raise TaskError(f"task {name} takes no --{option}; its options: {known}")
     return replace(task, options=options) if hasattr(task, "options") else task
+
+
+def _bridged(name: str) -> Task:
+    """A task of lm-eval, which is imported only here."""
+    from workbench.evaluate.harness import harness_task
+
+    return harness_task(name)

@@ -14,6 +14,7 @@ from workbench.data._source import MissingData
 from workbench.errors import ModelError, TaskError
 from workbench.evaluate._chat import in_chat
 from workbench.evaluate._names import expand, find_task
+from workbench.evaluate._processes import Processes
 from workbench.evaluate._requests import Ask
 from workbench.evaluate._settings import Settings
 from workbench.evaluate._summaries import summarize
@@ -70,22 +71,67 @@ def evaluate(
     for task in tasks:
         _require(model, task)
     how = How(settings.first_token, batch_tokens, progress, settings.seed)
-    folder = _open_folder(model, settings, tasks, data, how, out or default_root(), resume)
+    processes = Processes.current()
+    folder = _shared_folder(processes, model, settings, tasks, data, how, out or default_root(), resume)
     if folder.complete:
         return Run.open(folder.path)
+    if processes.rank == 0:
+        _examine(model, folder, doctor)
+    work = [[_work(model, settings, t, i) for i in data[t.name].items[: settings.limit]] for t in tasks]
+    mine = [w for of_task in work for w in processes.block(of_task)]
+    throughput = _of_all(processes, _score(model, how, mine, folder))
+    if processes.rank == 0:
+        _finish(model, settings, tasks, data, how, folder, throughput, [w.id for part in work for w in part])
+    processes.wait()
+    return Run.open(folder.path)
+
+
+def _examine(model: LoadedModel, folder: RunFolder, doctor: bool) -> None:
     if doctor and folder.record.doctor is None:
         folder.set_doctor(examine(model).to_dict())
     elif not doctor:
         folder.set_doctor({"verdict": "skipped", "checks": []})
-    work = [_work(model, settings, t, i) for t in tasks for i in data[t.name].items[: settings.limit]]
-    throughput = _score(model, how, work, folder)
+
+
+def _finish(
+    model: LoadedModel,
+    settings: Settings,
+    tasks: Sequence[Task],
+    data: Mapping[str, TaskData],
+    how: How,
+    folder: RunFolder,
+    throughput: dict[str, float],
+    order: list[str],
+) -> None:
+    """Metrics over the stored rows of all processes; marks the run complete."""
     examples = pd.DataFrame(folder.rows())
     results = {t.name: t.metrics(_rows_of(examples, t.name), settings.seed) for t in tasks}
     results |= summarize(settings.tasks, results)
-    folder.finish(
-        results, throughput, _notes(model, how, settings, data, examples), order=[w.id for w in work]
-    )
-    return Run.open(folder.path)
+    folder.finish(results, throughput, _notes(model, how, settings, data, examples), order=order)
+
+
+def _of_all(processes: Processes, part: dict[str, float]) -> dict[str, float]:
+    """Tokens of all processes over the time of the slowest; comes back when all are done."""
+    tokens, seconds = sum(processes.gather(part["tokens"])), max(processes.gather(part["seconds"]))
+    return {"tokens": tokens, "seconds": seconds, "tokens_per_second": tokens / max(seconds, 1e-9)}
+
+
+def _shared_folder(
+    processes: Processes,
+    model: LoadedModel,
+    settings: Settings,
+    tasks: Sequence[Task],
+    data: Mapping[str, TaskData],
+    how: How,
+    root: Path,
+    resume: Path | None,
+) -> RunFolder:
+    """The run's folder, made by the first process and opened by the others before anything is written to it."""
+    first = _open_folder(model, settings, tasks, data, how, root, resume) if processes.rank == 0 else None
+    path = processes.from_first(str(first.path) if first else None)
+    folder = first or _open_folder(model, settings, tasks, data, how, root, Path(path))
+    processes.wait()
+    return folder
 
 
 def _require(model: LoadedModel, task: Task) -> None:
@@ -202,11 +248,7 @@ def _score(model: LoadedModel, how: How, work: Sequence[_Work], folder: RunFolde
                 rows, stored_at = [], time.perf_counter()
     folder.append(rows)
     seconds = time.perf_counter() - started
-    return {
-        "tokens": count.tokens,
-        "seconds": seconds,
-        "tokens_per_second": count.tokens / max(seconds, 1e-9),
-    }
+    return {"tokens": count.tokens, "seconds": seconds}
 
 
 def _row(work: _Work, answers: dict[int, Any], tokenizer: Any) -> dict[str, Any]:

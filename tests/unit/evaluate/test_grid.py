@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from tests.model_folders import save_llama
+from workbench.cli.grid import command
+from workbench.errors import ConfigError, TaskError
+from workbench.evaluate.grid import read_grid, run_grid, summary
+from workbench.runs import Run
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    save_llama(folder / "one", positions=512)
+    save_llama(folder / "two", positions=256)
+    return folder
+
+
+def grid_file(models: Path, tmp_path: Path, **changes: object) -> Path:
+    content = {
+        "models": [str(models / "one"), {"name": str(models / "two"), "dtype": "float32"}],
+        "tasks": ["lambada_sample"],
+        "limit": 5,
+        **changes,
+    }
+    path = tmp_path / "small.yaml"
+    path.write_text(json.dumps(content))  # JSON is YAML
+    return path
+
+
+def test_a_cell_is_a_run_and_a_second_call_runs_nothing(models, tmp_path):
+    grid = read_grid(grid_file(models, tmp_path))
+    results = run_grid(grid, tmp_path / "out")
+    assert [(Path(r.cell.model.name).name, r.cell.task, r.problem) for r in results] == [
+        ("one", "lambada_sample", ""),
+        ("two", "lambada_sample", ""),
+    ]
+    assert all(len(Run.open(r.run).examples()) == 5 for r in results)
+    again = run_grid(grid, tmp_path / "out")
+    assert [r.run for r in again] == [r.run for r in results]
+    table = pd.read_csv(tmp_path / "out" / "summary.csv")
+    assert table["metric"].tolist() == ["accuracy", "perplexity"] * 2
+    stored = Run.open(results[0].run).results["lambada_sample"]["perplexity"].value
+    assert table["value"][1] == pytest.approx(stored)
+
+
+def test_an_unfinished_cell_goes_on_in_its_folder(models, tmp_path):
+    grid = read_grid(grid_file(models, tmp_path))
+    first = run_grid(grid, tmp_path / "out")[0]
+    (first.run / "chunks").mkdir()
+    (first.run / "examples.parquet").rename(first.run / "chunks" / "000000-0.parquet")
+    (first.run / "results.json").unlink()
+    again = run_grid(grid, tmp_path / "out")[0]
+    assert again.run == first.run
+    assert Run.open(again.run).complete
+
+
+def test_a_cell_that_fails_leaves_the_others(models, tmp_path):
+    file = grid_file(models, tmp_path, models=[str(tmp_path / "nowhere"), str(models / "one")])
+    done = CliRunner().invoke(command, [str(file), "--out", str(tmp_path / "out"), "--json"])
+    assert done.exit_code == 1
+    rows = json.loads(done.stdout)["rows"]
+    assert "nowhere" in rows[0]["problem"]
+    assert [row["metric"] for row in rows] == [None, "accuracy", "perplexity"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"models": []}, ConfigError, r"models is \[\]; allowed: a list of one or more"),
+        ({"limits": 3}, ConfigError, "unknown field 'limits'; did you mean 'limit'"),
+        ({"models": [{"dtype": "float32"}]}, ConfigError, "a name, or a mapping with a name"),
+        ({"models": [{"name": "m", "dtyp": "x"}]}, ConfigError, "model field 'dtyp' is unknown"),
+        ({"tasks": ["lambada_smaple"]}, TaskError, "did you mean 'lambada_sample'"),
+        ({"limit": 0}, ConfigError, "limit is 0"),
+    ],
+)
+def test_mistakes_in_the_file_are_told_before_anything_runs(models, tmp_path, changes, error, message):
+    with pytest.raises(error, match=message):
+        read_grid(grid_file(models, tmp_path, **changes))
+
+
+def test_an_unknown_engine_and_a_file_that_is_missing(models, tmp_path):
+    with pytest.raises(ConfigError, match="engine is 'slurm'; allowed: local, ray"):
+        run_grid(read_grid(grid_file(models, tmp_path)), tmp_path, engine="slurm")
+    with pytest.raises(ConfigError, match="cannot read"):
+        read_grid(tmp_path / "none.yaml")
+
+
+@pytest.mark.skipif(find_spec("ray") is None, reason="pip install ray")
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+def test_two_ray_workers_give_what_one_process_gives(models, tmp_path):
+    grid = read_grid(grid_file(models, tmp_path))
+    here = summary(run_grid(grid, tmp_path / "here"))
+    there = summary(run_grid(grid, tmp_path / "there", engine="ray", workers=2))
+    assert there["problem"].isna().all()
+    assert there["metric"].tolist() == here["metric"].tolist()
+    assert there["value"].tolist() == pytest.approx(here["value"].tolist(), rel=1e-5)

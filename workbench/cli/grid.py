@@ -1,0 +1,73 @@
+"""``workbench grid``: many models on many tasks."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from workbench.evaluate.grid import CellResult
+
+__all__ = ["command"]
+
+
+@click.command("grid")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Folder of the runs (default: runs/ and FILE's name)."
+)
+@click.option("--engine", default="local", show_default=True, help="local, or ray.")
+@click.option("--workers", type=int, default=2, show_default=True, help="Processes that Ray starts here.")
+@click.option("--address", help="A running Ray cluster: auto, or HOST:PORT; all machines must reach --out.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+def command(
+    file: Path, out: Path | None, engine: str, workers: int, address: str | None, as_json: bool
+) -> None:
+    """Run every model of FILE (YAML: models, tasks, settings) on every task, one run folder a cell.
+
+    \b
+    models: [smollm2-135m, {name: smollm2-135m, dtype: float32}]
+    tasks: [piqa, arc_easy]
+    data_dir: ../shared/data/multiple_choice
+    limit: 100
+
+    Called again, it skips cells that are finished and goes on with those that were cut short.
+    """
+    from workbench.evaluate.grid import read_grid, run_grid, summary
+    from workbench.runs import default_root
+
+    folder = out or default_root() / file.stem
+    grid = read_grid(file)
+    results = run_grid(grid, folder, engine=engine, workers=workers, address=address, tell=_tell)
+    frame = summary(results)
+    if as_json:
+        rows = json.loads(frame.to_json(orient="records"))
+        click.echo(json.dumps({"out": str(folder), "rows": rows}, ensure_ascii=False))
+    else:
+        click.echo(_table(frame))
+        click.echo(f"\n{len(results)} cells; table in {folder / 'summary.csv'}")
+        click.echo(f"next: workbench compare --leaderboard --root {folder}")
+    if any(result.problem for result in results):
+        sys.exit(1)
+
+
+def _tell(result: CellResult) -> None:
+    what = result.problem or f"done, {result.run}"
+    click.echo(f"{result.cell.model.name} on {result.cell.task}: {what}", err=True)
+
+
+def _table(frame: Any) -> str:
+    from workbench.cli._tables import table
+
+    rows = []
+    for row in frame.to_dict(orient="records"):
+        if isinstance(row["problem"], str) and row["problem"]:
+            rows.append((row["model"], row["dtype"], row["task"], f"failed: {row['problem']}", "", "", ""))
+            continue
+        numbers = (f"{row['value']:.4f}", f"{row['low']:.4f} to {row['high']:.4f}", str(int(row["n"])))
+        rows.append((row["model"], row["dtype"], row["task"], row["metric"], *numbers))
+    return table(("model", "dtype", "task", "metric", "value", "95 %", "n"), rows)

@@ -1,0 +1,256 @@
+"""Many models on many tasks: one run folder a cell, resumable, and a summary table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from workbench.errors import ConfigError, WorkbenchError, did_you_mean
+from workbench.evaluate._names import expand, find_task
+from workbench.evaluate._runner import evaluate
+from workbench.evaluate._settings import Settings
+from workbench.models import LoadedModel, load
+from workbench.runs import Run, RunState, list_runs, write_atomically
+
+__all__ = [
+    "Cell",
+    "CellResult",
+    "Grid",
+    "ModelChoice",
+    "read_grid",
+    "run_cell",
+    "run_grid",
+    "stored_run",
+    "summary",
+]
+
+_SETTINGS = tuple(f.name for f in fields(Settings) if f.name != "tasks")
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """A model and how it is loaded; see :func:`workbench.load`."""
+
+    name: str
+    revision: str | None = None
+    dtype: str = "auto"
+    device: str = "auto"
+    implementation: str = "hf"
+
+    def load(self) -> LoadedModel:
+        """The model."""
+        return load(
+            self.name,
+            revision=self.revision,
+            dtype=self.dtype,
+            device=self.device,
+            implementation=self.implementation,
+        )
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One model on one task, with ``batch_tokens`` and the self-check (``doctor``) as the grid says."""
+
+    model: ModelChoice
+    settings: Settings
+    batch_tokens: str | int = "auto"
+    doctor: bool = False
+
+    @property
+    def task(self) -> str:
+        """The task."""
+        return self.settings.tasks[0]
+
+    def holds(self, run: Run) -> bool:
+        """Whether ``run`` was made for this cell: model, precision where one is asked for, and settings."""
+        model, recipe = run.record.model, run.record.recipe
+        asked = {"name": self.model.name, "revision": self.model.revision}
+        if self.model.dtype != "auto":
+            asked["dtype"] = self.model.dtype
+        wanted = {name: value for name, value in self.settings.to_dict().items() if name != "data_dir"}
+        return all(model.get(k) == v for k, v in asked.items()) and all(
+            recipe.get(k) == v for k, v in wanted.items()
+        )
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Every one of ``models`` on every one of ``tasks``."""
+
+    models: tuple[ModelChoice, ...]
+    tasks: tuple[str, ...]
+    settings: Mapping[str, Any]
+    batch_tokens: str | int = "auto"
+    doctor: bool = False
+
+    def cells(self) -> tuple[Cell, ...]:
+        """In order of models, then tasks."""
+        return tuple(
+            Cell(model, Settings(tasks=(task,), **self.settings), self.batch_tokens, self.doctor)
+            for model in self.models
+            for task in self.tasks
+        )
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """Where a cell's run lies, or what kept it from being run."""
+
+    cell: Cell
+    run: Path | None = None
+    problem: str = ""
+
+
+def read_grid(path: Path) -> Grid:
+    """Read a YAML file that lists models and tasks.
+
+    ``models`` are names, or mappings with ``name``, ``dtype``, ``revision``, ...; ``tasks`` are names or groups. Beside
+    them stand any settings of an evaluation, ``batch_tokens`` and ``doctor``. Raises
+    :class:`~workbench.errors.ConfigError` naming the field, and :class:`~workbench.errors.TaskError` for an
+    unknown task, before anything is run.
+    """
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())[:200]}") from error
+    if not isinstance(content, dict):
+        raise ConfigError(
+            f"{path} must hold a mapping with models and tasks, holds a {type(content).__name__}"
+        )
+    known = ["models", "tasks", "batch_tokens", "doctor", *_SETTINGS]
+    for name in content:
+        if name not in known:
+            raise ConfigError(f"{path}: unknown field {name!r}; {did_you_mean(str(name), known)}")
+    models, tasks = (_listed(content, name, path) for name in ("models", "tasks"))
+    settings = {name: content[name] for name in _SETTINGS if name in content}
+    grid = Grid(
+        models=tuple(_model(entry, path) for entry in models),
+        tasks=expand([str(task) for task in tasks]),
+        settings=settings,
+        batch_tokens=content.get("batch_tokens", "auto"),
+        doctor=bool(content.get("doctor", False)),
+    )
+    for cell in grid.cells():
+        find_task(cell.task, cell.settings.options)
+    return grid
+
+
+def _listed(content: Mapping[str, Any], name: str, path: Path) -> list[Any]:
+    value = content.get(name)
+    if not isinstance(value, list) or not value:
+        raise ConfigError(f"{path}: {name} is {value!r:.60}; allowed: a list of one or more")
+    return value
+
+
+def _model(entry: Any, path: Path) -> ModelChoice:
+    if isinstance(entry, str):
+        return ModelChoice(entry)
+    known = [f.name for f in fields(ModelChoice)]
+    if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+        raise ConfigError(f"{path}: a model is {entry!r:.80}; allowed: a name, or a mapping with a name")
+    for name in entry:
+        if name not in known:
+            raise ConfigError(f"{path}: model field {name!r} is unknown; {did_you_mean(str(name), known)}")
+    return ModelChoice(**{name: None if value is None else str(value) for name, value in entry.items()})
+
+
+def run_grid(
+    grid: Grid,
+    out: Path,
+    *,
+    engine: str = "local",
+    workers: int = 2,
+    address: str | None = None,
+    tell: Callable[[CellResult], None] = lambda result: None,
+) -> tuple[CellResult, ...]:
+    """Run every cell that has no finished run under ``out`` yet; go on with those that were cut short.
+
+    ``engine`` is "local" (one after another, each model loaded once) or "ray" (a Ray cluster at ``address``, or
+    ``workers`` processes of this machine; all machines must reach ``out``). A cell that fails keeps its problem and the
+    others go on. The table is written to ``out/summary.csv``.
+    """
+    if engine not in ("local", "ray"):
+        raise ConfigError(f"engine is {engine!r}; allowed: local, ray")
+    out.mkdir(parents=True, exist_ok=True)
+    cells = grid.cells()
+    found = {cell: stored_run(cell, out) for cell in cells}
+    finished = {cell: CellResult(cell, run.path) for cell, run in found.items() if run and run.complete}
+    for result in finished.values():
+        tell(result)
+    cut_short = {cell: run.path for cell, run in found.items() if run and not run.complete}
+    work = [(cell, cut_short.get(cell)) for cell in cells if cell not in finished]
+    if engine == "ray":
+        from workbench.evaluate.grid_ray import run_on_ray
+
+        done = run_on_ray(work, out, workers, address, tell)
+    else:
+        done = _run_here(work, out, tell)
+    results = tuple((finished | done)[cell] for cell in cells)
+    write_atomically(out / "summary.csv", summary(results).to_csv(index=False).encode())
+    return results
+
+
+def stored_run(cell: Cell, out: Path) -> Run | None:
+    """The cell's run under ``out``: a finished one if there is, else one that was cut short."""
+    runs = [Run.open(found.path) for found in list_runs(out) if found.state is not RunState.UNREADABLE]
+    mine = [run for run in runs if run.record.verb == "evaluate" and cell.holds(run)]
+    return max(mine, key=lambda run: run.complete, default=None)
+
+
+def _run_here(
+    work: Sequence[tuple[Cell, Path | None]], out: Path, tell: Callable[[CellResult], None]
+) -> dict[Cell, CellResult]:
+    done: dict[Cell, CellResult] = {}
+    for cell, resume in work:
+        done[cell] = run_cell(cell, out, resume)
+        tell(done[cell])
+    return done
+
+
+# The model that this process used last: cells come ordered by model, so each is loaded once.
+_LOADED: dict[ModelChoice, LoadedModel] = {}
+
+
+def run_cell(cell: Cell, out: Path, resume: Path | None = None) -> CellResult:
+    """Run one cell in this process; a user's mistake becomes the cell's problem."""
+    try:
+        if cell.model not in _LOADED:
+            _LOADED.clear()
+            _LOADED[cell.model] = cell.model.load()
+        run = evaluate(
+            _LOADED[cell.model],
+            cell.settings,
+            out=out,
+            resume=resume,
+            batch_tokens=cell.batch_tokens,
+            doctor=cell.doctor,
+        )
+    except WorkbenchError as error:
+        return CellResult(cell, problem=" ".join(str(error).split()))
+    return CellResult(cell, run.path)
+
+
+def summary(results: Sequence[CellResult]) -> pd.DataFrame:
+    """One row a cell and metric: model, dtype, task, metric, value, low, high, n, run, problem."""
+    rows: list[dict[str, Any]] = []
+    for result in results:
+        base = {"model": result.cell.model.name, "dtype": result.cell.model.dtype, "task": result.cell.task}
+        if result.run is None:
+            rows.append({**base, "problem": result.problem})
+            continue
+        run = Run.open(result.run)
+        base = {**base, "dtype": run.record.model["dtype"]}
+        for task, metrics in run.results.items():
+            for metric, e in metrics.items():
+                numbers = {"value": e.value, "low": e.low, "high": e.high, "n": e.n}
+                rows.append({**base, "task": task, "metric": metric, **numbers, "run": run.path.name})
+    columns = ["model", "dtype", "task", "metric", "value", "low", "high", "n", "run", "problem"]
+    return pd.DataFrame(rows, columns=columns)
