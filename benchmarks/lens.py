@@ -1,6 +1,6 @@
 """Exactness of lens, attribution and patching on real weights, speed of patching, and an average patching map.
 
-    python benchmarks/lens.py [--pairs N] [--out FOLDER] [--json FILE]
+    python benchmarks/lens.py [--pairs N] [--sites residual,head] [--out FOLDER] [--json FILE]
 
 The peer of the speed is one forward pass for each patch (``workbench.trace.activation_patching``). Maps are of
 smollm2-135m, float32, over agreement pairs with an attractor (benchmarks/agreement_pairs.py); ``--out`` draws them.
@@ -85,16 +85,17 @@ def speed(model: workbench.LoadedModel, pair: PatchPair, example: AgreementPair)
 
 
 def maps(
-    model: workbench.LoadedModel, examples: Sequence[AgreementPair]
+    model: workbench.LoadedModel, examples: Sequence[AgreementPair], sites: Sequence[str]
 ) -> tuple[list[PatchPair], dict[str, Statistic]]:
-    """Mean effects at every site, and the estimate by gradients."""
+    """Mean effects at every site, and for heads the estimate by gradients."""
     pairs = [patch_pair(model, e.clean, e.corrupted, e.target, e.contrast) for e in examples]
     found = {}
-    for site in PatchSite:
+    for site in sites:
         effects = [activation_patching(pair, site) for pair in pairs]
-        found[site.value] = mean_effects(pairs, effects, None if site is PatchSite.HEAD else PLACES)
-    effects = [attribution_patching(pair, "head") for pair in pairs]
-    found["head by gradients"] = mean_effects(pairs, effects)
+        found[site] = mean_effects(pairs, effects, None if site == PatchSite.HEAD else PLACES)
+        if site == PatchSite.HEAD:
+            effects = [attribution_patching(pair, site) for pair in pairs]
+            found["head by gradients"] = mean_effects(pairs, effects)
     return pairs, found
 
 
@@ -111,17 +112,19 @@ def tell(pairs: Sequence[PatchPair], found: dict[str, Statistic]) -> None:
         frame = effect.to_frame()
         top = frame.loc[frame["value"].abs().sort_values(ascending=False).index[:12]]
         print(f"\n{effect.name} [{name}]; {effect.note}\n{top.to_string(index=False)}")
-    residual = found["residual"]
-    print("\nresidual by layer:")
-    print(np.array2string(residual.values, precision=2, suppress_small=True, max_line_width=100))
-    estimate = np.corrcoef(found["head"].values.ravel(), found["head by gradients"].values.ravel())[0, 1]
-    print(f"correlation of patching by head and its estimate: {estimate:.3f}")
+    if "residual" in found:
+        print("\nresidual by layer (rows) and place:")
+        print(np.array2string(found["residual"].values, precision=2, suppress_small=True, max_line_width=100))
+    if "head" in found:
+        both = np.corrcoef(found["head"].values.ravel(), found["head by gradients"].values.ravel())
+        print(f"correlation of patching by head and its estimate: {both[0, 1]:.3f}")
 
 
 def main() -> None:
     options = parser(__doc__ or "")
     options.add_argument("--pairs", type=int, default=50)
     options.add_argument("--model", default="smollm2-135m")
+    options.add_argument("--sites", default=",".join(PatchSite))
     options.add_argument("--out", type=Path)
     chosen = options.parse_args()
     model = workbench.load(chosen.model, dtype="float32")
@@ -129,7 +132,7 @@ def main() -> None:
     first = examples[0]
     pair = patch_pair(model, first.clean, first.corrupted, first.target, first.contrast)
     results = [*exactness(model, pair), speed(model, pair, first)]
-    pairs, found = maps(model, examples)
+    pairs, found = maps(model, examples, chosen.sites.split(","))
     tell(pairs, found)
     if chosen.out:
         chosen.out.mkdir(parents=True, exist_ok=True)

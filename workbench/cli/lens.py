@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from workbench.cli._inside import load_in_float32, saved
+from workbench.cli._neuron import show_neuron
 from workbench.cli._options import model_options
 from workbench.errors import WorkbenchError
 
 if TYPE_CHECKING:
-    from workbench.analysis.lens import LensReading
+    from workbench.analysis.lens import LensReading, TunedLens
     from workbench.models import LoadedModel
 
 __all__ = ["command"]
@@ -22,7 +24,7 @@ __all__ = ["command"]
 
 @click.command(name="lens")
 @click.argument("model")
-@click.argument("text")
+@click.argument("text", required=False)
 @click.option("--target", help='A word to follow through the layers, such as " Paris"; else each own output.')
 @click.option("--contrast", help="Another word, for the margin of the target over it.")
 @click.option("--target-text", help="What an encoder-decoder's decoder reads; generated where not given.")
@@ -35,18 +37,20 @@ __all__ = ["command"]
 )
 @click.option("--position", type=int, default=None, help="Place of trajectory and attribution, from 0 or -1.")
 @click.option("--top", type=click.IntRange(1, 50), default=5, show_default=True, help="Tokens kept a cell.")
+@click.option("--tuned", is_flag=True, help="Read through the model's tuned lens.")
+@click.option("--train", type=click.Path(path_type=Path), help="Train a tuned lens on a corpus file first.")
 @click.option(
-    "--tuned",
-    type=click.Path(path_type=Path),
-    help="Folder of a tuned lens; trained with --train, or beside the model.",
+    "--lens-folder", type=click.Path(path_type=Path), help="Where it lies; else beside the model's weights."
 )
-@click.option("--train", type=click.Path(path_type=Path), help="Corpus file to train a tuned lens on.")
 @click.option("--steps", type=click.IntRange(1), default=200, show_default=True, help="Steps of --train.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of --train.")
+@click.option("--neuron", help="Instead: what feed-forward neuron LAYER.NUMBER promotes; see --corpus.")
+@click.option("--corpus", type=click.Path(path_type=Path), help="Texts, one a line: where --neuron fires.")
+@click.option("--limit", type=click.IntRange(1), help="Only the first N texts of --corpus and --train.")
 @click.option("--out", type=click.Path(path_type=Path), help="File: .html, .svg, .png, .pdf or .csv.")
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
-def command(model: str, text: str, as_json: bool, **options: Any) -> None:
+def command(model: str, text: str | None, as_json: bool, **options: Any) -> None:
     """Show what each layer of MODEL would predict for TEXT, read off by the model's own output layer.
 
     A target of several pieces is followed by its first, and the result says so. Computed in float32 unless
@@ -55,9 +59,20 @@ def command(model: str, text: str, as_json: bool, **options: Any) -> None:
     \b
     workbench lens smollm2-135m "The capital of France is" --out lens.html
     workbench lens smollm2-135m "The capital of France is" --target " Paris" --view attribution --out a.html
-    workbench lens smollm2-135m "The capital of France is" --train corpus.txt --tuned lens-folder
+    workbench lens novels-decoder "The capital of France is" --train corpus.txt --lens-folder lens
+    workbench lens smollm2-135m --neuron 12.345 --corpus corpus.txt --limit 200
     """
+    if (text is None) == (options["neuron"] is None):
+        raise WorkbenchError(
+            "give either a TEXT in quotes or --neuron LAYER.NUMBER; see: workbench lens --help"
+        )
+    if options["neuron"] is not None:
+        show_neuron(model, options, as_json)
+        return
+    if options["view"] == "attribution" and (options["tuned"] or options["train"]):
+        raise WorkbenchError("direct attribution reads no tuned lens; leave out --tuned and --train")
     loaded = load_in_float32(model, options)
+    assert text is not None
     if options["view"] == "attribution":
         _attribution(loaded, text, options, as_json)
         return
@@ -66,12 +81,41 @@ def command(model: str, text: str, as_json: bool, **options: Any) -> None:
 
 
 def _reading(model: LoadedModel, text: str, options: dict[str, Any]) -> LensReading:
-    from workbench.analysis.lens import logit_lens
+    from workbench.analysis.lens import logit_lens, tuned_lens
 
     chosen = {name: options[name] for name in ("target", "contrast", "target_text", "top")}
-    if options["tuned"] is None and options["train"] is None:
+    if not options["tuned"] and options["train"] is None:
         return logit_lens(model, text, **chosen)
-    raise WorkbenchError("--tuned is not there yet")
+    return tuned_lens(model, _tuned(model, options), text, **chosen)
+
+
+def _tuned(model: LoadedModel, options: dict[str, Any]) -> TunedLens:
+    """The lens beside the model or in the folder named, trained first if asked."""
+    from workbench.analysis.lens import load_tuned_lens, save_tuned_lens, train_tuned_lens, tuned_lens_folder
+
+    folder = options["lens_folder"] or tuned_lens_folder(model)
+    if options["train"] is None:
+        return load_tuned_lens(folder, model)
+    from tqdm.auto import tqdm
+
+    from workbench.data.corpus import read_corpus
+
+    lens = train_tuned_lens(
+        model,
+        read_corpus(options["train"], options["limit"]),
+        steps=options["steps"],
+        seed=options["seed"],
+        progress=lambda steps: tqdm(steps, unit="step", leave=False, disable=not sys.stderr.isatty()),
+    )
+    save_tuned_lens(lens, folder)
+    before, after = (
+        sum(v[:-1]) / len(v[:-1]) for v in (lens.record.logit_divergence, lens.record.divergence)
+    )
+    click.echo(
+        f"tuned lens in {folder}: mean divergence of the layers on held-out text {before:.3f} -> {after:.3f} nats",
+        err=True,
+    )
+    return lens
 
 
 def _saved_view(reading: LensReading, options: dict[str, Any]) -> Path | None:

@@ -54,8 +54,23 @@ def activation_patching(
     """
     where = as_site(site)
     rows, axes, labels = rows_of(pair, where, layers, by_position)
-    values = patched_values(pair, [(row,) for row in rows], batch_rows=batch_rows, progress=progress)
+    differ = _differing(pair, where, rows)
+    values = np.zeros(len(rows))
+    values[differ] = patched_values(
+        pair, [(rows[i],) for i in differ], batch_rows=batch_rows, progress=progress
+    )
     return grid_of(pair, f"patching effect ({where})", values, axes, labels)
+
+
+def _differing(pair: PatchPair, site: PatchSite, rows: Sequence[Patch]) -> list[int]:
+    """Places of the patches that change anything: before the first different token a decoder's runs are equal."""
+    clean, corrupted = (pair.activations(site, text) for text in ("clean", "corrupted"))
+    differs = [(a != b).flatten(2).any(-1)[0] for a, b in zip(clean, corrupted, strict=True)]  # (T,) a layer
+    return [
+        i
+        for i, row in enumerate(rows)
+        if row.positions is None or bool(differs[row.layer][list(row.positions)].any())
+    ]
 
 
 def rows_of(
