@@ -240,8 +240,8 @@ def _train(trainer: HeadTrainer, log: ProgressLog, name: str) -> None:
         if "past key values" not in str(error):
             raise
         raise ConfigError(
-            f"this peft cannot tune a prefix of {name} with this transformers; "
-            "use --method prompt, lora or adapter"
+            f"peft cannot put a prefix into the layers of {name} for this task: that goes with --kind response and "
+            "transformers' own decoders; use --method prompt, lora or adapter"
         ) from error
     finally:
         log.close()
