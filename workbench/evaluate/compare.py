@@ -75,7 +75,7 @@ class Comparison:
         low, high = sorted(abs(v) for v in (self.difference.low, self.difference.high))
         if self.difference.low * self.difference.high < 0:
             low = 0.0
-        bounds = f"{_points(low, self.metric, self.values)} to {_points(high, self.metric, self.values)}"
+        bounds = f"{_points(low, self.metric, self.values).split()[0]} to {_points(high, self.metric, self.values)}"
         return f"{self.better} is better by {size} (95 % interval {bounds}) on {items}"
 
     def to_dict(self) -> dict[str, Any]:

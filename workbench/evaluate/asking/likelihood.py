@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Set
-from itertools import takewhile
 from typing import Any
 
 from workbench.errors import DataError
 from workbench.evaluate.asking._how import How
 from workbench.models import Kind, LoadedModel
-from workbench.scoring import Blank, Engine, Fork, MaskedEngine, Request, Score, Seq2SeqEngine, Sequence
+from workbench.scoring import Blank, Engine, MaskedEngine, Request, Score, Seq2SeqEngine
 from workbench.scoring.masked import MaskedRow
 
 __all__ = ["ask_blanks", "ask_likelihood"]
 
 _SENTINELS = ("<extra_id_0>", "<extra_id_1>")
-# Requests that begin with at least so many equal tokens are read as one tree of up to so many tokens.
-_LONG_PREFIX = 64
-_TREE = 1024
 
 
 def ask_likelihood(
@@ -55,47 +50,9 @@ def ask_blanks(
 def _causal(
     model: LoadedModel, requests: list[Request], done: Set[int], how: How
 ) -> Iterator[list[tuple[int, Score]]]:
-    """Requests that begin alike are read as trees, the others one by one, longest first."""
+    """What requests begin with in common (a question's choices, few-shot examples) is read once."""
     engine = Engine(model, how.first_token, how.batch_tokens, how.progress)
-    sequences = engine.encode(requests)
-    alone, together = _plan(sequences)
-    if alone:
-        positions = {i for i, place in enumerate(alone) if place in done}
-        for batch in engine.stream_sequences([sequences[place] for place in alone], positions):
-            yield [(alone[i], score) for i, score in batch]
-    if together:
-        forks = [Fork(tuple(sequences[place] for place in places)) for places in together]
-        finished = {i for i, places in enumerate(together) if done.issuperset(places)}
-        for trees in engine.stream_forks(forks, finished):
-            yield [pair for i, scores in trees for pair in zip(together[i], scores, strict=True)]
-
-
-def _plan(sequences: list[Sequence]) -> tuple[list[int], list[list[int]]]:
-    """Places of sequences to read alone, and groups of places whose sequences share what stands before."""
-    groups: dict[tuple[int, ...], list[int]] = defaultdict(list)
-    for place, sequence in enumerate(sequences):
-        groups[sequence.ids[: sequence.start]].append(place)
-    ordered = sorted(groups)
-    merged: list[list[int]] = []
-    previous: tuple[int, ...] = ()
-    size = 0
-    for context in ordered:
-        places = groups[context]
-        tail = sum(sequences[p].length - len(context) for p in places)
-        common = _common(previous, context)
-        added = len(context) - common + tail
-        if merged and common >= max(_LONG_PREFIX, len(context) // 2) and size + added <= _TREE:
-            merged[-1] += places
-            size += added
-        else:
-            merged.append(list(places))
-            size = len(context) + tail
-        previous = context
-    return sorted(g[0] for g in merged if len(g) == 1), [g for g in merged if len(g) > 1]
-
-
-def _common(first: tuple[int, ...], second: tuple[int, ...]) -> int:
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
+    yield from engine.stream_families(engine.encode(requests), done)
 
 
 def _masked(
