@@ -30,7 +30,7 @@ ARGUMENTS = [
 ]
 SETTLED = """() => document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'
   && !document.querySelector('[data-testid=stSkeleton], [data-testid=stSpinner]') && document.querySelector('h1')"""
-PATIENCE = 120_000  # milliseconds; far above what any page needs
+PATIENCE = 60_000  # milliseconds; far above what any page needs
 
 Visit = Callable[..., Any]
 
@@ -143,6 +143,15 @@ def settle(page: Any) -> None:
     """Wait until the script has run and all parts are drawn."""
     page.wait_for_timeout(150)  # a change needs a moment to reach the server
     page.wait_for_function(SETTLED)
+
+
+def eventually(page: Any, check: Callable[[], bool]) -> None:
+    """Wait until ``check`` holds; what was shown before a change may still be there for a moment."""
+    for _ in range(PATIENCE // 100):
+        if check():
+            return
+        page.wait_for_timeout(100)
+    assert check()
 
 
 def _keep_pictures(pages: list[Any], name: str) -> None:

@@ -18,9 +18,10 @@ def view_of(page: Any, title: str) -> Any:
     return page.frame_locator("iframe[data-testid=stIFrame]").first.frame_locator(f"iframe[title^='{title}']")
 
 
-def any_view(page: Any, title: str) -> Any:
-    """The same, wherever on the page the figure stands."""
-    return page.frame_locator(f"iframe[data-testid=stIFrame][title^='{title}']").frame_locator("iframe")
+def any_view(page: Any, title: str = "") -> Any:
+    """The same, wherever on the page the figure stands; without a title the first one."""
+    wanted = f"[title^='{title}']" if title else ""
+    return page.frame_locator(f"iframe[data-testid=stIFrame]{wanted}").first.frame_locator("iframe")
 
 
 def tokens(page: Any, title: str = "Attention, head") -> list[str]:
@@ -72,7 +73,9 @@ def test_models_are_chosen_and_kept_from_page_to_page(visit: Visit) -> None:
     page.get_by_text("LlamaDecoderLayer").wait_for()
     page.get_by_text("builtin", exact=True).click()
     settle(page)
-    page.get_by_text("causal self-attention: 4 heads of 8").wait_for()  # in its diagram of the block
+    page.get_by_text(
+        "causal self-attention: 4 heads of 8, 2 key/value heads"
+    ).wait_for()  # in its diagram of the block
     page.get_by_role("link", name="Inspect").click()
     settle(page)
     assert address(page) == {"model": "tiny-bart", "second": "tiny-llama", "implementation": "builtin"}
@@ -111,7 +114,7 @@ def test_heads_and_tokens_answer_to_pointer_and_keys(visit: Visit) -> None:
     for kind in ("model", "neuron"):
         page.get_by_role("radio", name=kind).click()
         settle(page)
-        any_view(page, "").first.locator("canvas").first.wait_for()
+        any_view(page).locator("canvas").first.wait_for()
 
 
 def test_a_figure_is_downloaded_and_its_code_is_shown(visit: Visit) -> None:

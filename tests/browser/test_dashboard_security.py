@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.conftest import Visit, settle
+from tests.browser.conftest import Visit, eventually, settle
 from tests.browser.hostile import HOSTILE, as_name, as_token
 from tests.browser.stored import HOSTILE_MODEL, store_hostile_runs
 from tests.browser.test_dashboard import any_view, choose, tokens, write
@@ -28,7 +28,8 @@ def test_as_input_text_and_tokens(visit: Visit) -> None:
     for start in range(0, len(HOSTILE), CHUNK):
         part = HOSTILE[start : start + CHUNK]
         write(page, "Text", " ".join(map(as_token, part)))
-        assert tokens(page)[: len(part) + 1] == ["<s>", *map(as_token, part)]
+        expected = ["<s>", *(shown(as_token(text)) for text in part)]
+        eventually(page, lambda expected=expected: tokens(page)[: len(expected)] == expected)
         write(page, "Text", "\n".join(part))
         assert page.get_by_label("Text", exact=True).input_value() == "\n".join(part)
     assert HOSTILE_MODEL in any_view(page, "Attention").locator("h1").inner_text()
@@ -45,7 +46,7 @@ def test_as_the_model_of_a_link(visit: Visit) -> None:
     assert page.get_by_text("The link names a model that is not open here").is_visible()
     page.get_by_role("button", name="Open it").press("Enter")
     settle(page)
-    assert f"no model at '{HOSTILE[0]}'" in page.get_by_role("alert").first.inner_text()
+    page.get_by_role("alert").get_by_text(f"no model at '{HOSTILE[0]}'").first.wait_for()
 
 
 def test_as_names_of_runs_models_tasks_and_labels(visit: Visit, hostile_runs: Path) -> None:
@@ -56,12 +57,13 @@ def test_as_names_of_runs_models_tasks_and_labels(visit: Visit, hostile_runs: Pa
         name = as_name(HOSTILE[number])
         page.get_by_role("option", name=name, exact=True).first.click()
         settle(page)
-        assert page.get_by_role("heading", level=3).inner_text() == shown(name)
+        heading = page.get_by_role("heading", level=3)
+        eventually(page, lambda name=name, heading=heading: heading.all_inner_texts() == [shown(name)])
         page.get_by_text("Examples (1)").click()
         page.get_by_text("Report", exact=True).click()
         settle(page)
-        body = any_view(page, "Report of").locator("body").inner_text()
-        assert HOSTILE[number].split()[0] in body
+        report = any_view(page, "Report of").locator("body")
+        eventually(page, lambda text=HOSTILE[number], report=report: text.split()[0] in report.inner_text())
         page.get_by_text("Report", exact=True).click()
         settle(page)
         page.get_by_role("combobox", name="Open", exact=True).click()
@@ -69,7 +71,8 @@ def test_as_names_of_runs_models_tasks_and_labels(visit: Visit, hostile_runs: Pa
     board = visit("evaluation")
     for number in (0, 13, 38):
         choose(board, "Task", HOSTILE[number])
-        assert HOSTILE[number] in any_view(board, "").first.locator("body").inner_text()
+        body = any_view(board).locator("body")
+        eventually(board, lambda text=HOSTILE[number], body=body: text in body.inner_text())
 
 
 def shown(text: str) -> str:
@@ -99,12 +102,15 @@ def test_as_names_of_suites_tests_and_labels(visit: Visit) -> None:
             "tests": tests,
         }
         write(page, "A suite in YAML", json.dumps(suite, ensure_ascii=True))
-        assert page.get_by_text(f"{CHUNK} tests, {CHUNK} cases").is_visible()
+        page.get_by_text(f"{CHUNK} tests, {CHUNK} cases").wait_for()
         page.get_by_role("button", name="Run", exact=True).click()
         settle(page)
-        body = any_view(page, "").first.locator("body").inner_text()
+        body = any_view(page).locator("body")
         for text in part:
-            assert " ".join(text.split()) in " ".join(body.split())
+            eventually(
+                page,
+                lambda text=text, body=body: " ".join(text.split()) in " ".join(body.inner_text().split()),
+            )
 
 
 def test_as_file_names_and_outside_the_folders(visit: Visit) -> None:
@@ -113,11 +119,13 @@ def test_as_file_names_and_outside_the_folders(visit: Visit) -> None:
         page.get_by_label("Folder with the set's files").fill(path)
         page.get_by_role("button", name="Run", exact=True).click()
         settle(page)
-        assert f"{shown(path)} lies outside the folders" in page.get_by_role("alert").inner_text()
+        page.get_by_role("alert").get_by_text(f"{shown(path)} lies outside the folders").wait_for()
     page = visit("runs", run="../../../etc")
     assert page.get_by_text("There is no run ../../../etc in the runs folder.").is_visible()
     page = visit("models")
     page.get_by_label("A folder, a .gguf file or a hub id").fill("/etc")
     page.get_by_role("button", name="Open", exact=True).click()
     settle(page)
-    assert "/etc lies outside the folders that this dashboard reads" in page.get_by_role("alert").inner_text()
+    page.get_by_role("alert").get_by_text(
+        "/etc lies outside the folders that this dashboard reads"
+    ).wait_for()

@@ -33,7 +33,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240  # starting a command takes long on a busy machine
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
