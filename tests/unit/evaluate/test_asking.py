@@ -1,0 +1,218 @@
+"""Asking tiny models: what is answered does not depend on batches or on what else is asked."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    BertForQuestionAnswering,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+)
+
+from tests.model_folders import SIZES, framed_tokenizer, save_bart
+from tests.unit.tiny import loaded, tiny_causal, tiny_gpt2
+from workbench.errors import DataError, ModelError, TaskError
+from workbench.evaluate._requests import (
+    AskSpan,
+    AskText,
+    AskWords,
+    Blank,
+    Passage,
+    Prompt,
+    Request,
+    WordPair,
+)
+from workbench.evaluate.asking import How, stream_answers
+from workbench.models import Kind, load
+from workbench.scoring import score, score_cloze, score_rolling
+
+HEADS = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32, "intermediate_size": 64}
+
+
+def bert(form, kind=Kind.CLASSIFIER, **more):
+    torch.manual_seed(0)
+    tokenizer = framed_tokenizer()
+    tokenizer.mask_token = "<unk>"
+    return loaded(form(BertConfig(**SIZES, **HEADS, initializer_range=0.3, **more)), kind, tokenizer)
+
+
+def ask(model, requests, done=frozenset(), **how):
+    answers = {}
+    for batch in stream_answers(model, requests, How(**how), done):
+        answers.update(batch)
+    return [answers.get(i) for i in range(len(requests))]
+
+
+def test_shared_contexts_are_scored_as_alone():
+    """Trees (contexts shared, in part or whole) give what the engine gives one by one."""
+    prefix = "the cat sat on the mat and dogs ran . " * 8
+    contexts = [
+        f"{prefix}a key",
+        f"{prefix}a key",
+        f"{prefix}the keys to the cabinet",
+        "cats",
+        "cats",
+        "dogs ran",
+    ]
+    requests = [
+        Request(c, f" {w}") for c, w in zip(contexts, ["is", "are", "are on", "sat", "ran", "."], strict=True)
+    ]
+    model = tiny_causal(positions=256)
+    expected = [a.log_probability for a in score(model, requests)]
+    for tokens in ("auto", 64):
+        got = [a.log_probability for a in ask(model, requests, batch_tokens=tokens)]
+        assert got == pytest.approx(expected, abs=1e-4)
+
+
+def test_answers_keep_their_places_among_other_kinds_of_requests():
+    model = tiny_causal()
+    requests = [
+        Prompt("the cat", (), 2),
+        Request("a", " key"),
+        Passage("cats sat on a mat"),
+        Request("the", " dogs"),
+    ]
+    answers = ask(model, requests)
+    (alone,) = score(model, [requests[3]])
+    assert answers[3].log_probability == pytest.approx(alone.log_probability, abs=1e-5)
+    assert answers[0].tokens <= 2
+    assert answers[2].tokens == 5
+
+
+@pytest.mark.parametrize("make", [tiny_causal, tiny_gpt2])
+def test_generation_does_not_depend_on_the_batch(make):
+    """Left padding and positions: each prompt decoded alone, by the model's own loop, gives the same tokens."""
+    model = make()
+    texts = ["the cat", "a key to the cabinet is on", "dogs", "cats sat on the mat and the"]
+    together = [a.text for a in ask(model, [Prompt(t, (), 6) for t in texts])]
+    for text, written in zip(texts, together, strict=True):
+        ids = model.tokenizer(text, return_tensors="pt").input_ids
+        with torch.inference_mode():
+            for _ in range(6):
+                best = model.model(input_ids=ids).logits[0, -1].argmax()
+                ids = torch.cat([ids, best.view(1, 1)], dim=1)
+        new = ids[0, -6:].tolist()
+        eos = model.tokenizer.eos_token_id
+        new = new[: new.index(eos)] if eos in new else new
+        assert written == model.tokenizer.decode(new, skip_special_tokens=True)
+
+
+def test_a_stop_string_ends_a_text_and_the_limit_is_told():
+    model = tiny_causal()
+    texts = ["the cat", "dogs", "a key to", "cats sat on the mat and"]
+    written = ask(model, [Prompt(text, (), 8) for text in texts])
+    text, free = next((t, w) for t, w in zip(texts, written, strict=True) if len(w.text.split()) > 1)
+    stop = free.text.split()[1]
+    (stopped,) = ask(model, [Prompt(text, (stop,), 8)])
+    assert stopped.finished
+    assert stopped.text == free.text[: free.text.index(stop)]
+    assert free.finished == (free.tokens < 8)
+
+
+def test_samples_are_seeded():
+    model = tiny_causal()
+    prompts = [Prompt("the cat", (), 6, 1.0, 0.9, number) for number in range(8)]
+    first, again, other = ([a.text for a in ask(model, prompts, seed=s)] for s in (0, 0, 1))
+    assert first == again
+    assert first != other
+    assert len(set(first)) > 1
+
+
+def test_no_room_for_the_answer_is_told():
+    with pytest.raises(DataError, match="99 new tokens leave no room"):
+        ask(tiny_causal(positions=64), [Prompt("the cat", (), 99)])
+
+
+def test_passages_are_read_as_by_the_rolling_scorer():
+    model = tiny_causal(positions=16)
+    text = "the cat sat on the mat and dogs ran . " * 4
+    for stride in (None, 4):
+        (got,) = ask(model, [Passage(text, stride)])
+        (expected,) = score_rolling(model, [text], stride=stride)
+        assert got.log_probability == pytest.approx(expected.log_probability, abs=1e-4)
+        assert (got.tokens, got.words, got.bytes) == (expected.tokens, expected.words, expected.bytes)
+
+
+def test_finished_requests_are_not_asked_again():
+    model = tiny_causal()
+    requests = [Request("the", " cat"), Request("a", " key")]
+    assert ask(model, requests, done={0, 1}) == [None, None]
+
+
+def test_masked_models_fill_gaps_as_the_cloze_scorer_does():
+    model = bert(BertForMaskedLM, Kind.MASKED)
+    blanks = [Blank("the ", "key", " is on a table"), Blank("cats ", "sat on", " the mat")]
+    expected = [c.log_probability for c in score_cloze(model, [_cloze(b) for b in blanks])]
+    assert [a.log_probability for a in ask(model, blanks)] == pytest.approx(expected, abs=1e-5)
+    (continued,) = ask(model, [Request("the key is", " on")])
+    (as_gap,) = ask(model, [Blank("the key is ", "", "on")])
+    assert continued.log_probability == pytest.approx(as_gap.log_probability, abs=1e-6)
+
+
+def _cloze(blank):
+    from workbench.scoring import Blank as ScoringBlank
+
+    return ScoringBlank(blank.before, blank.after, blank.answer)
+
+
+def test_masked_models_read_the_end_of_a_long_context():
+    model = bert(BertForMaskedLM, Kind.MASKED)
+    long = "the cat sat on the mat . " * 30
+    (answer,) = ask(model, [Request(long, " dogs")])
+    assert answer.tokens == 1
+
+
+def test_encoder_decoders_score_targets(tmp_path):
+    model = load(str(save_bart(tmp_path / "bart")), dtype="float32")
+    answers = ask(model, [Request("the cat", " sat"), Blank("the ", "", "cat")])
+    assert all(a.log_probability < 0 for a in answers)
+    assert ask(model, [Prompt("the cat", (), 4)])[0].tokens <= 4
+
+
+def test_heads_answer_alone_as_together():
+    model = bert(BertForSequenceClassification, num_labels=3)
+    asks = [
+        AskText("the cat sat"),
+        AskText("a key", "the keys to the cabinet are on a table"),
+        AskText("dogs"),
+    ]
+    together = ask(model, asks)
+    for one, answer in zip(asks, together, strict=True):
+        assert ask(model, [one])[0].values == pytest.approx(answer.values, abs=1e-5)
+    assert together[0].labels == ("LABEL_0", "LABEL_1", "LABEL_2")
+
+
+def test_words_get_the_label_of_their_first_piece():
+    model = bert(BertForTokenClassification, num_labels=2, id2label={0: "O", 1: "B-X"})
+    (tags,) = ask(model, [AskWords(("the", "cat", "sat"))])
+    ids = model.tokenizer("the cat sat", return_tensors="pt").input_ids
+    with torch.inference_mode():
+        best = model.model(input_ids=ids).logits[0].argmax(-1).tolist()[1:-1]
+    assert tags.labels == tuple({0: "O", 1: "B-X"}[i] for i in best)
+
+
+def test_a_span_stands_in_the_context_even_of_many_windows():
+    model = bert(BertForQuestionAnswering)
+    context = "the cat sat on the mat and dogs ran . " * 10
+    (span,) = ask(model, [AskSpan("keys are", context)])
+    assert span.text
+    assert span.text in context
+
+
+def test_word_pairs_give_states_difference_and_product():
+    model = loaded(bert(BertForMaskedLM).model.bert, Kind.ENCODER, framed_tokenizer())
+    (answer,) = ask(model, [WordPair("the key is on", "the key is on", (4, 7), (4, 7))])
+    u, v, difference, product = torch.tensor(answer.values).view(4, 32)
+    assert torch.equal(u, v)
+    assert not difference.any()
+    assert torch.allclose(product, u * u)
+
+
+def test_a_head_of_another_kind_is_refused():
+    with pytest.raises(TaskError, match="needs a model with a ForTokenClassification head"):
+        ask(bert(BertForSequenceClassification), [AskWords(("the",))])
+    with pytest.raises(ModelError, match="needs a causal"):
+        ask(bert(BertForMaskedLM, Kind.MASKED), [Passage("the cat")])
