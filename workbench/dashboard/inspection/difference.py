@@ -10,7 +10,7 @@ from challenge_sets.explanations import Explanation, FailingCase, explain
 from workbench.dashboard.inspection.texts import Texts
 from workbench.dashboard.resources import identity, load_code
 from workbench.dashboard.show import plain, show_view, theme
-from workbench.figures import Curve, View, curve_plot, head_statistics_grid
+from workbench.figures import Curve, View, curve_plot, head_statistics_grid, highlighted_text
 from workbench.models import LoadedModel
 from workbench.statistics import Statistic
 
@@ -35,16 +35,20 @@ def _show(model: LoadedModel, texts: Texts) -> None:
     code = (
         "import workbench\nfrom challenge_sets.explanations import FailingCase, explain\n\n"
         f"{load_code(model)}"
-        f"explain(FailingCase('pair', {texts.text!r}, {texts.other!r}), model)\n"
+        f"explain(FailingCase('pair', {texts.text!r}, {texts.other!r}), model)"
     )
     heads = ", ".join(
         f"layer {layer} head {head} ({value:.2f})" for layer, head, value in found.top_heads[:3]
     )
     st.markdown(f"Attention differs most in {heads}.")
-    show_view(_heads(found), f"difference of heads {model.name}", code)
+    show_view(_heads(found), f"difference of heads {model.name}", f"{code}.attention_difference\n")
+    if found.saliency.scores:
+        show_view(_saliency(found), f"difference of saliency {model.name}", f"{code}.saliency\n")
+    elif found.saliency.reason:
+        st.caption(plain(f"No difference of saliency: {found.saliency.reason}"))
     if found.margins:
         st.markdown(plain(_parting(found)))
-        show_view(_margins(found), f"margins {model.name}", code)
+        show_view(_margins(found), f"margins {model.name}", f"{code}.margins\n")
     else:
         st.caption(f"Margins by layer need a causal model; this one is of kind {model.kind}.")
 
@@ -67,6 +71,17 @@ def _heads(found: Explanation) -> View:
         note="Half the absolute difference of attention between the tokens that both texts have, averaged over them.",
     )
     return head_statistics_grid(statistic, display_mode=theme())
+
+
+def _saliency(found: Explanation) -> View:
+    tokens, scores = zip(*found.saliency.scores, strict=True)
+    return highlighted_text(
+        tokens,
+        scores,
+        note=f"{found.saliency.method}: {found.saliency.question}; blue speaks for the text, vermillion for the other.",
+        title="Difference of saliency",
+        display_mode=theme(),
+    )
 
 
 def _margins(found: Explanation) -> View:
