@@ -26,7 +26,7 @@ class Scored(Protocol):
 
 
 def no_gradient(seam: Scored, embeddings: Tensor, rows: Tensor) -> ModelError:
-    """The error that names the first part which takes a gradient in and lets none out."""
+    """The error that names the part which takes a gradient in and lets none out."""
     culprits: list[str] = []
 
     def look(name: str) -> Callable[..., None]:
@@ -43,7 +43,8 @@ def no_gradient(seam: Scored, embeddings: Tensor, rows: Tensor) -> ModelError:
 
     with _forward_hooks(seam.model.model, look), torch.enable_grad():
         seam.score(embeddings.detach().requires_grad_(), rows)
-    where = culprits[0] if culprits else type(seam.model.model).__name__
+    # behind the last of them nothing has a gradient any more; earlier ones (rotary angles) lost it in passing
+    where = culprits[-1] if culprits else type(seam.model.model).__name__
     return ModelError(
         f"no gradient reaches the embeddings of {seam.model.name}: {where} computes without gradients (fused or "
         "quantised); use a method without gradients, such as occlusion, or load the model in float32"

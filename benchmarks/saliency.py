@@ -1,0 +1,326 @@
+"""Saliency: integrated gradients beside Captum's, memory by steps, and whether methods find what is known to decide.
+
+python benchmarks/saliency.py [--only speed|memory|trigger|sentiment|agreement] [--sentences 100] [--json FILE]
+
+speed: SST-2 development sentences, the predicted class of minilm-l6 with a linear head fitted here to frozen
+features of 400 training sentences (so it is no good classifier, but one with real weights). Captum runs
+LayerIntegratedGradients at the word embeddings with 50 steps, at the best of several internal_batch_size; ours
+adapts its steps to a tolerance that keeps the completeness delta at or below Captum's. The arms take turns by
+groups of sentences.
+memory: highest resident memory while explaining one sentence with 20 and with 500 steps.
+trigger, sentiment: how often the word that decides is scored highest, for every method.
+agreement: smollm2-135m on 50 sentences with an attractor ("the author next to the guards | laughs / laugh"):
+the share of the contrast that each part of the sentence gets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from _frame import REPOSITORY, Result, in_subprocess, machine, parser, peak_mib, report, reset_peak
+
+sys.path.insert(0, str(REPOSITORY))  # the trigger task is that of the tests
+
+import workbench
+from tests.unit.analysis.saliency_models import TRIGGER, trigger_model, trigger_texts
+from workbench.analysis.saliency import METHODS, AttributionWarning, Options, attribute, attribute_all
+from workbench.models import Kind, LoadedModel, locate
+from workbench.training.finetuning._tables import read_rows
+
+FEW = Options(samples=100)  # of methods that draw
+STEPS, TOLERANCE = 50, 0.01
+
+
+def rows(data_dir: Path, part: str, count: int) -> list[dict[str, Any]]:
+    return read_rows(data_dir / "glue" / "SST-2" / part)[:count]
+
+
+def classifier(data_dir: Path) -> LoadedModel:
+    """minilm-l6 with a linear head, fitted by least squares steps to the frozen pooled states."""
+    from transformers import BertForSequenceClassification
+
+    base = workbench.load("minilm-l6", dtype="float32")
+    model = BertForSequenceClassification.from_pretrained(locate("minilm-l6"), num_labels=2).eval()
+    train = rows(data_dir, "train_first20000.tsv", 400)
+    states = []
+    with torch.no_grad():
+        for start in range(0, len(train), 40):
+            texts = [row["sentence"] for row in train[start : start + 40]]
+            inputs = base.tokenizer(texts, return_tensors="pt", padding=True)
+            states.append(model.bert(**inputs).pooler_output)
+    features, labels = torch.cat(states), torch.tensor([int(row["label"]) for row in train])
+    torch.manual_seed(0)
+    optimizer = torch.optim.AdamW(model.classifier.parameters(), lr=0.02, weight_decay=0.01)
+    for _ in range(150):
+        loss = torch.nn.functional.cross_entropy(model.classifier(features), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    fields = {
+        name: getattr(base, name) for name in ("tokenizer", "revision", "dtype", "device", "content_hash")
+    }
+    return LoadedModel(
+        model=model, kind=Kind.CLASSIFIER, name="minilm-l6 with a linear head", implementation="hf", **fields
+    )
+
+
+def captum_deltas(
+    model: LoadedModel, texts: list[str], targets: list[int], internal: int | None
+) -> list[float]:
+    """LayerIntegratedGradients, a text at a time, special tokens kept in the baseline; |delta| of each."""
+    from captum.attr import LayerIntegratedGradients
+
+    def forward(ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return model.model(input_ids=ids, attention_mask=mask).logits
+
+    method = LayerIntegratedGradients(forward, model.model.bert.embeddings.word_embeddings)
+    deltas = []
+    for text, target in zip(texts, targets, strict=True):
+        inputs = model.tokenizer(text, return_tensors="pt")
+        baseline = inputs.input_ids.clone()
+        baseline[:, 1:-1] = model.tokenizer.pad_token_id
+        _, delta = method.attribute(
+            inputs.input_ids,
+            baseline,
+            target=target,
+            additional_forward_args=(inputs.attention_mask,),
+            n_steps=STEPS,
+            internal_batch_size=internal,
+            return_convergence_delta=True,
+        )
+        deltas.append(abs(float(delta)))
+    return deltas
+
+
+def our_deltas(
+    model: LoadedModel, texts: list[str], targets: list[int], options: Options
+) -> tuple[list[float], list[int]]:
+    found = attribute_all(model, texts, targets=list(targets), baseline="pad", options=options)
+    return [abs(a.delta or 0.0) for a in found], [a.steps or 0 for a in found]
+
+
+def speed(options: argparse.Namespace) -> list[Result]:
+    model = classifier(options.data_dir)
+    texts = [row["sentence"] for row in rows(options.data_dir, "dev.tsv", options.sentences)]
+    logits = [int(model.model(**model.tokenizer(t, return_tensors="pt")).logits.argmax()) for t in texts]
+    timed: dict[int | None, float] = {}
+    for internal in (None, 10, 25, 50):
+        started = time.perf_counter()
+        captum_deltas(model, texts[:3], logits[:3], internal)
+        timed[internal] = time.perf_counter() - started
+    best = min(timed, key=lambda k: timed[k])
+    told = Options(tolerance=options.tolerance, batch_tokens=options.batch_tokens)
+    ours: list[float] = []
+    peer: list[float] = []
+    mine: list[float] = []
+    theirs: list[float] = []
+    steps: list[int] = []
+    for start in range(0, len(texts), 20):
+        part, classes = texts[start : start + 20], logits[start : start + 20]
+        started = time.perf_counter()
+        deltas, taken = our_deltas(model, part, classes, told)
+        middle = time.perf_counter()
+        theirs += captum_deltas(model, part, classes, best)
+        ours.append(middle - started)
+        peer.append(time.perf_counter() - middle)
+        mine += deltas
+        steps += taken
+    ratios = [p / o for o, p in zip(ours, peer, strict=True)]
+    ratio = sum(peer) / sum(ours)
+    print(
+        f"captum internal_batch_size {best} of {timed}; our points: median {np.median(steps)}, largest {max(steps)}"
+    )
+    print(
+        f"|delta| mean: ours {np.mean(mine):.2e}, captum {np.mean(theirs):.2e}; largest {max(mine):.2e}, {max(theirs):.2e}"
+    )
+    return [
+        Result(
+            f"integrated gradients, {len(texts)} sentences",
+            len(texts) / sum(ours),
+            len(texts) / sum(peer),
+            "sentences/s",
+            ratio,
+            ">= 1.5",
+            ratio >= 1.5,
+            (min(ratios), max(ratios)),
+        ),
+        Result(
+            "mean completeness delta",
+            float(np.mean(mine)),
+            float(np.mean(theirs)),
+            "",
+            float(np.mean(mine) / np.mean(theirs)),
+            "<= 1",
+            float(np.mean(mine)) <= float(np.mean(theirs)),
+        ),
+    ]
+
+
+def memory_of(steps: int, data_dir: Path) -> None:
+    """Print the growth of resident memory while explaining one sentence (run in a process of its own)."""
+    model = workbench.load("minilm-l6", dtype="float32")
+    from transformers import BertForSequenceClassification
+
+    headed = BertForSequenceClassification(model.config).eval()
+    headed.bert = model.model
+    fields = {
+        name: getattr(model, name) for name in ("tokenizer", "revision", "dtype", "device", "content_hash")
+    }
+    ready = LoadedModel(model=headed, kind=Kind.CLASSIFIER, name="minilm-l6", implementation="hf", **fields)
+    text = rows(data_dir, "dev.tsv", 1)[0]["sentence"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AttributionWarning)
+        attribute(ready, text, target=1, options=Options(steps=2))
+        reset_peak()
+        attribute(ready, text, target=1, options=Options(steps=steps, batch_tokens=512))
+    print(json.dumps({"peak": peak_mib()}))
+
+
+def memory(options: argparse.Namespace) -> list[Result]:
+    peaks = {n: in_subprocess(__file__, "--memory-of", str(n))["peak"] for n in (20, 500)}
+    ratio = peaks[500] / peaks[20]
+    return [
+        Result(
+            "peak memory, 500 steps against 20", peaks[500], peaks[20], "MiB", ratio, "<= 1.05", ratio <= 1.05
+        )
+    ]
+
+
+def share_first(
+    model: LoadedModel, texts: list[str], targets: list[Any], words: list[str], method: str
+) -> float:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AttributionWarning)
+        found = attribute_all(model, texts, method, targets=targets, options=FEW)
+    firsts = [merged.tokens[merged.order()[0]] for merged in (a.words() for a in found)]
+    return float(np.mean([first == word for first, word in zip(firsts, words, strict=True)]))
+
+
+def by_method(
+    model: LoadedModel, texts: list[str], targets: list[Any], words: list[str], task: str
+) -> list[Result]:
+    results = []
+    for name in METHODS:
+        share = share_first(model, texts, targets, words, name)
+        floor = name == "random"
+        goal, met = ("< 0.95", share < 0.95) if floor else (">= 0.95", share >= 0.95)
+        results.append(Result(f"{task}: {name} ranks the word first", share, None, "share", None, goal, met))
+    return results
+
+
+def trigger(options: argparse.Namespace) -> list[Result]:
+    texts, labels = trigger_texts(2 * options.sentences, seed=99)
+    texts = [t for t, label in zip(texts, labels, strict=True) if label]
+    return by_method(trigger_model(), texts, [1] * len(texts), [TRIGGER] * len(texts), "trigger")
+
+
+FRAMES = (
+    "the actors in this {} film are {}",
+    "i thought the {} story was {}",
+    "{} : a {} evening with this cast",
+)
+NEUTRAL = ("new", "american", "second", "long")
+STRONG = {"wonderful": 1, "superb": 1, "brilliant": 1, "awful": 0, "terrible": 0, "dreadful": 0}
+
+
+def sentiment(options: argparse.Namespace) -> list[Result]:
+    """Neutral sentences with one word of strong sentiment: only those that the model gets right and is sure of."""
+    model = workbench.load("sentiment-encoder", dtype="float32")
+    texts, classes, words = [], [], []
+    for frame in FRAMES:
+        for neutral in NEUTRAL:
+            for word, label in STRONG.items():
+                text = frame.format(neutral, word)
+                whole = attribute(model, text, "random", target=label, output="probability").value
+                without = attribute(
+                    model, frame.format(neutral, "it"), "random", target=label, output="probability"
+                ).value
+                if whole > 0.5 > without:  # the word decides: without it the class is the other one
+                    texts.append(text)
+                    classes.append(label)
+                    words.append(word)
+    print(
+        f"sentiment: {len(texts)} of {len(FRAMES) * len(NEUTRAL) * len(STRONG)} sentences are decided by their one strong word"
+    )
+    texts, classes, words = (
+        texts[: options.sentences],
+        classes[: options.sentences],
+        words[: options.sentences],
+    )
+    return by_method(model, texts, classes, words, "sentiment-encoder") if texts else []
+
+
+def agreement_pairs(data_dir: Path, count: int) -> list[tuple[str, str, str, int, int]]:
+    """(prefix, right verb, wrong verb, subject's word, attractor's word) of prepositional phrases that mismatch."""
+    table = read_rows(data_dir / "agreement" / "marvin_linzen_first60_each.tsv")
+    found = []
+    for row in table:
+        good, bad = row["sentence_good"].split(), row["sentence_bad"].split()
+        numbers = row["case"].split("_")[:2]
+        if (
+            not row["construction"].startswith("prep")
+            or len({n[:4] for n in numbers}) < 2
+            or len(good) != len(bad)
+        ):
+            continue
+        verb = next(i for i, (a, b) in enumerate(zip(good, bad, strict=True)) if a != b)
+        found.append((" ".join(good[:verb]), good[verb], bad[verb], 1, verb - 1))
+    step = max(1, len(found) // count)
+    return found[::step][:count]
+
+
+def agreement(options: argparse.Namespace) -> list[Result]:
+    model = workbench.load("smollm2-135m", dtype="float32")
+    pairs = agreement_pairs(options.data_dir, min(options.sentences, 50))
+    print(f"agreement: {len(pairs)} pairs, first {pairs[0]}")
+    for method in options.methods.split(","):
+        shares: dict[str, list[float]] = {"subject": [], "attractor": [], "first word": [], "others": []}
+        right = []
+        for prefix, good, bad, subject, attractor in pairs:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", AttributionWarning)
+                found = attribute(
+                    model, prefix, method, target=f" {good}", contrast=f" {bad}", words=True, normalise="sum",
+                    options=Options(steps=options.steps),
+                )  # fmt: skip
+            right.append(found.value > 0)
+            places = {"subject": [subject], "attractor": [attractor], "first word": [0]}
+            places["others"] = [i for i in range(len(found)) if i not in (subject, attractor, 0)]
+            for name, where in places.items():
+                shares[name].append(float(found.scores[where].sum()))
+        spread = {n: (np.mean(v), 1.96 * np.std(v, ddof=1) / np.sqrt(len(v))) for n, v in shares.items()}
+        line = ", ".join(f"{name} {mean:+.3f} ± {half:.3f}" for name, (mean, half) in spread.items())
+        print(f"{method}: verb right in {np.mean(right):.2f} of pairs; share of score: {line}", flush=True)
+    return []
+
+
+PARTS = {"speed": speed, "memory": memory, "trigger": trigger, "sentiment": sentiment, "agreement": agreement}
+
+
+def main() -> None:
+    arguments = parser(__doc__ or "")
+    arguments.add_argument("--only", choices=PARTS)
+    arguments.add_argument("--sentences", type=int, default=100)
+    arguments.add_argument("--tolerance", type=float, default=TOLERANCE)
+    arguments.add_argument("--batch-tokens", type=int, default=1024)
+    arguments.add_argument("--steps", type=int, default=32, help="of integrated gradients in agreement")
+    arguments.add_argument("--methods", default="input_x_gradient,occlusion,integrated_gradients,random")
+    arguments.add_argument("--memory-of", type=int, help=argparse.SUPPRESS)
+    options = arguments.parse_args()
+    if options.memory_of is not None:
+        memory_of(options.memory_of, options.data_dir)
+        return
+    results = [r for name, part in PARTS.items() if options.only in (None, name) for r in part(options)]
+    report(results, machine("captum"), options.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+"""Targets of every kind, how pieces are treated, and the one line that a wrong one gets."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from transformers import BartForConditionalGeneration
+
+from tests.model_folders import save_bart
+from tests.unit.analysis.saliency_models import tiny_classifier, tiny_masked
+from tests.unit.tiny import loaded, tiny_causal
+from workbench.analysis.saliency import Attribution, AttributionWarning, Options, attribute
+from workbench.errors import ConfigError, ModelError, NumericsError, TaskError
+from workbench.models import Kind, LoadedModel
+
+TEXT = "the keys to the cabinet"
+
+
+def next_log_probabilities(model: LoadedModel, text: str) -> torch.Tensor:
+    with torch.no_grad():
+        logits = model.model(torch.tensor([model.tokenizer(text).input_ids])).logits[0, -1]
+    return torch.log_softmax(logits, -1)
+
+
+def test_a_contrast_of_next_tokens_is_the_difference_of_their_log_probabilities() -> None:
+    model = tiny_causal()
+    log_p = next_log_probabilities(model, TEXT)
+    are, is_ = (model.tokenizer(word).input_ids[0] for word in ("are", "is"))
+    found = attribute(model, TEXT, "saliency", target="are", contrast="is")
+    assert found.value == pytest.approx(float(log_p[are] - log_p[is_]), abs=1e-5)
+    assert found.target == "log p('are') - log p('is')"
+
+
+def test_pieces_of_a_continuation_are_added_each_after_those_before() -> None:
+    model = tiny_causal()
+    are, on = (model.tokenizer(word).input_ids[0] for word in ("are", "on"))
+    expected = next_log_probabilities(model, TEXT)[are] + next_log_probabilities(model, f"{TEXT} are")[on]
+    found = attribute(model, TEXT, "occlusion", target=" are on")
+    assert found.value == pytest.approx(float(expected), abs=1e-5)
+    assert "2 pieces" in found.target_note
+    assert len(found.tokens) == 5  # only the text is explained
+
+
+def test_targets_of_different_length_can_be_contrasted() -> None:
+    one, other, both = (
+        attribute(tiny_causal(), TEXT, "occlusion", target=t, contrast=c)
+        for t, c in ((" are on", None), (" is", None), (" are on", " is"))
+    )
+    np.testing.assert_allclose(both.scores, one.scores - other.scores, atol=1e-4)
+
+
+def test_a_probability_is_the_exponential_of_the_log_probability() -> None:
+    log, plain = (
+        attribute(tiny_causal(), TEXT, "saliency", target="are", output=o)
+        for o in ("log_probability", "probability")
+    )
+    assert plain.value == pytest.approx(math.exp(log.value), rel=1e-5)
+
+
+def test_a_masked_word() -> None:
+    model = tiny_masked()
+    found = attribute(model, "the <unk> to the cabinet", "saliency", target="keys")
+    ids = torch.tensor([model.tokenizer("the <unk> to the cabinet").input_ids])
+    with torch.no_grad():
+        log_p = torch.log_softmax(model.model(ids).logits[0, 2], -1)
+    assert found.value == pytest.approx(float(log_p[model.tokenizer("keys").input_ids[1]]), abs=1e-5)
+    assert found.scores[2] == 0  # the blank itself
+
+
+def tiny_bart(tmp_path: object) -> LoadedModel:
+    from tests.model_folders import framed_tokenizer
+
+    folder = save_bart(tmp_path)  # type: ignore[arg-type]
+    return loaded(BartForConditionalGeneration.from_pretrained(folder), Kind.SEQ2SEQ, framed_tokenizer())
+
+
+def test_written_tokens_of_an_encoder_decoder_add_up(tmp_path: object) -> None:
+    model = tiny_bart(tmp_path)
+    whole = attribute(model, TEXT, "occlusion", target="cats ran")
+    each = [
+        attribute(model, TEXT, "occlusion", target="cats ran", position=i) for i in range(4)
+    ]  # with <s>, </s>
+    np.testing.assert_allclose(sum(a.scores for a in each), whole.scores, atol=1e-4)
+    for method in (
+        "attention",
+        "attention_rollout",
+        "value_zeroing",
+        "attention_gradient",
+        "integrated_gradients",
+    ):
+        assert np.isfinite(attribute(model, TEXT, method, target="cats ran").scores).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"target": "zebra"}, "not in the vocabulary"),
+        ({"target": 999}, "ids go from 0"),
+        ({"contrast": "is"}, "needs a target"),
+        ({"target": "are", "method": "integrated_gradient"}, "did you mean 'integrated_gradients'"),
+        ({"target": "are", "baseline": "mask"}, "no mask token"),
+        ({"target": "are", "baseline": "paddy"}, "unknown baseline"),
+        ({"target": "are", "output": "odds"}, "unknown output"),
+        ({"target": "are", "baseline": np.zeros(3)}, "shape"),
+    ],
+)
+def test_what_a_decoder_cannot_be_asked(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(TaskError, match=message) as caught:
+        attribute(tiny_causal(), TEXT, **{"method": "saliency", **arguments})  # type: ignore[arg-type]
+    assert "\n" not in str(caught.value)
+
+
+def test_what_others_cannot_be_asked() -> None:
+    with pytest.raises(TaskError, match="no class 'LABEL_7'"):
+        attribute(tiny_classifier(), TEXT, "saliency", target="LABEL_7")
+    with pytest.raises(TaskError, match="write <unk> where the word is"):
+        attribute(tiny_masked(), TEXT, "saliency", target="keys")
+    model = tiny_classifier()
+    with pytest.raises(TaskError, match="without a head"):
+        attribute(loaded(model.model.bert, Kind.ENCODER, model.tokenizer), TEXT, "saliency")
+    with pytest.raises(ConfigError, match="allowed: none, sum, max"):
+        attribute(tiny_causal(), TEXT, "saliency", normalise="most")
+
+
+def test_the_cost_of_a_dear_method_is_stated_and_agreed_to() -> None:
+    model = tiny_causal(positions=4096)
+    with pytest.raises(
+        TaskError, match=r"kernel_shap takes 4,256 passes over 2,000 tokens, 8,512,000 in all.*--yes"
+    ):
+        attribute(model, " ".join(["the cat"] * 1000), "kernel_shap", target="are")
+
+
+@pytest.mark.parametrize("method", ["integrated_gradients", "kernel_shap", "lime", "value_zeroing", "random"])
+def test_a_text_of_one_token(method: str) -> None:
+    found = attribute(tiny_causal(), "cats", method, target="are", options=Options(most_steps=2048))
+    assert len(found.scores) == 1
+    if method in ("integrated_gradients", "kernel_shap"):  # all of the difference is this token's
+        assert found.scores[0] == pytest.approx(found.value - (found.baseline_value or 0), abs=0.2)
+
+
+def broken(change: type[nn.Module]) -> LoadedModel:
+    model = tiny_causal()
+    model.model.model.layers[1].mlp = change()
+    return model
+
+
+class NoGradient(nn.Module):
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        return hidden.detach()
+
+
+class NanGradient(nn.Module):
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        return torch.sqrt(hidden - hidden.detach())  # sqrt(0): its slope is infinite
+
+
+def test_nan_gradients_name_the_layer() -> None:
+    with pytest.raises(NumericsError, match=r"layers\.1"):
+        attribute(broken(NanGradient), TEXT, "saliency", target="are")
+
+
+def test_a_model_without_gradients_names_the_layer() -> None:
+    model = tiny_causal()
+    model.model.model.norm = NoGradient()
+    with pytest.raises(ModelError, match=r"model\.norm \(NoGradient\)"):
+        attribute(model, TEXT, "saliency", target="are")
+    assert np.isfinite(attribute(model, TEXT, "occlusion", target="are").scores).all()
+
+
+def test_words_of_signed_scores_are_sums_and_shares_sum_to_one() -> None:
+    found = attribute(tiny_causal(), TEXT, "occlusion", target="are")
+    assert found.words().aggregation == "sum"
+    assert np.abs(found.normalised("sum").scores).sum() == pytest.approx(1.0)
+    assert np.abs(found.normalised("max").scores).max() == pytest.approx(1.0)
+    assert list(found.to_frame()["token"]) == list(found.tokens)
+
+
+def test_too_few_steps_are_said() -> None:
+    with pytest.warns(AttributionWarning, match="raise steps"):
+        found = attribute(tiny_causal(), TEXT, target="are", options=Options(steps=2, tolerance=1e-6))
+    assert isinstance(found, Attribution)
+    assert found.steps == 2
+
+
+def test_the_drawings_hold_every_token_and_escape_it() -> None:
+    found = attribute(tiny_classifier(), "the <script> cat", "random", target=1)
+    assert "&lt;s&gt;" in found.html()
+    assert "<script> cat" not in found.html()
+    assert "colorbox" in found.latex()
+    assert found.figure().axes
