@@ -29,8 +29,8 @@ __all__ = ["ItemScores", "check_same_items", "data_hashes", "item_scores", "run_
 
 # Columns that mark an item as right, in the order in which they are tried.
 _RIGHT = ("correct", "greedy", "right")
-_PREDICTED = ("prediction", "predicted")  # numbers before their names
-_GOLD = ("gold", "label", "target", "answer")
+# Columns with what was predicted and what is right, in the order in which they are tried.
+_LABELS = (("prediction", "gold"), ("predicted", "gold"), ("predicted", "label"), ("predicted", "target"))
 _PAIRED: dict[str, Measure] = {
     "matthews": matthews_measure,
     "f1": f1_measure,
@@ -124,17 +124,16 @@ def item_scores(run: Run, task: str, metric: str) -> ItemScores:
 
 def _candidates(rows: pd.DataFrame, metric: str) -> Iterator[tuple[Array, Measure, str]]:
     """Values, measure and column name of what could make the metric, likeliest first."""
-    for name in (metric, *_RIGHT):
+    names = (metric, metric.replace("accuracy", "correct"))
+    if any(metric.startswith(name) for name in _PAIRED):
+        yield from _from_labels(rows, metric)
+    else:
+        names += _RIGHT
+    for name in dict.fromkeys(names):
         if name in rows and _is_number(rows[name]):
             yield _column(rows, name), mean_measure, name
     if "log_probability" in rows:
-        loss = -rows["log_probability"].to_numpy(float)
-        yield loss[:, None], perplexity_measure, "log_probability"
-        for unit in ("tokens", "words", "bytes", "characters"):
-            if unit in rows:
-                columns = np.stack([loss, rows[unit].to_numpy(float)], axis=1)
-                yield columns, unit_perplexity_measure, "log_probability"
-                yield columns, bits_per_unit_measure, "log_probability"
+        yield from _from_losses(rows)
     yield from _from_labels(rows, metric)
     for name in rows.columns:
         if _is_number(rows[name]):
@@ -142,18 +141,29 @@ def _candidates(rows: pd.DataFrame, metric: str) -> Iterator[tuple[Array, Measur
             yield -_column(rows, name), perplexity_measure, str(name)
 
 
+def _from_losses(rows: pd.DataFrame) -> Iterator[tuple[Array, Measure, str]]:
+    loss = -rows["log_probability"].to_numpy(float)
+    yield loss[:, None], perplexity_measure, "log_probability"
+    for unit in ("tokens", "words", "bytes", "characters"):
+        if unit in rows:
+            columns = np.stack([loss, rows[unit].to_numpy(float)], axis=1)
+            yield columns, unit_perplexity_measure, "log_probability"
+            yield columns, bits_per_unit_measure, "log_probability"
+
+
 def _from_labels(rows: pd.DataFrame, metric: str) -> Iterator[tuple[Array, Measure, str]]:
     measure = next((m for name, m in _PAIRED.items() if metric.startswith(name)), None)
-    predicted = next((name for name in _PREDICTED if name in rows), None)
-    gold = next((name for name in _GOLD if name in rows), None)
-    if predicted is None or gold is None:
-        return
-    columns = label_codes(rows[predicted], rows[gold])
-    yield (columns[:, :1] == columns[:, 1:]).astype(float), mean_measure, gold
-    if measure is not None:
-        yield columns, measure, gold
+    for predicted, gold in _LABELS:
+        if predicted not in rows or gold not in rows:
+            continue
+        columns = label_codes(rows[predicted], rows[gold])
+        if measure is not None:
+            yield columns, measure, gold
+        else:
+            yield (columns[:, :1] == columns[:, 1:]).astype(float), mean_measure, gold
         if measure is f1_measure and len(np.unique(columns)) == 2:
             yield 1 - columns, measure, gold  # the labels' order may be the other way round
+        if measure is f1_measure:
             yield columns, macro_f1_measure, gold
 
 
