@@ -24,7 +24,7 @@ from workbench.training.finetuning.encoding import encode
 from workbench.training.finetuning.metrics import compute_metrics
 from workbench.training.finetuning.predict import predict
 from workbench.training.finetuning.settings import FineSettings
-from workbench.training.finetuning.tasks import AnswerKind, FineTask, load_rows
+from workbench.training.finetuning.tasks import GLUE, AnswerKind, FineTask, load_rows
 from workbench.training.progress import read_log
 
 __all__ = ["bundle"]
@@ -117,9 +117,15 @@ def _train_command(run: Run, name: str) -> str:
 
 
 def _finetune_command(run: Run) -> str:
-    """The command with every option that is not at its default."""
+    """The command with every option that is not at its default; a table is named without its folder."""
     recipe = run.record.recipe
-    words = ["workbench", "finetune", str(run.record.model["name"]), "--task", str(recipe["task"])]
+    task = str(recipe["task"])
+    words = ["workbench", "finetune", str(run.record.model["name"]), "--task"]
+    if task in GLUE:
+        words.append(task)
+    else:
+        columns = {name: recipe[name] for name in ("text", "pair", "label") if recipe[name] not in _USUAL}
+        words += [f"{task}.jsonl", *(w for n, c in columns.items() for w in (f"--{n}-column", f"'{c}'"))]
     for field in fields(FineSettings):
         value = recipe[field.name]
         default = list(field.default) if isinstance(field.default, tuple) else field.default
@@ -127,6 +133,9 @@ def _finetune_command(run: Run) -> str:
             shown = ",".join(map(str, value)) if isinstance(value, list) else str(value)
             words += [f"--{field.name.replace('_', '-')}", shown]
     return " ".join([*words, "--out DIR"])
+
+
+_USUAL = ("text", "label", None)
 
 
 def _hardware(run: Run) -> str:
