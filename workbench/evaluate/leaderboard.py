@@ -165,12 +165,12 @@ def only_one_right(runs: Sequence[Run], task: str, metric: str = "accuracy") -> 
     """The items that exactly one run gets right: column ``model``, then the columns of that run's example row."""
     right, names = _right(runs, task, metric)
     tables = [task_examples(run, task).set_index("id") for run in runs]
-    ids = tables[0].index
+    ids = tables[0].index.tolist()
     alone = np.flatnonzero(right.sum(0) == 1)
     owners = right[:, alone].argmax(0)
     rows = [
         {"model": names[owner], "id": ids[item], **tables[owner].loc[ids[item]].to_dict()}
-        for item, owner in zip(alone, owners, strict=True)
+        for item, owner in zip(alone.tolist(), owners.tolist(), strict=True)
     ]
     return pd.DataFrame(rows, columns=None if rows else ["model", "id"])
 

@@ -117,7 +117,9 @@ def _material(run: Run, task: str, metric: str, by: str | None) -> tuple[ItemSco
     features = slice_features(examples)
     if by is not None and by not in features:
         if by not in examples:
-            raise RunError(f"nothing to slice {task!r} by called {by!r}; {did_you_mean(by, list(features))}")
+            raise RunError(
+                f"nothing to slice {task!r} by called {by!r}; {did_you_mean(by, [str(f) for f in features])}"
+            )
         features = features.assign(**{by: examples[by].astype(str)})
     return scores, features if by is None else features[[by]]
 

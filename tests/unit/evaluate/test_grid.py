@@ -23,9 +23,9 @@ def models(tmp_path_factory) -> Path:
     return folder
 
 
-def grid_file(models: Path, tmp_path: Path, **changes: object) -> Path:
+def grid_file(folder: Path, tmp_path: Path, **changes: object) -> Path:
     content = {
-        "models": [str(models / "one"), {"name": str(models / "two"), "dtype": "float32"}],
+        "models": [str(folder / "one"), {"name": str(folder / "two"), "dtype": "float32"}],
         "tasks": ["lambada_sample"],
         "limit": 5,
         **changes,
