@@ -109,7 +109,7 @@ def hotflip(
         most_changes: words exchanged at most.
         candidates: exchanges of each word that are tried by a forward pass: those of the highest first-order gain.
         pool: number of words of the vocabulary to choose from, drawn with ``seed``.
-        least_similarity: cosine of old and new word's embeddings that is required (constraint on distance); none by default.
+        least_similarity: cosine of the two words' embeddings that is required, a constraint on distance; -1: none.
         part_of_speech: maps a word to its part of speech; a word is exchanged for one of the same only.
         seed: of the draw.
     """
