@@ -93,7 +93,14 @@ def groups_frame(run: Run) -> pd.DataFrame:
                 names = {k: test[k] for k in ("suite", "capability", "test", "kind")}
                 rows.append({**names, "failure rate": estimate.value, **ends})
             else:
-                rows.append({"group": group, "metric": metric, "value": estimate.value, **ends})
+                rows.append(
+                    {
+                        "group": group.removeprefix(f"{run.record.recipe.get('set')}/"),
+                        "metric": metric,
+                        "value": estimate.value,
+                        **ends,
+                    }
+                )
     return pd.DataFrame(rows)
 
 

@@ -197,24 +197,27 @@ def slices_part(runs: Sequence[RunSummary]) -> None:
         "from workbench.evaluate.slices import slice_table, slices, worst_slices\n"
         f"{_CODE}run = Run.open({str(run.path)!r})\n"
     )
-    for name, make in (("worst_slices", worst_slices), ("slices", slices)):
-        table = _cached(name, lambda make=make: slice_table(make(run, task, metric)), key)
-        title = (
-            "The worst slices, of one feature or two"
-            if name == "worst_slices"
-            else "Every slice by one feature"
-        )
-        if table.empty:
-            st.info(f"{title}: none stands out.")
-            continue
-        view = table_view(
-            table,
-            interval=("value", "low", "high"),
-            note="p is corrected for all slices that were looked at.",
-            title=title,
-            display_mode=theme(),
-        )
-        show_view(view, name, f"{code}slice_table({name}(run, {task!r}, {metric!r}))\n")
+    worst = _cached("worst slices", lambda: slice_table(worst_slices(run, task, metric)), key)
+    title = "The worst slices, of one feature or two"
+    _slices_table(worst, title, f"{code}slice_table(worst_slices(run, {task!r}, {metric!r}))\n")
+    every = _cached("slices", lambda: slice_table(slices(run, task, metric)), key)
+    _slices_table(
+        every, "Every slice by one feature", f"{code}slice_table(slices(run, {task!r}, {metric!r}))\n"
+    )
+
+
+def _slices_table(table: pd.DataFrame, title: str, code: str) -> None:
+    if table.empty:
+        st.info(f"{title}: none stands out.")
+        return
+    view = table_view(
+        table,
+        interval=("value", "low", "high"),
+        note="p is corrected for all slices that were looked at.",
+        title=title,
+        display_mode=theme(),
+    )
+    show_view(view, title, code)
 
 
 def calibration_part(runs: Sequence[RunSummary]) -> None:

@@ -68,7 +68,7 @@ def show_table(
 
     ``look`` goes to :func:`streamlit.dataframe`.
     """
-    state = st.dataframe(
+    state: Any = st.dataframe(
         table,
         hide_index=True,
         width="stretch",

@@ -150,7 +150,13 @@ class _Table:
 
 def _cell(tag: str, text: str, right: bool, more: str = "") -> Markup:
     wide = len(text) > 12  # long texts wrap, names and numbers do not
-    look = ' class="number"' if right else ' style="white-space:normal;min-width:9em"' if wide else ""
+    look = (
+        ' class="number"'
+        if right
+        else ' style="white-space:normal;overflow-wrap:anywhere;min-width:9em"'
+        if wide
+        else ""
+    )
     return Markup("<{0}{1}{2}>{3}</{0}>").format(Markup(tag), Markup(more), Markup(look), text)
 
 
