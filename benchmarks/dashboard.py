@@ -9,12 +9,12 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import re
 import socket
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -83,8 +83,8 @@ def _measure(base: str, wide: str, seconds: float) -> list[Row]:
         rows += _changes(page)
         page.context.close()
         rows += _large(browser, base, wide)
+        rows.append(_sessions(browser, base, seconds))
         browser.close()
-    rows.append(_sessions(base, seconds))
     return rows
 
 
@@ -135,46 +135,32 @@ def _large(browser: Any, base: str, wide: str) -> list[Row]:
     return [("128 tokens of 12 x 12 heads, typed to drawn", times, 2, "s")]
 
 
-def _sessions(base: str, seconds: float) -> Row:
-    """Eight browsers' worth of sessions ask one model for texts of their own; how many results were not theirs."""
-    from playwright.sync_api import sync_playwright
+def _sessions(browser: Any, base: str, seconds: float) -> Row:
+    """Eight sessions ask one model for texts of their own, all before any is read; how many results were not theirs."""
+    from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
-    wrong: list[str] = []
-    done: list[int] = []
-
-    def session(number: int) -> None:
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(
-                executable_path=which("chromium"), args=["--no-sandbox", "--disable-gpu"]
-            )
-            page = _visit(browser, base)
-            count, end = 0, time.monotonic() + seconds
-            while time.monotonic() < end:
-                word = f"session{number}round{count}"
-                page.get_by_label("Text", exact=True).fill(f"the {word} sat")
-                page.get_by_label("Text", exact=True).press("Control+Enter")
-                _settle(page)
-                shown = "".join(_inside(page).locator(".tokens.from .text").all_inner_texts()).replace(
-                    " ", ""
-                )
-                if page.get_by_test_id("stException").count() or page.get_by_role("alert").count():
-                    wrong.append(f"error in {word}")
-                elif word not in shown.replace("##", "") and "<unk>" not in shown:
-                    wrong.append(f"{word} in {shown}")
-                count += 1
-            done.append(count)
-            browser.close()
-
-    threads = [threading.Thread(target=session, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for problem in wrong[:5]:
-        print(problem, file=sys.stderr)
-    missing = 8 - len(done)
-    name = f"errors and mixed results, eight sessions for {seconds:g} s ({sum(done)} texts)"
-    return name, [float(len(wrong) + missing)], 0, ""
+    pages = [_visit(browser, base) for _ in range(8)]
+    wrong, texts, end = 0, 0, time.monotonic() + seconds
+    while time.monotonic() < end:
+        words = [f"s{number}r{texts}" for number in range(8)]
+        for page, word in zip(pages, words, strict=True):
+            page.get_by_label("Text", exact=True).fill(f"the {word} sat")
+            page.get_by_label("Text", exact=True).press("Control+Enter")
+        for page, word in zip(pages, words, strict=True):
+            try:
+                _inside(page).locator("body", has_text=re.compile(r"\s*".join(word))).wait_for(timeout=60_000)
+            except PlaywrightTimeout:
+                wrong += 1
+            wrong += page.get_by_test_id("stException").count() + page.get_by_role("alert").count()
+        texts += 8
+    for page in pages:
+        page.context.close()
+    return (
+        f"errors and mixed results, eight sessions for {seconds:g} s ({texts} texts)",
+        [float(wrong)],
+        0,
+        "",
+    )
 
 
 def _visit(browser: Any, base: str, **address: str) -> Any:

@@ -30,7 +30,7 @@ ARGUMENTS = [
 ]
 SETTLED = """() => document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'
   && !document.querySelector('[data-testid=stSkeleton], [data-testid=stSpinner]') && document.querySelector('h1')"""
-PATIENCE = 60_000  # milliseconds; far above what any page needs
+PATIENCE = 180_000  # milliseconds; far above what any page needs
 
 Visit = Callable[..., Any]
 
@@ -68,7 +68,7 @@ def dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, P
 
     folder = tmp_path_factory.mktemp("dashboard")
     models = save_models(folder)
-    store_runs(folder / "runs", str(models["tiny-llama"]))
+    store_runs(folder / "runs", str(models["tiny-llama"]), str(models["tiny-bert"]))
     port = _free_port()
     options = [f"--model={name}" for name in models.values()] + [
         f"--runs={folder / 'runs'}",

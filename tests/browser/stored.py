@@ -44,15 +44,16 @@ def _save_hostile(folder: Path) -> Path:
     return save(BertModel(config), tokenizer, folder)
 
 
-def store_runs(root: Path, model: str) -> None:
+def store_runs(root: Path, model: str, other: str) -> None:
     """Two evaluations of the same items and a check of minimal pairs, as the commands would store them."""
     root.mkdir()
-    for label, right in (("first", [True] * 9 + [False]), ("second", [False] * 8 + [True] * 2)):
+    answers = {"first": (model, [True] * 9 + [False]), "second": (other, [False] * 8 + [True] * 2)}
+    for label, (name, right) in answers.items():
         _store(
             root,
             "evaluate",
             label,
-            {"name": label},
+            {"name": name},
             {"t": {"accuracy": wilson(sum(right), 10)}},
             [
                 {"id": str(i), "task": "t", "text": f"the cat number {i} sat", "correct": ok}

@@ -12,6 +12,7 @@ from tests.browser.test_dashboard import address, any_view, choose, tokens, view
 def choose_row(page: Any, row: int = 0) -> None:
     """Tick a row of the first table that lets one choose; tables are drawn on a canvas."""
     canvas = page.locator("[data-testid=stDataFrame] canvas").first
+    canvas.wait_for()
     canvas.scroll_into_view_if_needed()
     page.wait_for_timeout(300)  # until it has stopped
     box = canvas.bounding_box()
@@ -110,7 +111,7 @@ def test_runs_are_compared(visit: Visit) -> None:
     page = visit("evaluation")
     choose(page, "Task", "t")
     board = any_view(page, "t: accuracy, n = 10").locator("body").inner_text()
-    assert board.index("first") < board.index("second")  # 0.9 before 0.2
+    assert board.index("tiny-llama") < board.index("tiny-bert")  # 0.9 before 0.2
     page.get_by_role("radio", name="compare").click()
     settle(page)
     options = sorted(p for p in address_options(page, "First run") if "-first-" in p or "-second-" in p)
@@ -118,7 +119,7 @@ def test_runs_are_compared(visit: Visit) -> None:
     choose(page, "Second run", options[1])
     # 8 items only the first gets right, 1 only the second: exact McNemar p = 2 (1 + 9) / 2^9 = 0.039
     page.get_by_text("Both right 1, first alone 8, second alone 1, neither 0.").wait_for()
-    assert "first is better by 70.0 points" in page.locator("[data-testid=stMain] li").first.inner_text()
+    assert "tiny-llama is better by 70.0 points" in page.locator("[data-testid=stMain] li").first.inner_text()
     page.get_by_role("radio", name="examples").click()
     settle(page)
     choose(page, "Run", options[0])

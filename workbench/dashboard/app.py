@@ -9,6 +9,7 @@ from workbench.dashboard.evaluation_page import evaluation_page
 from workbench.dashboard.inspect_page import inspect_page
 from workbench.dashboard.jobs_panel import jobs_panel
 from workbench.dashboard.models_page import models_page
+from workbench.dashboard.navigate import follow
 from workbench.dashboard.probes_page import probes_page
 from workbench.dashboard.resources import choose_model
 from workbench.dashboard.runs_page import runs_page
@@ -50,6 +51,7 @@ def main() -> None:
         ]
     )
     st.html(f"<style>{_STYLE}</style>")
+    follow()
     choose_model()
     jobs_panel()
     page.run()

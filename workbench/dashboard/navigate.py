@@ -6,24 +6,42 @@ from typing import NoReturn
 
 import streamlit as st
 
+from workbench.dashboard.fields import LONGEST
 from workbench.dashboard.resources import add_model
 
-__all__ = ["inspect_text", "open_stored_run"]
+__all__ = ["follow", "inspect_text", "open_stored_run"]
+
+_REQUEST = "where to go"
 
 
 def inspect_text(text: str, *, other: str = "", tab: str = "attention", model: str | None = None) -> NoReturn:
     """Open Inspect on a text, or on two that are compared, in the model that a run was made with."""
-    from workbench.dashboard.inspect_page import inspect_page
-
-    if model is not None:
-        add_model(model)
-    st.session_state.update({"text": text, "other": other, "pair": "", "tab": tab})
-    st.switch_page(st.Page(inspect_page, url_path="inspect"))
+    values = {"text": text[:LONGEST], "other": other[:LONGEST], "pair": "", "target": "", "tab": tab}
+    _go("inspect", values, model)
 
 
 def open_stored_run(name: str) -> NoReturn:
     """Open a run on the page Runs."""
+    _go("runs", {"run": name}, None)
+
+
+def _go(page: str, values: dict[str, str], model: str | None) -> NoReturn:
+    """Ask for a page; fields can only be filled before they are drawn, so the script starts again."""
+    st.session_state[_REQUEST] = (page, values, model)
+    st.rerun(scope="app")
+
+
+def follow() -> None:
+    """Go where was asked to, if anywhere; called before any field is drawn."""
+    from workbench.dashboard.inspect_page import inspect_page
     from workbench.dashboard.runs_page import runs_page
 
-    st.session_state["run"] = name
-    st.switch_page(st.Page(runs_page, url_path="runs"))
+    request = st.session_state.pop(_REQUEST, None)
+    if request is None:
+        return
+    page, values, model = request
+    st.session_state.update(values)
+    if model is not None:
+        add_model(model)
+    place = {"inspect": inspect_page, "runs": runs_page}[page]
+    st.switch_page(st.Page(place, url_path=page))
