@@ -113,13 +113,17 @@ def under_trainer(make: Callable[[], Any]) -> Callable[[], float]:
                 Optimisation(steps=STEPS, batch_size=ROWS),
                 LoopSettings(report_to=()),
                 rows=ROWS,
-                precision=torch.bfloat16,
                 device=device,
                 has_validation=False,
             )
             meter = Meter(flops_per_token=1.0, peak=1.0)
             trainer = WorkbenchTrainer(
-                recipe="", meter=meter, model=make(), args=arguments, train_dataset=Numbers()
+                recipe="",
+                meter=meter,
+                precision=torch.bfloat16,
+                model=make(),
+                args=arguments,
+                train_dataset=Numbers(),
             )
             trainer.remove_callback(PrinterCallback)
             times = Times()

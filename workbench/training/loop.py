@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +39,12 @@ class WorkbenchTrainer(Trainer):
         meter: Meter,
         clock: Clock | None = None,
         scored_only: bool = False,
+        precision: torch.dtype = torch.float32,
         **options: Any,
     ) -> None:
         super().__init__(compute_loss_func=scored_loss if scored_only else None, **options)
         self.scored_only = scored_only
+        self.precision = precision
         self.clock = clock
         self.recipe = recipe
         self.meter = meter
@@ -56,6 +59,14 @@ class WorkbenchTrainer(Trainer):
         if self.clock is not None and isinstance(scheduler, LambdaLR):
             scheduler.lr_lambdas = [_timed(f, self.clock, num_training_steps) for f in scheduler.lr_lambdas]
         return scheduler
+
+    def autocast_smart_context_manager(
+        self, cache_enabled: bool | None = True
+    ) -> AbstractContextManager[Any]:
+        """Around model and loss: operations that gain by it run in the recipe's precision, weights stay float32."""
+        if self.precision == torch.float32:
+            return nullcontext()
+        return torch.autocast(self.args.device.type, self.precision, cache_enabled=bool(cache_enabled))
 
     def training_step(
         self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Tensor | int | None = None

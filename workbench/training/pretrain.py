@@ -112,7 +112,6 @@ def _trainer(work: Work, out: Path, *, show: bool) -> tuple[WorkbenchTrainer, Pr
         settings.optimisation,
         settings.loop,
         rows=work.rows,
-        precision=work.precision,
         device=work.device,
         has_validation=len(work.validation) > 0,
     )
@@ -135,6 +134,7 @@ def _trainer(work: Work, out: Path, *, show: bool) -> tuple[WorkbenchTrainer, Pr
         meter=meter,
         clock=clock,
         scored_only=scored_only,
+        precision=work.precision,
         model=model,
         args=arguments,
         train_dataset=work.training,

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from safetensors.torch import load_file
 
 import workbench
 from workbench.data import corpus_stream
@@ -100,6 +101,17 @@ def test_projecting_at_labelled_places_only_changes_no_loss(place: Path) -> None
     losses = [run.examples()["loss"].tolist() for run in (first, second)]
     assert losses[0] == pytest.approx(losses[1], abs=1e-6)
     assert first.throughput["flops_per_token"] < second.throughput["flops_per_token"]
+
+
+def test_bfloat16_is_close_to_float32_and_weights_stay_float32(place: Path) -> None:
+    settings = recipe(place, "encoder", "mlm")
+    first = pretrain.train(settings, place / "whole", device="cpu")
+    half = replace(settings, loop=replace(settings.loop, precision="bfloat16"))
+    second = pretrain.train(half, place / "half", device="cpu")
+    losses = [run.examples()["loss"].to_numpy() for run in (first, second)]
+    assert losses[0] == pytest.approx(losses[1], rel=0.01)  # eight bits of mantissa: 0.4 % a product
+    assert (losses[0] != losses[1]).any()
+    assert {v.dtype for v in load_file(place / "half" / "model.safetensors").values()} == {torch.float32}
 
 
 def test_a_student_is_distilled_from_a_trained_teacher(place: Path) -> None:
