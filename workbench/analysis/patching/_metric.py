@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -34,7 +35,7 @@ class Metric:
 
     def __call__(self, logits: Float[Tensor, "N V"]) -> Float[Tensor, " N"]:
         """The metric of each row."""
-        scores = logits.float()
+        scores = logits.to(torch.promote_types(logits.dtype, torch.float32))
         if self.kind is MetricKind.LOGIT_DIFFERENCE:
             wanted = scores[:, self.target.id]
             return wanted if self.contrast is None else wanted - scores[:, self.contrast.id]
