@@ -7,6 +7,7 @@ import streamlit as st
 
 from workbench.dashboard.show import extras, frame, plain, show_table, show_view, theme
 from workbench.dashboard.store import (
+    EXAMPLE,
     LARGEST,
     delete_run,
     first_examples,
@@ -45,6 +46,8 @@ def runs_page() -> None:
     folder = f"Path({str(runs_folder())!r})"
     code = f"from pathlib import Path\nfrom workbench.runs import list_runs\n\nlist_runs({folder})\n"
     show_table(pd.DataFrame([_row(run) for run in runs]), "runs", "Runs", code)
+    if runs[0].path.parent == EXAMPLE:
+        st.caption("These examples come with the package; runs of your own will take their place.")
     if st.session_state.get("run") not in names:
         st.session_state.pop("run", None)  # it was deleted meanwhile
     chosen = st.selectbox(
@@ -89,9 +92,10 @@ def _open(name: str) -> None:
         _show(run)
     except WorkbenchError as error:
         st.error(plain(str(error)))
-    with st.popover("Delete this run", icon=":material/delete:"):
-        st.write("The folder is removed for good.")
-        st.button("Delete", on_click=_delete, args=(name,), type="primary")
+    if (runs_folder() / name).is_dir():
+        with st.popover("Delete this run", icon=":material/delete:"):
+            st.write("The folder is removed for good.")
+            st.button("Delete", on_click=_delete, args=(name,), type="primary")
 
 
 def _delete(name: str) -> None:
