@@ -26,9 +26,12 @@ def prepare() -> None:
 
 def prepare_beside() -> threading.Thread:
     """Do so in a thread of its own."""
-    # There is no session yet, which Streamlit would mention for each use of its cache.
-    logging.getLogger("streamlit.runtime.scriptrunner_utils.script_run_context").setLevel(logging.ERROR)
-    logging.getLogger("streamlit.runtime.state.session_state_proxy").setLevel(logging.ERROR)
+    # There is no session yet, which Streamlit would mention for each use of its cache. A filter, as levels are
+    # set anew when its server starts.
+    for name in ("scriptrunner_utils.script_run_context", "state.session_state_proxy"):
+        logging.getLogger(f"streamlit.runtime.{name}").addFilter(
+            lambda record: "bare mode" not in record.getMessage()
+        )
     thread = threading.Thread(target=prepare, daemon=True)
     thread.start()
     return thread
