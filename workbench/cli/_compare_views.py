@@ -155,7 +155,7 @@ def sliced(
 
 def _slices(parts: Sequence[Slice]) -> str:
     if not parts:
-        return "no slice is worse than the rest"
+        return "no slice of 20 items or more is worse than the rest"
     head = ("slice", "n", "value", "95 % low", "95 % high", "against the rest", "p")
     rows = []
     for s in parts:

@@ -99,7 +99,7 @@ def test_a_task_of_lm_eval_becomes_a_run_with_its_numbers(both, tmp_path, monkey
     write_task(tmp_path)
     settings = Settings(tasks=("harness:tiny_choice",), data_dir=str(tmp_path))
     run = evaluate(both[0].loaded, settings, out=tmp_path / "runs", doctor=False)
-    manager = TaskManager(include_path=str(tmp_path))
+    manager = TaskManager(include_path=str(tmp_path), include_defaults=False)
     theirs = simple_evaluate(
         both[1], tasks=["tiny_choice"], task_manager=manager, bootstrap_iters=0, verbosity="ERROR"
     )["results"]["tiny_choice"]

@@ -121,13 +121,21 @@ def harness_task(name: str) -> HarnessTask:
 
 
 def _load(name: str, data_dir: Path | None) -> Mapping[str, Any]:
-    manager = TaskManager(include_path=None if data_dir is None else str(data_dir))
+    manager = _manager(name, data_dir)
     if name not in manager.task_index:
         raise TaskError(f"lm-eval has no task {name!r}; {did_you_mean(name, list(manager.all_tasks))}")
     try:
         return dict(manager.load([name])["tasks"])
     except Exception as error:  # lm-eval and datasets raise many kinds
         raise DataError(f"lm-eval cannot load {name!r}: {' '.join(str(error).split())[:200]}") from error
+
+
+def _manager(name: str, data_dir: Path | None) -> Any:
+    """lm-eval's index of tasks; of the user's files alone if they have the task, as its own are thousands."""
+    if data_dir is None:
+        return TaskManager()
+    own = TaskManager(include_path=str(data_dir), include_defaults=False)
+    return own if name in own.task_index else TaskManager(include_path=str(data_dir))
 
 
 def _configure(name: str, task: Any, options: Options) -> None:
