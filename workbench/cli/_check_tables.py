@@ -55,10 +55,17 @@ def failures_text(failing: Any) -> str:
     if failing.empty or not {"good", "bad"} <= set(failing.columns):
         return ""
     rows = [
-        (row["id"], f"{row['margin']:.2f}", *_short(str(row["good"]), str(row["bad"])))
-        for row in failing.head(_SHOWN).to_dict("records")
+        (row["id"], f"{row['margin']:.2f}", *_members(row)) for row in failing.head(_SHOWN).to_dict("records")
     ]
     return table(("failing", "margin", "should win", "wins"), rows)
+
+
+def _members(row: dict[str, Any]) -> list[str]:
+    """The two texts; for a classifier's wrong label the text and the label that it got."""
+    good, bad = str(row["good"]), str(row["bad"])
+    if good == bad:
+        return [_cut(" ".join(good.split())), f"predicted {row.get('predicted', '')}".strip()]
+    return _short(good, bad)
 
 
 def _short(good: str, bad: str) -> list[str]:
