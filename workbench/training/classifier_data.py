@@ -55,7 +55,8 @@ class _Clause:
 
 def generated_pairs(count: int, seed: int = 0) -> list[Row]:
     """``count`` different pairs with ``premise``, ``hypothesis`` and ``label``, about as many of each label."""
-    sampler, found = Sampler(seed), {}
+    sampler = Sampler(seed)
+    found: dict[tuple[str, str], Row] = {}
     while len(found) < count:
         row = _pair(sampler)
         found[row["premise"], row["hypothesis"]] = row
