@@ -222,6 +222,20 @@ def summary(run: Any) -> dict[str, Any]:
     }
 
 
+def _remarks(notes: dict[str, Any]) -> list[str]:
+    """What a reader of the numbers should know."""
+    found = []
+    if notes.get("ended_by_the_limit_of_tokens"):
+        found.append(
+            f"{notes['ended_by_the_limit_of_tokens']} texts ended by the task's limit of tokens only"
+        )
+    if notes.get("truncated"):
+        found.append(f"{notes['truncated']} items were cut at their beginning to fit the model")
+    if notes.get("left_out_for_want_of_data"):
+        found.append(f"left out, as their files are missing: {', '.join(notes['left_out_for_want_of_data'])}")
+    return found
+
+
 def print_run(run: Any) -> None:
     """The model, its results with intervals, and where the run lies."""
     from workbench.cli._tables import results_table
@@ -229,6 +243,8 @@ def print_run(run: Any) -> None:
     model, doctor = run.record.model, (run.record.doctor or {}).get("verdict", "skipped")
     click.echo(f"{model['name']} ({model['parameters']:,} parameters, {model['dtype']}), doctor: {doctor}\n")
     click.echo(results_table(run.results))
+    for remark in _remarks(run.notes):
+        click.echo(remark)
     rate = run.throughput.get("tokens_per_second", 0.0)
     click.echo(f"\n{rate:,.0f} tokens/s; run stored in {run.path}")
     click.echo(f"next: workbench report {run.path}")

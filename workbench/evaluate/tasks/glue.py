@@ -86,6 +86,16 @@ _ASKED: dict[str, _Asked] = {
 }
 
 
+# Names that heads of published models have for labels that GLUE numbers.
+_ALIASES: dict[str, tuple[tuple[str, ...], ...]] = {
+    "cola": (("unacceptable", "acceptable"),),
+    "sst2": (("neg", "pos"),),
+    "mrpc": (("not_equivalent", "equivalent"),),
+    "qqp": (("not_duplicate", "duplicate"),),
+    "wnli": (("not_entailment", "entailment"),),
+}
+
+
 def _task(name: str, asked: _Asked) -> TextClassification:
     layout = GLUE[name]
     form = TextClassification if layout.labels else TextScore
@@ -98,6 +108,7 @@ def _task(name: str, asked: _Asked) -> TextClassification:
         words=asked.words,
         prompt=asked.prompt,
         measures=asked.measures,
+        aliases=_ALIASES.get(name, ()),
     )
 
 

@@ -27,10 +27,14 @@ _KINDS = (Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ, Kind.CLASSIFIER)
 
 @dataclass(frozen=True, kw_only=True)
 class TextClassification(Declared):
-    """``labels`` are the names that heads may use, ``words`` the answers that stand for them after the prompt."""
+    """``labels`` are the names that heads may use, ``words`` the answers that stand for them after the prompt.
+
+    ``aliases`` are other sets of names that heads of published models use.
+    """
 
     source: Source[TextPair]
     labels: tuple[str, ...]
+    aliases: tuple[tuple[str, ...], ...] = ()
     words: tuple[str, ...]
     prompt: Callable[[TextPair], str]
     measures: tuple[Metric, ...] = (ACCURACY,)
@@ -91,7 +95,7 @@ class TextClassification(Declared):
 
     def _scores(self, answers: Sequence[Any]) -> list[float]:
         if isinstance(answers[0], HeadScores):
-            order = match_labels(answers[0].labels, self.labels, self.name)
+            order = match_labels(answers[0].labels, (self.labels, self.words, *self.aliases), self.name)
             return [answers[0].values[i] for i in order]
         return [float(answer.log_probability) for answer in answers]
 
@@ -130,15 +134,18 @@ class TextScore(TextClassification):
         return {**item.fields, "prediction": predicted, "predicted": f"{predicted:.3f}"}
 
 
-def match_labels(head: Sequence[str], labels: Sequence[str], task: str) -> list[int]:
-    """For each of the task's labels the number of the head's label: by name, or by number if it has no names.
+def match_labels(head: Sequence[str], sets: Sequence[Sequence[str]], task: str) -> list[int]:
+    """For each of the task's labels the number of the head's label.
 
-    Raises :class:`~workbench.errors.TaskError` if they cannot be matched.
+    They are matched by name, in one of the ``sets`` of names that the task's labels go by; by number if the head
+    has no names but LABEL_0, LABEL_1, … Raises :class:`~workbench.errors.TaskError` if they cannot be matched.
     """
     plain = [_plain(name) for name in head]
-    wanted = [_plain(name) for name in labels]
-    if set(wanted) <= set(plain):
-        return [plain.index(name) for name in wanted]
+    for names in sets:
+        wanted = [_plain(name) for name in names]
+        if set(wanted) <= set(plain):
+            return [plain.index(name) for name in wanted]
+    labels = sets[0]
     if len(head) == len(labels) and all(name == f"label{i}" for i, name in enumerate(plain)):
         return list(range(len(labels)))
     raise TaskError(

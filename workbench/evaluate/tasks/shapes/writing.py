@@ -83,7 +83,7 @@ class Writing(Declared, Generic[Row]):
         text = self.read(answer.text)
         row = {**item.fields, "predicted": text, "written": answer.text}
         if not isinstance(answer, Span):
-            row |= {"tokens": answer.tokens, "finished": answer.finished}
+            row |= {"tokens": answer.tokens, "finished": answer.finished, "limit": self.max_tokens}
         return {**row, **self.judge(text, item.fields["references"])}
 
     def read(self, text: str) -> str:
