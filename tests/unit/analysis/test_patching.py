@@ -83,7 +83,7 @@ def test_the_estimate_is_the_derivative_of_patching(build: Any, site: PatchSite)
     pair = pair_of(lambda: _double(build()))
     estimate = attribution_patching(pair, site, by_position=True)
     clean, corrupted = pair.activations(site)[1], pair.activations(site, "corrupted")[1]
-    step = 1e-4
+    step = 1e-2  # RMS norms compute in float32 whatever the model is in, so a smaller one drowns in rounding
 
     def moved(sign: int) -> float:
         def change(values: torch.Tensor) -> torch.Tensor:
@@ -97,7 +97,7 @@ def test_the_estimate_is_the_derivative_of_patching(build: Any, site: PatchSite)
 
     slope = (moved(1) - moved(-1)) / (2 * step) / (pair.clean_value - pair.corrupted_value)
     cell = estimate.values[1, 2, 1] if site is PatchSite.HEAD else estimate.values[1, 1]
-    assert cell == pytest.approx(slope, rel=1e-3, abs=1e-5)
+    assert cell == pytest.approx(slope, rel=1e-2, abs=1e-4)
 
 
 def _double(model: Any) -> Any:
