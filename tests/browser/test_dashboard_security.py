@@ -63,7 +63,9 @@ def test_as_names_of_runs_models_tasks_and_labels(visit: Visit, hostile_runs: Pa
         page.get_by_text("Report", exact=True).click()
         settle(page)
         report = any_view(page, "Report of").locator("body")
-        eventually(page, lambda text=HOSTILE[number], report=report: text.split()[0] in report.inner_text())
+        eventually(
+            page, lambda text=shown(HOSTILE[number]), report=report: text.split()[0] in report.inner_text()
+        )
         page.get_by_text("Report", exact=True).click()
         settle(page)
         page.get_by_role("combobox", name="Open", exact=True).click()
@@ -124,7 +126,7 @@ def test_as_file_names_and_outside_the_folders(visit: Visit) -> None:
     assert page.get_by_text("There is no run ../../../etc in the runs folder.").is_visible()
     page = visit("models")
     page.get_by_label("A folder, a .gguf file or a hub id").fill("/etc")
-    page.get_by_role("button", name="Open", exact=True).click()
+    page.get_by_test_id("stBaseButton-secondaryFormSubmit").click()
     settle(page)
     page.get_by_role("alert").get_by_text(
         "/etc lies outside the folders that this dashboard reads"
