@@ -212,14 +212,14 @@ def _giving(model: LoadedModel, run: StackRun, layer: int, states: Tensor) -> It
 @contextmanager
 def _forward_replaced(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
     before = vars(module).get("forward")
-    module.forward = forward  # type: ignore[method-assign]
+    module.forward = forward
     try:
         yield
     finally:
         if before is None:
             del module.forward
         else:
-            module.forward = before  # type: ignore[method-assign]
+            module.forward = before
 
 
 def _entering(arguments: Any, named: dict[str, Any], states: Tensor) -> tuple[Any, dict[str, Any]]:

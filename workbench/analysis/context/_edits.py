@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -133,7 +132,7 @@ def edited(
     changed = 0
     for place, word in zip(chosen, words, strict=True):
         changed += pieces[place].strip() != word
-        pieces[place] = re.sub(r"^\S+", lambda _, word=word: word, pieces[place])
+        pieces[place] = word + pieces[place][len(pieces[place].rstrip()) :]
     return "".join(pieces), changed
 
 
