@@ -71,7 +71,7 @@ def _print(
         ]
         click.echo("\n" + table(("raises", "logit", "lowers", "logit "), rows))
     if firings:
-        rows = [
+        found = [
             (
                 f"{f.activation:.3f}",
                 f.text,
@@ -80,4 +80,4 @@ def _print(
             )
             for f in firings
         ]
-        click.echo("\n" + table(("activation", "text", "position", "tokens"), rows))
+        click.echo("\n" + table(("activation", "text", "position", "tokens"), found))

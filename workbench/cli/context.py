@@ -102,7 +102,7 @@ def _resumed(options: dict[str, Any]) -> Run:
     record = Run.open(folder).record
     if record.verb != "context":
         raise RunError(f"{folder} was made by workbench {record.verb}, not by context")
-    recipe = {k: tuple(v) if isinstance(v, list) else v for k, v in record.recipe.items()}
+    recipe: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in record.recipe.items()}
     stored = {name: record.model[name] for name in ("revision", "dtype", "implementation")}
     return _run(record.model["name"], ContextSettings(**recipe), {**options, **stored}, folder)
 

@@ -140,7 +140,7 @@ def _say(reading: LensReading, path: Path | None, options: dict[str, Any], as_js
     rows = [
         (
             "output" if n == reading.layers - 1 else n,
-            " ".join(reading.top_tokens[n][place][:3]),
+            " ".join(reading.top_tokens[n][place][:3]).replace("\n", "↵"),
             float(reading.top_probabilities[n, place, 0]),
             float(reading.entropy[n, place]),
             math.exp(float(reading.target_log_probability[n, place])),

@@ -187,7 +187,12 @@ class _Grid:
         for (row, column), value in np.ndenumerate(values):
             words = shown_tokens(r.top_tokens[r.layers - 1 - row][column][:1], prettify=True)[0]
             dark = abs(value) > 0.45 * limit
-            style = {"ha": "center", "va": "center", "fontsize": 6.5, "color": "white" if dark else "black"}
+            style: dict[str, Any] = {
+                "ha": "center",
+                "va": "center",
+                "fontsize": 6.5,
+                "color": "white" if dark else "black",
+            }
             axes.text(column, row, words[:12], parse_math=False, **style)
         label = "margin (nats)" if signed else "probability of the likeliest token"
         figure.colorbar(image, ax=axes, label=label, pad=0.01, fraction=0.04)

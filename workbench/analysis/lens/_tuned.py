@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
@@ -137,7 +138,8 @@ def load_tuned_lens(folder: str | Path, model: LoadedModel) -> TunedLens:
     if values.pop("schema", None) != SCHEMA:
         raise RunError(f"{source / _RECORD} is not of schema {SCHEMA}; train the lens again")
     try:
-        record = TunedLensRecord(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+        fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+        record = TunedLensRecord(**fields)
         weights = load_file(source / _WEIGHTS)
         lens = TunedLens(weights["matrices"].to(model.device), weights["biases"].to(model.device), record)
     except (OSError, SafetensorError, TypeError, KeyError, json.JSONDecodeError) as error:

@@ -88,7 +88,11 @@ def rows_of(
         rows = [Patch(site, layer, None, (head,)) for layer in chosen for head in heads]
         return rows, ("layer", "head"), {"layer": chosen, "head": heads}
     rows = [Patch(site, n, (place,), (head,)) for n in chosen for head in heads for place in places]
-    labels = {"layer": chosen, "head": heads, "position": pair.position_labels}
+    labels: dict[str, tuple[str | int, ...]] = {
+        "layer": chosen,
+        "head": heads,
+        "position": pair.position_labels,
+    }
     return rows, ("layer", "head", "position"), labels
 
 
