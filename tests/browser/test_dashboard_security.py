@@ -64,7 +64,7 @@ def test_as_names_of_runs_models_tasks_and_labels(visit: Visit, hostile_runs: Pa
         settle(page)
         report = any_view(page, "Report of").locator("body")
         eventually(
-            page, lambda text=shown(HOSTILE[number]), report=report: text.split()[0] in report.inner_text()
+            page, lambda text=HOSTILE[number], report=report: shown(text).split()[0] in report.inner_text()
         )
         page.get_by_text("Report", exact=True).click()
         settle(page)
@@ -103,7 +103,7 @@ def test_as_names_of_suites_tests_and_labels(visit: Visit) -> None:
             "prompt": {"text": "{0} is", "answers": {part[0]: " the", "other": " a"}},
             "tests": tests,
         }
-        write(page, "A suite in YAML", json.dumps(suite, ensure_ascii=True))
+        write(page, "A suite in YAML", json.dumps(suite, ensure_ascii=False))
         page.get_by_text(f"{CHUNK} tests, {CHUNK} cases").wait_for()
         page.get_by_role("button", name="Run", exact=True).click()
         settle(page)

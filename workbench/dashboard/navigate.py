@@ -44,4 +44,5 @@ def follow() -> None:
     if model is not None:
         add_model(model)
     place = {"inspect": inspect_page, "runs": runs_page}[page]
-    st.switch_page(st.Page(place, url_path=page))
+    # An empty mapping clears the address of the page left, also of what its fields are bound to.
+    st.switch_page(st.Page(place, url_path=page), query_params={})
