@@ -22,7 +22,17 @@ _HOMES = {
     "trace": "workbench.trace",
 }
 
-__all__ = ["Estimate", "Kind", "LoadedModel", "Statistic", "WorkbenchError", "__version__", "attribute", "load", "trace"]
+__all__ = [
+    "Estimate",
+    "Kind",
+    "LoadedModel",
+    "Statistic",
+    "WorkbenchError",
+    "__version__",
+    "attribute",
+    "load",
+    "trace",
+]
 
 if TYPE_CHECKING:
     from workbench.analysis.saliency import attribute

@@ -21,10 +21,10 @@ from workbench.analysis.faithfulness import (
 from workbench.analysis.faithfulness_randomised import cascade, shuffled
 from workbench.analysis.saliency import METHODS, Attribution, AttributionWarning, Options, Seam
 from workbench.analysis.saliency._baselines import Baseline, baseline_vectors
+from workbench.analysis.saliency._explain import explain
 from workbench.analysis.saliency._question import Question
 from workbench.analysis.saliency._seam import differentiable
 from workbench.analysis.saliency._targets import Asked, TargetName, ask
-from workbench.analysis.saliency.attribute import explain
 from workbench.errors import NumericsError
 from workbench.models import LoadedModel
 from workbench.shapes import Array

@@ -14,6 +14,7 @@ import click
 from workbench.cli._attribute_tables import examination_text, measures_text, scores_text
 from workbench.cli._options import model_options
 from workbench.errors import WorkbenchError
+from workbench.text.escape import printable
 
 if TYPE_CHECKING:
     from workbench.analysis.faithfulness_examine import Examination
@@ -51,6 +52,9 @@ __all__ = ["command"]
     "--unit", default="token", show_default=True, help="token, word, span or sentence: what goes at once."
 )
 @click.option("--seed", type=int, default=0, show_default=True)
+@click.option(
+    "--each", is_flag=True, help="Of an encoder-decoder: every written token by every source token."
+)
 @click.option("--bars", is_flag=True, help="Bars instead of text in colours.")
 @click.option("--yes", is_flag=True, help="Go on although the cost is high.")
 @click.option(
@@ -137,6 +141,9 @@ def _explain(name: str, text: str, options: dict[str, Any], as_json: bool) -> No
     told = _told(options)
     model = _load(name, options)
     source = text if options["pair"] is None else (text, options["pair"])
+    if options["each"]:
+        _each(model, source, methods[0], options, as_json)
+        return
     asked = {
         key: options[key] for key in ("target", "contrast", "position", "output", "baseline", "normalise")
     }
@@ -183,6 +190,38 @@ def _save(view: View, out: Path) -> None:
         view.save(out)
     except OSError as error:
         raise WorkbenchError(f"cannot write {out}: {error.strerror or error}; name another --out") from error
+
+
+def _each(
+    model: LoadedModel, source: str | tuple[str, str], method: str, options: dict[str, Any], as_json: bool
+) -> None:
+    from workbench.analysis.saliency import AttributionWarning, attribute_written
+    from workbench.figures.saliency import generation_map
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AttributionWarning)
+        found, written = attribute_written(
+            model,
+            source,
+            method,
+            target=options["target"],
+            baseline=options["baseline"],
+            options=_told(options),
+            allow_cost=options["yes"],
+        )
+    if options["out"] is not None:
+        _save(generation_map(found, written), options["out"])
+    if as_json:
+        click.echo(
+            json.dumps({"written": written, **_plain(found, None, options["out"])}, ensure_ascii=False)
+        )
+        return
+    for token, attribution in zip(written, found, strict=True):
+        best = ", ".join(
+            f"{printable(attribution.tokens[i])} {attribution.scores[i]:+.3f}"
+            for i in attribution.order()[:4]
+        )
+        click.echo(f"{printable(token)}: {best}")
 
 
 def _examined(

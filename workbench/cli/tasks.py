@@ -59,5 +59,6 @@ def _show(task: Any) -> None:
     source = getattr(task, "source", None)
     for split, names in getattr(source, "files", {}).items():
         click.echo(f"{split} files: {' or '.join(names)}")
-    if getattr(source, "hub", None) is not None:
-        click.echo(f"on the hub: {source.hub.path}")
+    hub = getattr(source, "hub", None)
+    if hub is not None:
+        click.echo(f"on the hub: {hub.path}")

@@ -124,7 +124,7 @@ def item_scores(run: Run, task: str, metric: str) -> ItemScores:
 
 def _candidates(rows: pd.DataFrame, metric: str) -> Iterator[tuple[Array, Measure, str]]:
     """Values, measure and column name of what could make the metric, likeliest first."""
-    names = (metric, metric.replace("accuracy", "correct"))
+    names: tuple[str, ...] = (metric, metric.replace("accuracy", "correct"))
     if any(metric.startswith(name) for name in _PAIRED):
         yield from _from_labels(rows, metric)
     else:

@@ -159,7 +159,8 @@ def _model(entry: Any, path: Path) -> ModelChoice:
     for name in entry:
         if name not in known:
             raise ConfigError(f"{path}: model field {name!r} is unknown; {did_you_mean(str(name), known)}")
-    return ModelChoice(**{name: None if value is None else str(value) for name, value in entry.items()})
+    told = {name: str(value) for name, value in entry.items() if value is not None}
+    return ModelChoice(**told)
 
 
 def run_grid(

@@ -53,7 +53,7 @@ def submission_files(examples: pd.DataFrame) -> dict[str, str]:
     return files
 
 
-def _answer(layout: GlueLayout, row: pd.Series) -> str:  # type: ignore[type-arg]
+def _answer(layout: GlueLayout, row: pd.Series) -> str:
     """The label's name; a similarity between 0 and 5."""
     if layout.labels:
         return layout.labels[int(row["prediction"])]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from workbench.errors import WorkbenchError
 from workbench.estimate import Estimate
@@ -59,9 +60,7 @@ def results_picture(runs: list[Run]) -> list[Picture]:
                 label = f"{task}, {name}" if len(runs) > 1 else task
                 by_metric.setdefault(metric, []).append((visible(label), name, estimate))
     return [
-        picture_of(
-            metric, rendered(lambda m=metric, r=rows: forest_plot(r, unit=m, title=m), "svg"), _INTERVALS
-        )
+        picture_of(metric, rendered(partial(forest_plot, rows, unit=metric, title=metric), "svg"), _INTERVALS)
         for metric, rows in by_metric.items()
         if sum(r[2].value == r[2].value for r in rows) >= 3
         and (len(runs) == 1 or sum(any(metric in m for m in run.results.values()) for run in runs) > 1)

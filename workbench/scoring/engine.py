@@ -100,7 +100,7 @@ class Engine:
             forks += [group for family in families for group in family.groups]
             families = []
         together = [Fork(tuple(sequences[place] for place in group)) for group in forks]
-        finished = {i for i, group in enumerate(forks) if done.issuperset(group)}
+        finished = {i for i, group in enumerate(forks) if done >= set(group)}
         for trees in self.stream_forks(together, finished):
             yield [pair for i, scores in trees for pair in zip(forks[i], scores, strict=True)]
         for family in families:
@@ -109,11 +109,11 @@ class Engine:
     def _stream_family(
         self, family: Family, sequences: list[Sequence], done: Set[int]
     ) -> Iterator[list[tuple[int, Score]]]:
-        finished = {i for i, group in enumerate(family.groups) if done.issuperset(group)}
+        finished = {i for i, group in enumerate(family.groups) if done >= set(group)}
         if len(finished) == len(family.groups):
             return
         kept = read_prefix(self.model, family.prefix)
-        stream = Stream(
+        stream: Stream[Fork, tuple[Score, ...]] = Stream(
             self.model,
             lambda model, forks: forward_forks(model, forks, kept),
             self.batch_tokens,

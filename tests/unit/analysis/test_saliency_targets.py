@@ -13,8 +13,9 @@ from transformers import BartForConditionalGeneration
 from tests.model_folders import save_bart
 from tests.unit.analysis.saliency_models import tiny_classifier, tiny_masked
 from tests.unit.tiny import loaded, tiny_causal
-from workbench.analysis.saliency import Attribution, AttributionWarning, Options, attribute
+from workbench.analysis.saliency import Attribution, AttributionWarning, Options, attribute, attribute_written
 from workbench.errors import ConfigError, ModelError, NumericsError, TaskError
+from workbench.figures.saliency import generation_map
 from workbench.models import Kind, LoadedModel
 
 TEXT = "the keys to the cabinet"
@@ -192,3 +193,17 @@ def test_the_drawings_hold_every_token_and_escape_it() -> None:
     assert "<script> cat" not in found.html()
     assert "colorbox" in found.latex()
     assert found.figure().axes
+
+
+def test_each_written_token_is_explained_as_if_it_alone_were_asked(tmp_path: object) -> None:
+    model = tiny_bart(tmp_path)
+    found, written = attribute_written(model, TEXT, "input_x_gradient", target="cats sat")
+    assert len(found) == len(written) >= 2
+    alone = attribute(model, TEXT, "input_x_gradient", target="cats sat", position=0)
+    assert np.allclose(found[0].scores, alone.scores, atol=1e-6)
+    assert generation_map(found, written).to_frame().shape[0] == len(written) * len(found[0].tokens)
+
+
+def test_only_encoder_decoders_write() -> None:
+    with pytest.raises(ModelError, match="explaining each written token"):
+        attribute_written(tiny_causal(), TEXT)

@@ -7,11 +7,12 @@ contract tests.
 from __future__ import annotations
 
 from workbench.analysis.saliency import _attention, _captum, _floor, _gradients, _occlusion
+from workbench.analysis.saliency._explain import AttributionWarning, attribute, attribute_all
 from workbench.analysis.saliency._methods import METHODS, Options, Raw, SaliencyMethod, Unit
 from workbench.analysis.saliency._question import Output
 from workbench.analysis.saliency._record import Attribution, Normalisation
 from workbench.analysis.saliency._seam import Seam
-from workbench.analysis.saliency.attribute import AttributionWarning, attribute, attribute_all
+from workbench.analysis.saliency.written import attribute_written
 
 __all__ = [
     "METHODS",
@@ -26,6 +27,7 @@ __all__ = [
     "Unit",
     "attribute",
     "attribute_all",
+    "attribute_written",
 ]
 
 # importing a module of methods registers them

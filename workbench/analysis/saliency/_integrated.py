@@ -112,7 +112,8 @@ def _until_complete(
         for row in open_rows:
             path = paths[row]
             results = [path.of_piece(piece) for piece in path.pieces]
-            found[row], errors = sum(scores for scores, _ in results), [error for _, error in results]
+            found[row] = np.sum([scores for scores, _ in results], axis=0)
+            errors = [error for _, error in results]
             allowed = options.tolerance * max(abs(path.values[1.0] - path.values[0.0]), SMALLEST)
             if sum(map(abs, errors)) > allowed and len(path.products) < options.most_steps:
                 path.refine(errors, allowed)

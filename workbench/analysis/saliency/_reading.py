@@ -74,11 +74,8 @@ def reading_weights(seam: Seam, row: int) -> Tensor:
 
 def _positions(question: Question) -> list[int]:
     terms = [term for part in question.parts if part.weight > 0 for term in part.terms]
-    return [
-        term.index if term.field != "logits" else term.position
-        for term in terms
-        if term.position is not None or term.field != "logits"
-    ]  # type: ignore[misc]
+    places = [term.index if term.field != "logits" else term.position for term in terms]
+    return [place for place in places if place is not None]
 
 
 def _gradient_lengths(seam: Seam, row: int) -> Tensor:

@@ -88,7 +88,7 @@ def _causal(model: LoadedModel, text: Text, asked: Asked) -> Question:
     last = len(encoded.alignment) - 1
     if asked.target is None:
         logits = call_model(model.model, **inputs_of(model, [encoded])).logits[0, last]
-        wanted = [((int(logits.argmax()),), "likeliest next token")]
+        wanted: list[tuple[tuple[int, ...], str]] = [((int(logits.argmax()),), "likeliest next token")]
     else:
         names = [name for name in (asked.target, asked.contrast) if name is not None]
         wanted = [_continuation(model, encoded.alignment, name) for name in names]
@@ -164,7 +164,7 @@ def _masked(model: LoadedModel, text: Text, asked: Asked) -> Question:
         raise TaskError(f"position {blank} is not a blank: the text has {text.count(mask)}, counted from 0")
     form = asked.output or Output.LOG_PROBABILITY
     if asked.target is None:
-        wanted = [((_likeliest(model, text, blank),), "likeliest word")]
+        wanted: list[tuple[tuple[int, ...], str]] = [((_likeliest(model, text, blank),), "likeliest word")]
     else:
         names = [name for name in (asked.target, asked.contrast) if name is not None]
         wanted = [_filler(model, text, blank, name) for name in names]

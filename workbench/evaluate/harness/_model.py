@@ -185,7 +185,9 @@ class WorkbenchLM(TemplateLM):
 
     def generate_until(self, requests: Instances, disable_tqdm: bool = False) -> list[str]:
         """Continuations, up to the stop strings and limits that the tasks state."""
-        prompts = [self._prompt(*request.args, number) for number, request in enumerate(requests)]
+        prompts = [
+            self._prompt(request.args[0], request.args[1], number) for number, request in enumerate(requests)
+        ]
         how = How(batch_tokens=self.batch_tokens, progress=not disable_tqdm)
         found = dict(pair for batch in ask_prompts(self.loaded, prompts, set(), how) for pair in batch)
         texts = [found[place].text for place in range(len(prompts))]

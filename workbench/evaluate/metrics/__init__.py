@@ -61,7 +61,7 @@ ACCURACY_BYTES = Mean(
 )
 
 METRICS: Registry[Metric] = Registry("metric")
-for _metric in (
+_COLUMNS: tuple[Metric, ...] = (
     ACCURACY,
     ACCURACY_NORM,
     ACCURACY_BYTES,
@@ -72,9 +72,9 @@ for _metric in (
     SPEARMAN,
     BLEU,
     CHRF,
-):
-    METRICS.register(_metric.name, _metric)
-for _metric in (EXACT_MATCH, *ENTITY_METRICS, *ROUGE_METRICS, *PERPLEXITIES):
+)
+_OTHERS: tuple[Metric, ...] = (EXACT_MATCH, *ENTITY_METRICS, *ROUGE_METRICS, *PERPLEXITIES)
+for _metric in (*_COLUMNS, *_OTHERS):
     METRICS.register(_metric.name, _metric)
 METRICS.register("word_f1", WORD_F1)
 

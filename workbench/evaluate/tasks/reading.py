@@ -8,6 +8,7 @@ from workbench.data.rows import Question, TextPair
 from workbench.data.snli import SNLI, SNLI_LABELS
 from workbench.data.squad import SQUAD
 from workbench.data.wikitext import WIKITEXT2, WIKITEXT2_PLAIN
+from workbench.evaluate._task import Task
 from workbench.evaluate.metrics import ACCURACY
 from workbench.evaluate.tasks.shapes import Answering, Filling, Perplexity, Tagging, TextClassification
 
@@ -30,7 +31,7 @@ _NER = {
     "ner/conll2003": "news entities in CoNLL format: eng.testb or test.txt",
 }
 
-READING_TASKS = (
+READING_TASKS: tuple[Task, ...] = (
     Answering(
         name="squad",
         about="answers that stand in a paragraph, SQuAD v1.1 JSON: dev-v1.1.json or xquad.en.json",

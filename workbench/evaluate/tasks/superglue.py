@@ -14,6 +14,7 @@ from workbench.data.superglue import (
     superglue_pairs,
     superglue_spans,
 )
+from workbench.evaluate._task import Task
 from workbench.evaluate.metrics import (
     ACCURACY,
     EXACT_MATCH,
@@ -107,7 +108,7 @@ _PAIRS = (
     ),
 )
 
-SUPERGLUE_TASKS = (
+SUPERGLUE_TASKS: tuple[Task, ...] = (
     *(
         TextClassification(
             name=f"superglue/{pairs.name}",

@@ -14,6 +14,7 @@ from workbench.data.preferences import HH_RLHF, PREFERENCES
 from workbench.data.rows import Question, Transfer
 from workbench.data.toxicity import TOXICITY
 from workbench.data.transfers import LANGUAGES, SUMMARIES, multi30k_source
+from workbench.evaluate._task import Task
 from workbench.evaluate.metrics import BLEU, CHRF, ROUGE_METRICS, Mean
 from workbench.evaluate.tasks.shapes import Preferring, Summarisation, Toxicity, Translation, Writing
 from workbench.evaluate.tasks.shapes._declared import Shots
@@ -116,7 +117,7 @@ def _summary(row: Transfer) -> str:
     return f"Document: {row.source}\n\nSummary:"
 
 
-WRITTEN_TASKS = (
+WRITTEN_TASKS: tuple[Task, ...] = (
     *(
         Translation(
             name=f"multi30k/{source}-{target}",

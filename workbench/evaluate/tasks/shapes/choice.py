@@ -132,8 +132,8 @@ class PartialChoice(MultipleChoice):
             raise DataError(f"{row.id} has no answer key; evaluate a labelled split")
         requests = tuple(Request(shots.before("all") + c, f" {row.question}") for c in row.contexts)
         fields = {"text": f"{row.contexts[row.gold[0]]} {row.question}", "choices": list(row.contexts)}
-        fields |= {"gold": row.gold[0], "target": f" {row.question}"}
-        return Item(row.id, requests, fields, row.cluster)
+        gold = {"gold": row.gold[0], "target": f" {row.question}"}
+        return Item(row.id, requests, {**fields, **gold}, row.cluster)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,42 @@
+"""Each token that an encoder-decoder writes, explained by the source: one attribution a token."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from workbench.analysis.saliency._baselines import Baseline
+from workbench.analysis.saliency._explain import explain
+from workbench.analysis.saliency._methods import Options
+from workbench.analysis.saliency._question import Part
+from workbench.analysis.saliency._record import Attribution
+from workbench.analysis.saliency._targets import Asked, ask
+from workbench.models import Kind, LoadedModel
+from workbench.trace import Text
+
+__all__ = ["attribute_written"]
+
+
+def attribute_written(
+    model: LoadedModel,
+    text: Text,
+    method: str = "integrated_gradients",
+    *,
+    target: str | None = None,
+    baseline: Baseline = None,
+    options: Options | None = None,
+    allow_cost: bool = False,
+) -> tuple[list[Attribution], tuple[str, ...]]:
+    """Scores of the source for each token of ``target`` (by default what the model writes), and those tokens.
+
+    Each is explained given the tokens before it. :func:`workbench.figures.saliency.generation_map` draws them.
+    Raises :class:`~workbench.errors.ModelError` for a model that is no encoder-decoder.
+    """
+    model.require(Kind.SEQ2SEQ, verb="explaining each written token")
+    whole = ask(model, text, Asked(target))
+    terms = whole.parts[0].terms
+    written = tuple(model.tokenizer.convert_ids_to_tokens([term.index for term in terms]))
+    questions = [
+        replace(whole, parts=(Part((term,)),), label=f"log p({token!r})", note="given the tokens before it")
+        for term, token in zip(terms, written, strict=True)
+    ]
+    return explain(model, questions, method, baseline, options, allow_cost), written
