@@ -18,6 +18,7 @@ from workbench.cli import COMMANDS
 
 DOCS = Path(__file__).parent
 MOST_LINES = 40
+WIDEST = 150
 
 # {verb} stands for the last run that the verb made, {verb:2} for the one before it
 EXAMPLES: dict[str, tuple[str, ...]] = {
@@ -43,7 +44,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "lens": ('workbench lens novels-decoder "The old man opened the" --out lens.html',),
     "patch": (
-        'workbench patch novels-decoder --clean "The keys to the door" --corrupted "The key to the door" '
+        'workbench patch novels-decoder --clean "The men near the door" --corrupted "The man near the door" '
         '--target " are" --contrast " is" --out patch.html',
     ),
     "context": ("workbench context novels-decoder --task lambada_sample --limit 20",),
@@ -57,9 +58,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "finetune": (
         "workbench finetune novels-encoder --task reviews.csv --text-column text --label-column label "
-        "--method full --epochs 1 --out reviews",
+        "--method full --epochs 6 --lr 0.001 --out reviews",
     ),
-    "grid": ("workbench grid grid.yaml",),
+    "grid": ("workbench grid grid.yaml --out grid",),
     "report": (
         "workbench report {evaluate} --format md",
         "workbench report {evaluate} {check} --out both.html",
@@ -99,7 +100,7 @@ def _prepare(place: Path) -> None:
     rows = [f'"The food was {word}.",{label}' for word, label in _WORDS for _ in range(20)]
     (place / "reviews.csv").write_text("text,label\n" + "\n".join(rows) + "\n", encoding="utf-8")
     (place / "grid.yaml").write_text(
-        "models: [novels-decoder, novels-seq2seq]\ntasks: [lambada_sample]\nout: grid\n", encoding="utf-8"
+        "models: [novels-decoder, smollm2-135m]\ntasks: [lambada_sample]\n", encoding="utf-8"
     )
 
 
@@ -132,7 +133,7 @@ def _run(command: str, place: Path) -> str:
     if done.returncode:
         sys.exit(f"{command}\n{done.stderr}")
     text = done.stdout.replace(f"{place.resolve()}/", "").replace(f"{place}/", "")
-    lines = text.rstrip().splitlines()
+    lines = [f"{line[:WIDEST]}…" if len(line) > WIDEST else line for line in text.rstrip().splitlines()]
     if len(lines) > MOST_LINES:
         lines = [*lines[:MOST_LINES], f"… ({len(lines) - MOST_LINES} more lines)"]
     print(f"$ {command}\n{chr(10).join(lines[:3])}", flush=True)

@@ -90,7 +90,8 @@ def _attention(model: LoadedModel, found: _Found) -> str:
     from workbench.report import picture_of
     from workbench.trace import trace
 
-    view = head_view(trace(model, [_SENTENCE]))
+    one = trace(model, [_SENTENCE])[0]
+    view = head_view(one.attention, one.tokens, words=one.alignment.word_ids)
     view.save(found.out / f"attention-{model.name}.html")
     picture = picture_of(f"Attention of {model.name}", rendered(view.draw, "svg"), _SENTENCE)
     found.pictures.append(picture)
