@@ -15,9 +15,8 @@ PAGES = Path(__file__).parents[3] / "docs" / "verbs"
 @pytest.mark.parametrize("verb", sorted(COMMANDS))
 def test_the_page_shows_the_present_help_and_an_example(verb):
     page = (PAGES / f"{verb}.md").read_text(encoding="utf-8")
-    shown = (
-        CliRunner().invoke(cli, [verb, "--help"], prog_name="workbench", terminal_width=110).output.rstrip()
-    )
+    run = CliRunner().invoke(cli, [verb, "--help"], prog_name="workbench", terminal_width=78)
+    shown = run.output.rstrip()
     assert page.endswith(f"## Options\n\n```text\n{shown}\n```\n"), f"python docs/write_verbs.py {verb}"
     assert f"$ workbench {verb}" in page or verb == "dashboard"
 
