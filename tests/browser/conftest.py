@@ -30,7 +30,7 @@ ARGUMENTS = [
 ]
 SETTLED = """() => document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'
   && !document.querySelector('[data-testid=stSkeleton], [data-testid=stSpinner]') && document.querySelector('h1')"""
-PATIENCE = 180_000  # milliseconds; far above what any page needs
+PATIENCE = 60_000  # milliseconds; far above what any page needs
 
 Visit = Callable[..., Any]
 

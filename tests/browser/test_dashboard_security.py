@@ -10,7 +10,7 @@ import pytest
 from tests.browser.conftest import Visit, eventually, settle
 from tests.browser.hostile import HOSTILE, as_name, as_token
 from tests.browser.stored import HOSTILE_MODEL, store_hostile_runs
-from tests.browser.test_dashboard import any_view, choose, tokens, write
+from tests.browser.test_dashboard import any_view, tokens, write
 
 CHUNK = 25
 
@@ -72,7 +72,10 @@ def test_as_names_of_runs_models_tasks_and_labels(visit: Visit, hostile_runs: Pa
     page.keyboard.press("Escape")
     board = visit("evaluation")
     for number in (0, 13, 38):
-        choose(board, "Task", HOSTILE[number])
+        board.get_by_role("combobox", name="Task", exact=True).click()
+        board.get_by_role("combobox", name="Task", exact=True).fill(HOSTILE[number][:12])
+        board.get_by_role("option", name=HOSTILE[number], exact=True).first.click()
+        settle(board)
         body = any_view(board).locator("body")
         eventually(board, lambda text=HOSTILE[number], body=body: text in body.inner_text())
 
