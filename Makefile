@@ -22,7 +22,7 @@ $(VENV)/weights: $(VENV)/base
 	touch $@
 
 $(VENV)/dev: $(VENV)/weights
-	$(PIP) install -q $(CONSTRAINTS) -e ".[dev,dashboard,browser,docs,hub,train]"
+	$(PIP) install -q $(CONSTRAINTS) -e ".[dev,dashboard,browser,docs,harness,hub,text,train]"
 	touch $@
 
 $(VENV)/dashboard: $(VENV)/weights
