@@ -94,3 +94,14 @@ def test_deeplift() -> None:
     with pytest.warns(UserWarning, match="hooks"):  # that it sets and removes some
         expected = captum.DeepLift(Net()).attribute(embeddings.requires_grad_(), baseline, target=1).sum(-1)
     np.testing.assert_allclose(ours("deeplift")[1:-1], inner(expected), atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["layer_conductance", "layer_integrated_gradients"])
+def test_layers_that_give_more_than_states_are_explained_and_left_as_they_were(method) -> None:
+    from workbench.models import load
+
+    model = load("sentiment-encoder", dtype="float32")
+    before = model.model(**model.tokenizer("a rude waiter", return_tensors="pt")).logits
+    found = attribute(model, "a rude waiter", method, target="negative")
+    assert abs(found.delta) <= 0.01 * abs(found.value - found.baseline_value)
+    assert torch.equal(model.model(**model.tokenizer("a rude waiter", return_tensors="pt")).logits, before)

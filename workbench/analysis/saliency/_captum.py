@@ -15,7 +15,7 @@ from workbench.analysis.saliency._integrated import SMALLEST
 from workbench.analysis.saliency._methods import METHODS, Options, Raw, SaliencyMethod
 from workbench.analysis.saliency._occlusion import windows_of
 from workbench.analysis.saliency._seam import Seam
-from workbench.analysis.saliency._wrapping import SeamModule, captum, seeded, single_reads
+from workbench.analysis.saliency._wrapping import SeamModule, captum, seeded, single_reads, tapped
 from workbench.errors import TraceError
 from workbench.trace import Stack, structure_of
 from workbench.trace.parts import parts_of
@@ -184,8 +184,8 @@ def _layer_scores(
     steps: int,
     options: Options,
 ) -> Tensor:
-    with seeded(options.seed):
-        found = method(SeamModule(seam), layer).attribute(
+    with seeded(options.seed), tapped(layer) as states:
+        found = method(SeamModule(seam), states).attribute(
             embeddings.clone(),
             baseline.clone(),
             additional_forward_args=(torch.tensor([0]),),

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from workbench.analysis.saliency._seam import Seam
 from workbench.errors import TaskError
 
-__all__ = ["SeamModule", "captum", "seeded", "single_reads"]
+__all__ = ["SeamModule", "captum", "seeded", "single_reads", "tapped"]
 
 
 class SeamModule(nn.Module):
@@ -36,7 +36,7 @@ def captum(method: str) -> Any:
     try:
         import captum.attr
     except ImportError:
-        raise TaskError(f"{method} needs Captum: pip install 'transformer-workbench[explain]'") from None
+        raise TaskError(f"{method} needs Captum: pip install captum") from None
     return captum.attr
 
 
@@ -52,6 +52,25 @@ def seeded(seed: int) -> Iterator[None]:
             yield
         finally:
             np.random.set_state(state)
+
+
+@contextmanager
+def tapped(block: nn.Module) -> Iterator[nn.Module]:
+    """A module through which the hidden states pass on their way out of ``block``.
+
+    Captum hooks modules that give tensors alone; a layer may give weights or ``None`` beside its states.
+    """
+    tap, forward = nn.Identity(), block.forward
+
+    def through(*inputs: Any, **options: Any) -> Any:
+        output = forward(*inputs, **options)
+        return tap(output) if isinstance(output, Tensor) else (tap(output[0]), *output[1:])
+
+    block.forward = through  # type: ignore[method-assign]
+    try:
+        yield tap
+    finally:
+        del block.forward  # the class's own is found again
 
 
 def single_reads(seam: Seam, row: int) -> list[Seam]:
