@@ -66,7 +66,7 @@ def tapped(block: nn.Module) -> Iterator[nn.Module]:
         output = forward(*inputs, **options)
         return tap(output) if isinstance(output, Tensor) else (tap(output[0]), *output[1:])
 
-    block.forward = through  # type: ignore[method-assign]
+    block.forward = through
     try:
         yield tap
     finally:
