@@ -30,7 +30,7 @@ from _frame import REPOSITORY, Result, in_subprocess, machine, parser, peak_mib,
 sys.path.insert(0, str(REPOSITORY))  # the trigger task is that of the tests
 
 import workbench
-from tests.unit.analysis.saliency_models import TRIGGER, trigger_model, trigger_texts
+from tests.unit.analysis.saliency_models import TRIGGER, trigger_model, trigger_texts, trigger_toy
 from workbench.analysis.saliency import METHODS, AttributionWarning, Options, attribute, attribute_all
 from workbench.models import Kind, LoadedModel
 from workbench.models.loading import locate
@@ -212,6 +212,8 @@ def by_method(
 ) -> list[Result]:
     results = []
     for name in METHODS:
+        if METHODS.get(name).inside and not hasattr(model.config, "num_hidden_layers"):
+            continue  # a toy without layers and attention
         share = share_first(model, texts, targets, words, name)
         floor = name == "random"
         goal, met = ("< 0.95", share < 0.95) if floor else (">= 0.95", share >= 0.95)
@@ -220,9 +222,13 @@ def by_method(
 
 
 def trigger(options: argparse.Namespace) -> list[Result]:
-    texts, labels = trigger_texts(2 * options.sentences, seed=99)
-    texts = [t for t, label in zip(texts, labels, strict=True) if label]
-    return by_method(trigger_model(), texts, [1] * len(texts), [TRIGGER] * len(texts), "trigger")
+    texts, _ = trigger_texts(4 * options.sentences, seed=99)
+    # the toy does not read position 2
+    texts = [t for t in texts if TRIGGER in t.split() and t.split().index(TRIGGER) != 2][: options.sentences]
+    results = []
+    for model, task in ((trigger_model(), "trigger, transformer"), (trigger_toy(), "trigger, two-layer toy")):
+        results += by_method(model, texts, [1] * len(texts), [TRIGGER] * len(texts), task)
+    return results
 
 
 FRAMES = (

@@ -41,7 +41,7 @@ __all__ = ["command"]
     multiple=True,
     help="One or more; default integrated_gradients, with --data a cheap selection. 'all' runs every one.",
 )
-@click.option("--baseline", help="pad, mask, zero or mean.")
+@click.option("--baseline", help="mask (default where there is one), pad, zero or mean.")
 @click.option("--output", help="logit, log_probability or probability.")
 @click.option("--words", is_flag=True, help="Merge sub-words to words.")
 @click.option("--normalise", default="none", show_default=True, help="none, sum or max.")

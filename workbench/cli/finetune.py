@@ -31,7 +31,11 @@ __all__ = ["command"]
 )
 @click.option("--epochs", type=float, default=3.0, show_default=True)
 @click.option("--batch-size", type=int, default=32, show_default=True)
-@click.option("--lr", type=float, help="Learning rate (default: the method's own).")
+@click.option(
+    "--lr",
+    type=float,
+    help="Learning rate (default: the method's own; twice as much in full tuning of under 50 M weights).",
+)
 @click.option("--length", type=int, default=128, show_default=True, help="Most tokens of a row.")
 @click.option("--rank", type=int, default=8, show_default=True, help="Of LoRA; adapters are 8 times as wide.")
 @click.option(

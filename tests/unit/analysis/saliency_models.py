@@ -135,18 +135,35 @@ def trigger_texts(count: int, seed: int) -> tuple[list[str], list[int]]:
 
 @cache
 def trigger_model(steps: int = 150) -> LoadedModel:
-    """The tiny classifier trained until one word decides; a few seconds on a processor."""
+    """The tiny classifier trained until one word decides; a few seconds on a processor.
+
+    It ends saturated: at the text itself more of the trigger would change nothing, only its absence would.
+    """
     torch.manual_seed(1)
     sizes = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32, "intermediate_size": 64}
     model = BertForSequenceClassification(BertConfig(**SIZES, **sizes, num_labels=2, pad_token_id=0))
-    tokenizer = framed_tokenizer()
+    return loaded(_learned(model, framed_tokenizer(), steps, 3e-3), Kind.CLASSIFIER, framed_tokenizer())
+
+
+@cache
+def trigger_toy(steps: int = 100) -> LoadedModel:
+    """The two-layer toy trained on the same texts: neither layer norm nor softmax on the way to its logits."""
+    torch.manual_seed(1)
+    tokenizer = word_tokenizer()
+    tokenizer.padding_side = "right"
+    model = _learned(TwoLayers(ToyConfig(num_labels=2)), tokenizer, steps, 3e-2)
+    return loaded(model, Kind.CLASSIFIER, tokenizer)
+
+
+def _learned(model: Any, tokenizer: Any, steps: int, rate: float) -> Any:
     texts, labels = trigger_texts(steps * 32, seed=0)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
     model.train()
     for start in range(0, len(texts), 32):
         inputs = tokenizer(texts[start : start + 32], return_tensors="pt", padding=True)
-        loss = model(**inputs, labels=torch.tensor(labels[start : start + 32])).loss
+        logits = model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]).logits
+        loss = nn.functional.cross_entropy(logits, torch.tensor(labels[start : start + 32]))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    return loaded(model, Kind.CLASSIFIER, tokenizer)
+    return model

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -13,8 +15,10 @@ from tests.unit.analysis.saliency_models import (
     toy,
     trigger_model,
     trigger_texts,
+    trigger_toy,
 )
 from workbench.analysis.saliency import METHODS, Options, attribute, attribute_all
+from workbench.models import LoadedModel
 
 TEXT = "the keys to the cabinet"
 NO_NOISE = Options(noise=0.0, tolerance=1e-4, most_steps=4096, samples=600)
@@ -109,9 +113,9 @@ def test_occlusion_of_two_layers_is_two_forward_passes() -> None:
     np.testing.assert_allclose(found.scores, torch.stack(expected).numpy(), atol=1e-5)
 
 
-# Not among them, and benchmarks/saliency.py says by how much: input_x_gradient (behind a layer norm an embedding's
-# length does not matter, so its product with the gradient is about the rest), attention, attention_rollout,
-# attention_gradient, value_zeroing, deeplift.
+# Of a transformer trained until it is sure. Not among them, and docs/benchmarks.md says by how much: gradients at the
+# text times the embedding (input_x_gradient, deeplift), which are near zero where the answer is saturated, what reads
+# attention, and layer methods, whose middle layer has the word at the first position already.
 FIND_THE_TRIGGER = [
     "saliency",
     "integrated_gradients",
@@ -123,22 +127,33 @@ FIND_THE_TRIGGER = [
 ]
 
 
-def share_first(method: str, count: int = 40) -> float:
-    """How often the trigger is ranked first, over held-out texts that hold it."""
-    texts, labels = trigger_texts(2 * count, seed=99)
-    texts = [t for t, label in zip(texts, labels, strict=True) if label]
+def share_first(method: str, model: LoadedModel, count: int = 20) -> float:
+    """How often the trigger is ranked first, over held-out texts that hold it where the models read."""
+    texts, _ = trigger_texts(6 * count, seed=99)
+    texts = [t for t in texts if TRIGGER in t.split() and t.split().index(TRIGGER) != 2][:count]
     few = Options(samples=10) if method in ("smoothgrad", "gradient_shap") else Options(samples=100)
-    found = attribute_all(trigger_model(), texts, method, targets=[1] * len(texts), options=few)
+    found = attribute_all(model, texts, method, targets=[1] * len(texts), options=few)
     return float(np.mean([a.tokens[a.order()[0]] == TRIGGER for a in found]))
 
 
 @pytest.mark.parametrize("method", FIND_THE_TRIGGER)
 def test_the_planted_word_is_ranked_first(method: str) -> None:
-    assert share_first(method, count=20) >= 0.95
+    assert share_first(method, trigger_model()) >= 0.95
 
 
-def test_random_scores_do_not_find_the_planted_word() -> None:
-    assert share_first("random") < 0.5  # one word in 5 to 9: 14 % by chance
+NOT_IN_A_BAG = {"saliency", "smoothgrad"}  # a sum of embeddings has the same gradient at every position
+
+
+@pytest.mark.parametrize(
+    "method", [*(m for m in FIND_THE_TRIGGER if m not in NOT_IN_A_BAG), "input_x_gradient", "deeplift"]
+)
+def test_without_saturation_gradients_at_the_text_rank_it_first_too(method: str) -> None:
+    assert share_first(method, trigger_toy()) >= 0.95
+
+
+@pytest.mark.parametrize("model", [trigger_model, trigger_toy])
+def test_random_scores_do_not_find_the_planted_word(model: Callable[[], LoadedModel]) -> None:
+    assert share_first("random", model(), count=40) < 0.5  # one word in 5 to 9: 14 % by chance
 
 
 def test_every_method_is_registered_under_its_usual_name() -> None:

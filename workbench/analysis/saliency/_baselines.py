@@ -19,9 +19,13 @@ NAMES = ("pad", "mask", "zero", "mean")
 
 
 def baseline_name(model: LoadedModel, baseline: Baseline) -> str:
-    """The name that stands in a result; by default "pad", or where there is no such token "mask" or "zero"."""
+    """The name that stands in a result; by default "mask", or where there is no such token "pad" or "zero".
+
+    A masked token is how an encoder was taught that a word is missing. It never read a pad token in training, whose
+    embedding may be anything: docs/benchmarks.md has a model where that hides the word that decides.
+    """
     if baseline is None:
-        return next((name for name in ("pad", "mask") if _token(model, name) is not None), "zero")
+        return next((name for name in ("mask", "pad") if _token(model, name) is not None), "zero")
     if isinstance(baseline, str):
         if baseline not in NAMES:
             raise TaskError(f"unknown baseline {baseline!r}; allowed: {', '.join(NAMES)}, or an array")

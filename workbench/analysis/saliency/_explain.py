@@ -56,7 +56,7 @@ def attribute(
         contrast: explain ``target`` rather than this: the difference of the two.
         position: which blank, written token, or labelled token, from 0; see :func:`ask`.
         output: "logit" (default of classifiers), "log_probability" (of language models) or "probability".
-        baseline: "pad" (default where there is one), "mask", "zero", "mean", or vectors (D,) or (T, D).
+        baseline: "mask" (default where there is one), "pad", "zero", "mean", or vectors (D,) or (T, D).
         words: merge sub-words: ``True``, "sum", "mean" or "max"; see :meth:`Attribution.words`.
         normalise: "none", "sum" or "max".
         options: steps, samples, unit, layer and others; see :class:`Options`. ``seed`` goes into it.
@@ -235,7 +235,7 @@ def _warn(results: Sequence[Attribution], options: Options) -> None:
         for r in results
         if r.delta is not None
         and r.baseline_value is not None
-        and METHODS.get(r.method).complete
+        and (METHODS.get(r.method).complete or r.layer is not None)
         and abs(r.delta) > options.tolerance * max(abs(r.value - r.baseline_value), SMALLEST)
     ]
     if beyond:

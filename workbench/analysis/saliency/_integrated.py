@@ -20,7 +20,7 @@ from workbench.shapes import Array
 
 __all__ = ["clenshaw_curtis", "integrated"]
 
-ORDER = 8  # intervals between the points of one rule
+ORDER, HIGHEST = 8, 64  # intervals between the points of one rule: at first, and before a path is cut in pieces
 SMALLEST = 0.1  # difference in the target's value below which the tolerance is no longer relative
 
 
@@ -59,9 +59,12 @@ class _Path:
         return scores, float(scores.sum()) - (self.values[_key(piece[1])] - self.values[_key(piece[0])])
 
     def refine(self, errors: Sequence[float], allowed: float) -> None:
-        """Raise the rule's order once, then halve the stretches whose errors together exceed ``allowed``."""
-        if self.pieces == [(0.0, 1.0, ORDER)]:
-            self.pieces = [(0.0, 1.0, 2 * ORDER)]
+        """Double the rule's order, then halve the stretches whose errors together exceed ``allowed``.
+
+        A path is smooth as a rule, so one rule of high order needs fewer points than many of low order.
+        """
+        if len(self.pieces) == 1 and self.pieces[0][2] < HIGHEST:
+            self.pieces = [(0.0, 1.0, 2 * self.pieces[0][2])]
             return
         total, kept = 0.0, set()
         for i in sorted(range(len(errors)), key=lambda i: abs(errors[i])):

@@ -26,15 +26,18 @@ __all__ = ["FeatureRows", "HeadTrainer", "Watch", "class_weights", "fine_argumen
 
 
 def fine_arguments(
-    settings: FineSettings, seed: int, out: Path, device: torch.device, rows: int
+    settings: FineSettings, seed: int, out: Path, device: torch.device, rows: int, parameters: int
 ) -> TrainingArguments:
-    """The arguments; ``rows`` are those of one forward pass, the rest of a batch comes by accumulation."""
+    """The arguments; ``rows`` are those of one forward pass, the rest of a batch comes by accumulation.
+
+    ``parameters`` are the whole model's.
+    """
     return TrainingArguments(
         output_dir=str(out),
         num_train_epochs=settings.epochs,
         per_device_train_batch_size=rows,
         gradient_accumulation_steps=max(1, settings.batch_size // rows),
-        learning_rate=settings.learning_rate,
+        learning_rate=settings.learning_rate(parameters),
         lr_scheduler_type="linear",
         warmup_steps=settings.warmup,
         weight_decay=settings.weight_decay,

@@ -186,7 +186,7 @@ def _attempt(job: _Job, rows_at_once: int) -> _Outcome:
         weights=class_weights(task, training) if settings.class_weights else None,
         meter=meter,
         model=model,
-        args=fine_arguments(settings, job.seed, job.out, job.device, rows_at_once),
+        args=fine_arguments(settings, job.seed, job.out, job.device, rows_at_once, parameters),
         train_dataset=FeatureRows(training),
         data_collator=lambda features: collate(features, pad),
         callbacks=[watch, log],
@@ -272,7 +272,8 @@ def _notes(settings: FineSettings, outcomes: list[_Outcome], out: Path) -> dict[
         str(s): {n: e.value for n, e in o.metrics.items()}
         for s, o in zip(settings.seeds, outcomes, strict=True)
     }
-    return {"seeds": seeds, "weights_sha256": content_hash(out.glob("*.safetensors"))}
+    rate = settings.learning_rate(outcomes[0].parameters)
+    return {"seeds": seeds, "learning_rate": rate, "weights_sha256": content_hash(out.glob("*.safetensors"))}
 
 
 def _over_seeds(outcomes: list[_Outcome]) -> dict[str, Estimate]:

@@ -11,6 +11,8 @@ from workbench.training.finetuning.methods import LEARNING_RATES, Method
 
 __all__ = ["FineSettings"]
 
+_SMALL = 50_000_000
+
 
 @dataclass(frozen=True, kw_only=True)
 class FineSettings:
@@ -46,10 +48,15 @@ class FineSettings:
         if not self.seeds:
             raise ConfigError("no seed given; allowed: one or more numbers, such as 0,1,2")
 
-    @property
-    def learning_rate(self) -> float:
-        """The one given, or the method's."""
-        return self.lr if self.lr is not None else LEARNING_RATES[Method(self.method)]
+    def learning_rate(self, parameters: int) -> float:
+        """The one given, or the method's; full fine-tuning of a model of under 50 M ``parameters`` takes twice as much.
+
+        Small encoders are still undertrained after a few epochs at the rate usual for BERT-base (docs/benchmarks.md).
+        """
+        if self.lr is not None:
+            return self.lr
+        rate = LEARNING_RATES[Method(self.method)]
+        return 2 * rate if self.method == Method.FULL and parameters < _SMALL else rate
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionary for the run's recipe."""
