@@ -123,9 +123,11 @@ class _Ticker:
         self._bar = bar
 
     def wants(self, stack: Stack, layer: int) -> bool:
+        """Only the first layer of the stack."""
         return layer == 0 and stack is self._stack
 
     def observe(self, call: AttentionCall) -> None:
+        """Count the call's texts."""
         self._bar.update(len(call.weights))
 
 

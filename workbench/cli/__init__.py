@@ -58,9 +58,11 @@ class _LazyGroup(click.Group):
     """Knows every verb's name and help line; imports a verb's module only to run it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
+        """All verbs, by name."""
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """The verb's command; its module is imported here."""
         if name not in COMMANDS:
             return None
         command = import_module(COMMANDS[name][0]).command
@@ -70,11 +72,13 @@ class _LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click's, but an unknown verb is answered with the nearest known one."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             raise WorkbenchError(f"unknown verb {args[0]!r}; {did_you_mean(args[0], list(COMMANDS))}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The table of verbs in ``--help``."""
         with formatter.section("Verbs"):
             formatter.write_dl([(name, COMMANDS[name][1]) for name in sorted(COMMANDS)])
 

@@ -25,7 +25,8 @@ class MissingData(DataError):
 
 class _Row(Protocol):
     @property
-    def id(self) -> str: ...
+    def id(self) -> str:
+        """Names the row in results."""
 
 
 Row = TypeVar("Row", bound=_Row)

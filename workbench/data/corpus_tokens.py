@@ -143,6 +143,7 @@ class _Writer:
     def add(
         self, pieces: list[CorpusPiece], tokenizer: Any, document_start: int | None, document_end: int | None
     ) -> None:
+        """Append the pieces' sentences as tokens."""
         sentences = [split_sentences(piece.text) for piece in pieces]
         flat = [sentence for part in sentences for sentence in part]
         encoded = (
@@ -163,6 +164,7 @@ class _Writer:
             self.characters += len(piece.text)
 
     def finish(self, document_end: int | None, corpus_sha256: str, tokenizer_sha256: str) -> TokenFileInfo:
+        """Close the last document and say what was written; raises :class:`DataError` for no tokens."""
         if self.tokens == 0:
             raise DataError("the corpus gave no tokens; give a text with at least one visible character")
         self._end_document(document_end)

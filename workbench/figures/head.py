@@ -77,10 +77,9 @@ def head_view(
         include_layers=include_layers,
     ).maps()
     first = maps[0]
-    at = 0 if layer is None else position_of(layer, first.layers, "layer")
+    at = position_of(first.layers[0] if layer is None else layer, first.layers, "layer")
     active = [position_of(head, first.heads, "head") for head in (first.heads if heads is None else heads)]
     state = {"layer": at, "heads": active, "words": merge_words, "sinks": hide_sinks}
-
     return View(
         title=title,
         render=lambda: attention_page(title, "head", ("bipartite",), maps, state, display_mode),

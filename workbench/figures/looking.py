@@ -124,6 +124,7 @@ class _Traced:
     look: Look
 
     def title(self, what: str) -> str:
+        """A heading: what is shown, of which model."""
         return f"{what} · {Path(self.trace.model).name}"
 
     def layers(self, stack: Stack, array: Array) -> Sequence[Array | None]:

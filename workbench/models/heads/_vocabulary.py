@@ -43,6 +43,7 @@ class _Transform(nn.Module):
         self.norm = make_norm(config, width=size)
 
     def forward(self, hidden: Tensor) -> Tensor:
+        """(B, T, D) to (B, T, E)."""
         return self.norm(self.activation(self.dense(hidden)))
 
 

@@ -96,10 +96,12 @@ class _Job:
 
     @property
     def is_first(self) -> bool:
+        """Whether this is the seed whose weights are kept."""
         return self.seed == self.settings.seeds[0]
 
     @property
     def log(self) -> Path:
+        """The seed's own log file."""
         return self.out / ("log.jsonl" if self.is_first else f"log-seed{self.seed}.jsonl")
 
 

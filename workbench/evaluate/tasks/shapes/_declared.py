@@ -43,7 +43,8 @@ class Declared:
 
 class _Row(Protocol):
     @property
-    def id(self) -> str: ...
+    def id(self) -> str:
+        """Names the row in results."""
 
 
 Row = TypeVar("Row", bound=_Row)
