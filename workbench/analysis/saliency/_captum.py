@@ -23,7 +23,7 @@ from workbench.trace.parts import parts_of
 __all__: list[str] = []
 
 SHAP_SAMPLES = 50
-LAYER_STEPS = 32
+LAYER_STEPS, MOST_LAYER_STEPS = 32, 256
 KERNEL_WIDTH = 0.25  # of LIME, on cosine distance
 
 
@@ -154,7 +154,7 @@ def _of_layer(name: str, class_name: str) -> Callable[[Seam, Options], Raw]:
                 assert isinstance(total, Tensor)
                 error = abs(float(total.sum()) - difference)
                 enough = error <= options.tolerance * max(abs(difference), SMALLEST)
-                if enough or options.steps is not None or 2 * steps > options.most_steps:
+                if enough or options.steps is not None or 2 * steps > min(options.most_steps, MOST_LAYER_STEPS):
                     return total, steps
                 steps *= 2
 

@@ -78,8 +78,8 @@ def not_finite(seam: Scored, embeddings: Tensor, rows: Tensor) -> NumericsError:
         )
     where = f"behind layer {backward[0]!r}" if backward else "at the embeddings"
     return NumericsError(
-        f"the gradient {where} of {seam.model.name} is NaN or infinite; use --dtype float32, or a method without "
-        "gradients, such as occlusion"
+        f"the gradient {where} of {seam.model.name} is NaN or infinite; use --dtype float32, another --baseline, "
+        "or a method without gradients, such as occlusion"
     )
 
 

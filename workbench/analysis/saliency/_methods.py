@@ -30,7 +30,7 @@ class Options:
 
     steps: int | None = None  # integrated gradients: exactly so many, else raised until ``tolerance`` holds
     tolerance: float = 0.05  # completeness error, relative to the difference that the scores explain
-    most_steps: int = 256
+    most_steps: int = 1024
     samples: int | None = None  # of methods that draw
     noise: float = 0.15  # standard deviation of noise, as a share of that of the text's embeddings
     unit: Unit = Unit.TOKEN
