@@ -9,7 +9,7 @@ import torch
 from workbench.errors import ConfigError
 from workbench.models import LoadedModel
 
-__all__ = ["is_out_of_memory", "next_batch", "next_packed", "token_budget"]
+__all__ = ["is_out_of_memory", "next_batch", "token_budget"]
 
 # Beyond these a larger batch is no faster: activations of a CPU batch should stay in its core's cache.
 _CPU_BUDGET = 512
@@ -56,15 +56,6 @@ def next_batch(lengths: list[int], order: list[int], position: int, budget: int)
     """
     longest = max(lengths[order[position]], 1)
     return order[position : position + max(budget // longest, 1)]
-
-
-def next_packed(lengths: list[int], order: list[int], position: int, budget: int) -> list[int]:
-    """From ``order[position:]`` what has no more than ``budget`` tokens together, at least one."""
-    end, total = position + 1, lengths[order[position]]
-    while end < len(order) and total + lengths[order[end]] <= budget:
-        total += lengths[order[end]]
-        end += 1
-    return order[position:end]
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence as Sequence_
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -15,7 +16,7 @@ import torch
 from transformers import DynamicCache
 
 from workbench.models import LoadedModel
-from workbench.scoring._forks import Fork, cache_argument, forward_forks, reads_trees
+from workbench.scoring._forks import NODES, Fork, cache_argument, forward_forks, reads_trees
 from workbench.scoring._forward import forward_batch
 from workbench.scoring._records import Sequence
 
@@ -23,6 +24,8 @@ __all__ = ["Family", "Plan", "plan_families", "read_prefix", "reads_prefixes"]
 
 # A shorter beginning is not worth a pass of its own; it also has to be half of what stands before the answer.
 _LONG = 64
+# Contexts that begin alike for at least this share of the shorter one (fill-in-the-blank items) share a tree.
+_ALIKE = 1 / 3
 _CHECK = ((1, 2, 3, 4, 5, 6), (1, 2, 3, 7, 6))
 _TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-4}
 _COARSE_TOLERANCE = 0.05
@@ -66,16 +69,29 @@ def plan_families(sequences: Sequence_[Sequence], *, long: int = _LONG) -> Plan:
             runs[-1] = (common, [*contexts, context])
         else:
             runs.append((len(context) - 1, [context]))
-    single = [tuple(by_context[contexts[0]]) for _, contexts in runs if len(contexts) == 1]
+    single = [contexts[0] for _, contexts in runs if len(contexts) == 1]
+    paired = _paired(single)
+    apart = [context for context in single if context not in paired and len(by_context[context]) == 1]
+    alone = set(apart)
     return Plan(
-        alone=tuple(sorted(group[0] for group in single if len(group) == 1)),
-        forks=tuple(group for group in single if len(group) > 1),
+        alone=tuple(sorted(by_context[context][0] for context in apart)),
+        forks=tuple(tuple(by_context[context]) for context in single if context not in alone),
         families=tuple(
             Family(contexts[0][:shared], tuple(tuple(by_context[context]) for context in contexts))
             for shared, contexts in runs
             if len(contexts) > 1
         ),
     )
+
+
+def _paired(contexts: Sequence_[tuple[int, ...]]) -> set[tuple[int, ...]]:
+    """Of sorted contexts those that begin like the one before or after, and fit into one tree with it."""
+    found: set[tuple[int, ...]] = set()
+    for first, second in pairwise(contexts):
+        common, shorter = _common(first, second), min(len(first), len(second))
+        if common >= max(1, _ALIKE * shorter) and len(first) + len(second) - common <= NODES:
+            found |= {first, second}
+    return found
 
 
 def _common(first: tuple[int, ...], second: tuple[int, ...]) -> int:

@@ -25,10 +25,19 @@ from workbench.models import LoadedModel
 from workbench.scoring._forward import forward_batch, project_only, target_statistics
 from workbench.scoring._records import Score, Sequence
 
-__all__ = ["Fork", "cache_argument", "forward_forks", "from_difference", "reads_trees"]
+__all__ = [
+    "NODES",
+    "Fork",
+    "Grove",
+    "cache_argument",
+    "forward_forks",
+    "from_difference",
+    "groves",
+    "reads_trees",
+]
 
 # Nodes of a tree that several forks share; attention looks at all of them, so longer is slower in the end.
-_NODES = 64
+NODES = 64
 _CHECK_IDS = (1, 2, 3, 4, 5, 6, 7)
 _CHECK_TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-4}
 _COARSE_TOLERANCE = 0.05
@@ -102,7 +111,7 @@ class _Tree:
             if (node, token) not in self.children:
                 break
             node, known = self.children[node, token], known + 1
-        return len(self.ids) + fork.length - known <= _NODES
+        return len(self.ids) + fork.length - known <= NODES
 
     def visible(self, width: int) -> npt.NDArray[np.bool_]:
         """Which nodes (column) a node (row) attends to: its ancestors and itself; padding sees itself."""
@@ -111,6 +120,28 @@ class _Tree:
             if parent >= 0:
                 seen[node] |= seen[parent]
         return seen
+
+
+@dataclass(frozen=True)
+class Grove:
+    """Forks that make one tree. ``length``: its nodes, the tokens that the model reads for them."""
+
+    forks: tuple[Fork, ...]
+    length: int
+
+
+def groves(forks: Sequence_[Fork]) -> list[Grove]:
+    """Forks that begin alike put together, and small ones, so that trees of one size can be batched."""
+    found: list[Grove] = []
+    tree, members = _Tree(), list[Fork]()
+    for fork in sorted(forks, key=lambda fork: fork.key):
+        if members and not tree.fits(fork):
+            found.append(Grove(tuple(members), len(tree.ids)))
+            tree, members = _Tree(), []
+        for member in fork.members:
+            tree.add(member.ids[:-1])
+        members.append(fork)
+    return [*found, Grove(tuple(members), len(tree.ids))] if members else found
 
 
 def forward_forks(

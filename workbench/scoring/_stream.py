@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from tqdm.auto import tqdm
 
 from workbench.models import LoadedModel
-from workbench.scoring._batches import is_out_of_memory, next_batch, next_packed, token_budget
+from workbench.scoring._batches import is_out_of_memory, next_batch, token_budget
 from workbench.scoring._lanes import lanes
 
 __all__ = ["Stream", "collect"]
@@ -34,15 +34,13 @@ Answer = TypeVar("Answer")
 class Stream(Generic[Unit, Answer]):
     """Answers of ``forward`` for any number of units. Batches are planned over all of them, done or not.
 
-    Units go longest first and are padded to one length; with ``neighbours`` (a sorting key) they go in its
-    order, and ``forward`` is trusted to pack them without padding.
+    Units go longest first and are padded to one length.
     """
 
     model: LoadedModel
     forward: Callable[[LoadedModel, list[Unit]], list[Answer]]
     batch_tokens: str | int = "auto"
     progress: bool = False
-    neighbours: Callable[[Unit], Any] | None = None
 
     def __call__(
         self, units: Sequence[Unit], done: Set[int] = frozenset()
@@ -52,8 +50,7 @@ class Stream(Generic[Unit, Answer]):
         for place, unit in enumerate(units):
             places[unit].append(place)
         unique = list(places)
-        key = self.neighbours or (lambda unit: -unit.length)
-        order = sorted(range(len(unique)), key=lambda i: (key(unique[i]), i))
+        order = sorted(range(len(unique)), key=lambda i: (-unique[i].length, i))
         needed = {i for i in order if not done >= set(places[unique[i]])}
         total = sum(unique[i].length for i in needed)
         with tqdm(total=total, unit="tok", unit_scale=True, disable=not self.progress, leave=False) as bar:
@@ -90,10 +87,9 @@ class Stream(Generic[Unit, Answer]):
         self, lengths: list[int], order: list[int], position: int, budget: int, count: int, needed: Set[int]
     ) -> tuple[list[list[int]], int]:
         """Up to ``count`` batches that have something needed, and where the next plan starts."""
-        take = next_batch if self.neighbours is None else next_packed
         planned: list[list[int]] = []
         while position < len(order) and len(planned) < count:
-            batch = take(lengths, order, position, budget)
+            batch = next_batch(lengths, order, position, budget)
             position += len(batch)
             if not needed.isdisjoint(batch):
                 planned.append(batch)

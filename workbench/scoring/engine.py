@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Set
 from collections.abc import Sequence as Sequence_
 from dataclasses import dataclass
+from typing import Any
 
 from workbench.models import Kind, LoadedModel
 from workbench.scoring._encode import FirstToken, encode_requests, resolve_first_token
 from workbench.scoring._families import Family, Plan, plan_families, read_prefix, reads_prefixes
-from workbench.scoring._forks import Fork, forward_forks, reads_trees
+from workbench.scoring._forks import Fork, Grove, forward_forks, groves, reads_trees
 from workbench.scoring._forward import forward_batch
 from workbench.scoring._records import Request, Score, Sequence
 from workbench.scoring._stream import Stream, collect
@@ -68,15 +70,32 @@ class Engine:
         Models that cannot read trees (see :func:`~workbench.scoring._forks.reads_trees`) read the members
         one by one, with the same scores.
         """
-        trees = reads_trees(self.model)
-        stream = Stream(
-            self.model,
-            forward_forks if trees else _one_by_one,
-            self.batch_tokens,
-            self.progress,
-            neighbours=(lambda fork: fork.key) if trees else None,
-        )
-        yield from stream(forks, done)
+        if reads_trees(self.model):
+            yield from self._stream_groves(forks, done)
+        else:
+            yield from Stream(self.model, _one_by_one, self.batch_tokens, self.progress)(forks, done)
+
+    def _stream_groves(
+        self, forks: Sequence_[Fork], done: Set[int], kept: Any | None = None
+    ) -> Iterator[list[tuple[int, tuple[Score, ...]]]]:
+        """Equal forks once, in trees of like size. ``kept``: keys and values of what stands before all of them."""
+        places: dict[Fork, list[int]] = defaultdict(list)
+        for place, fork in enumerate(forks):
+            places[fork].append(place)
+        planted = groves(list(places))
+        finished = {i for i, grove in enumerate(planted) if all(done >= set(places[f]) for f in grove.forks)}
+
+        def forward(model: LoadedModel, batch: list[Grove]) -> list[tuple[tuple[Score, ...], ...]]:
+            scores = iter(forward_forks(model, [fork for grove in batch for fork in grove.forks], kept))
+            return [tuple(next(scores) for _ in grove.forks) for grove in batch]
+
+        for trees in Stream(self.model, forward, self.batch_tokens, self.progress)(planted, finished):
+            yield [
+                (place, answer)
+                for i, answers in trees
+                for fork, answer in zip(planted[i].forks, answers, strict=True)
+                for place in places[fork]
+            ]
 
     def stream_families(
         self, sequences: list[Sequence], done: Set[int] = frozenset()
@@ -113,15 +132,8 @@ class Engine:
         if len(finished) == len(family.groups):
             return
         kept = read_prefix(self.model, family.prefix)
-        stream: Stream[Fork, tuple[Score, ...]] = Stream(
-            self.model,
-            lambda model, forks: forward_forks(model, forks, kept),
-            self.batch_tokens,
-            self.progress,
-            neighbours=lambda fork: fork.key,
-        )
         forks = [family.fork(group, sequences) for group in family.groups]
-        for trees in stream(forks, finished):
+        for trees in self._stream_groves(forks, finished, kept):
             yield [pair for i, scores in trees for pair in zip(family.groups[i], scores, strict=True)]
 
     def score_families(self, sequences: list[Sequence]) -> list[Score]:
