@@ -80,8 +80,7 @@ def _probe(model: LoadedModel, found: _Found) -> str:
     run = run_probe(model, settings, read_inputs(settings), out=found.out)
     found.runs.append(run)
     report = open_report(run)
-    best = report.at(report.metric, report.best_layer)
-    return f"best in layer {report.best_layer}, {report.metric} {best}. {report.conclusions[0]}"
+    return f"{report.conclusions[0]} Selectivity there: {report.at('selectivity', report.best_layer)}."
 
 
 def _attention(model: LoadedModel, found: _Found) -> str:
