@@ -22,6 +22,7 @@ __all__ = ["table_view"]
 
 _ROWS = 500  # shown in the page; CSV has all
 _STATIC_ROWS = 60  # in SVG, PNG and PDF
+_BROKEN = 20  # characters after which a cell of the page goes on in the next line
 _WIDEST = 60  # characters of a cell in a static figure
 
 
@@ -55,8 +56,18 @@ def table_view(
         render=lambda: page(title=title, body=table.markup(title, note), display_mode=display_mode),
         draw=lambda: table.draw(title),
         tabulate=frame.copy,
-        height=min(620, 120 + 31 * max(1, min(len(frame), _ROWS))),
+        height=_height(frame, title, note),
     )
+
+
+def _height(frame: pd.DataFrame, title: str, note: str) -> int:
+    """Pixels that show the rows, or as many as fit 640, also where a narrow screen breaks title, note and cells."""
+    lines = [
+        max(math.ceil(len(_shown(value)) / _BROKEN) for value in row)
+        for row in frame.head(20).itertuples(index=False)
+    ]
+    rows = sum(12 + 19 * max(1, n) for n in lines) + 31 * max(0, len(frame) - len(lines))
+    return min(640, 95 + 27 * math.ceil(len(title) / 30) + 20 * math.ceil(len(note) / 48) + max(31, rows))
 
 
 @dataclass(frozen=True)
