@@ -166,9 +166,11 @@ def forward_forks(
     inputs = _inputs(model, trees, width, 0 if kept is None else kept.get_seq_length())
     if kept is not None:
         inputs[cache_argument(model.model)] = _for_rows(kept, len(trees))
-    with model.lock, torch.inference_mode(), project_only(model.model, unique.to(model.device)):
+    owners = owners.to(model.device)
+    with model.lock, torch.inference_mode(), project_only(model.model, unique.to(model.device)) as projected:
         logits = model.model(**inputs, use_cache=kept is not None).logits[0]  # (unique nodes, V)
-    scores = _scores(forks, targets, *target_statistics(logits, wanted, owners.to(model.device)))
+        exact = projected.exact(logits, wanted, owners)
+    scores = _scores(forks, targets, *target_statistics(logits, wanted, owners, exact))
     return [tuple(next(scores) for _ in fork.members) for fork in forks]
 
 

@@ -15,7 +15,7 @@ from workbench.errors import NumericsError
 from workbench.models import LoadedModel
 from workbench.scoring._records import Score, Sequence
 
-__all__ = ["forward_batch", "project_only", "target_statistics"]
+__all__ = ["Projected", "forward_batch", "project_only", "target_statistics"]
 
 # Rows of logits turned into log-probabilities at a time: their float32 copy should stay in a CPU's cache, and
 # must not fill a GPU's memory.
@@ -29,9 +29,10 @@ def forward_batch(model: LoadedModel, batch: list[Sequence]) -> list[Score]:
     Raises :class:`NumericsError` if a scored position has NaN or no finite logit.
     """
     ids, positions, targets = _tensors(model, batch)
-    with model.lock, torch.inference_mode(), project_only(model.model, positions):
+    with model.lock, torch.inference_mode(), project_only(model.model, positions) as projected:
         logits = model.model(input_ids=ids, use_cache=False).logits[0]  # (N scored, V)
-    log_probabilities, greedy, ranks = target_statistics(logits, targets)
+        exact = projected.exact(logits, targets)
+    log_probabilities, greedy, ranks = target_statistics(logits, targets, exact=exact)
     counts = [sequence.targets for sequence in batch]
     columns = [part.split(counts) for part in (targets.cpu(), log_probabilities, greedy, ranks)]
     return [
@@ -59,8 +60,43 @@ def _tensors(
     return as_tensor(rows), as_tensor(positions), as_tensor(targets)
 
 
+class Projected:
+    """What the output projection of a pass was given and gave."""
+
+    def __init__(self, head: torch.nn.Module) -> None:
+        self._head = head
+        self._hidden: Tensor | None = None
+        self._logits: Tensor | None = None
+
+    def see(self, hidden: Float[Tensor, "1 N D"], logits: Float[Tensor, "1 N V"]) -> None:
+        """Keep both until the targets are looked up."""
+        self._hidden, self._logits = hidden, logits
+
+    def exact(
+        self,
+        logits: Float[Tensor, "N V"],
+        targets: Int[Tensor, " M"],
+        rows: Int[Tensor, " M"] | None = None,
+    ) -> Float[Tensor, " M"] | None:
+        """The targets' logits in float32 where ``logits`` are coarser, else ``None``.
+
+        A bfloat16 logit of 16 is a multiple of 0.125, so that two answers of a question tie; their dot products
+        with the hidden state do not. ``None`` too if the model changes its logits after the projection.
+        """
+        if self._hidden is None or self._logits is None or not isinstance(self._head, torch.nn.Linear):
+            return None
+        if (
+            logits.dtype not in (torch.bfloat16, torch.float16)
+            or logits.data_ptr() != self._logits.data_ptr()
+        ):
+            return None
+        hidden = self._hidden[0] if rows is None else self._hidden[0, rows]
+        products = (hidden.float() * self._head.weight[targets].float()).sum(-1)
+        return products if self._head.bias is None else products + self._head.bias[targets].float()
+
+
 @contextmanager
-def project_only(model: Any, positions: Int[Tensor, " N"]) -> Iterator[None]:
+def project_only(model: Any, positions: Int[Tensor, " N"]) -> Iterator[Projected]:
     """While open, the model's output projection sees only the hidden states at flat ``positions``.
 
     The head gets (1, N, D) instead of (B, T, D), so its logits are (1, N, V), and whatever the
@@ -71,28 +107,39 @@ def project_only(model: Any, positions: Int[Tensor, " N"]) -> Iterator[None]:
     with _SHARED:
         hook = _HOOKS.get(head) or _HOOKS.setdefault(head, _Hook(head))
         hook.users += 1
-    hook.positions.here = positions
+    hook.here.positions, hook.here.seen = positions, Projected(head)
     try:
-        yield
+        yield hook.here.seen
     finally:
-        hook.positions.here = None
+        hook.here.positions = hook.here.seen = None
         with _SHARED:
             hook.users -= 1
             if not hook.users:
-                _HOOKS.pop(head).handle.remove()
+                _HOOKS.pop(head).remove()
 
 
 class _Hook:
-    """One hook on a head, shared by the threads that pass through it; each has positions of its own."""
+    """Hooks on a head, shared by the threads that pass through it; each has positions of its own."""
 
     def __init__(self, head: torch.nn.Module) -> None:
         self.users = 0
-        self.positions = threading.local()
-        self.handle = head.register_forward_pre_hook(self.select)
+        self.here = threading.local()
+        self._handles = [head.register_forward_pre_hook(self.select), head.register_forward_hook(self.look)]
+
+    def remove(self) -> None:
+        """Leave the head as it was."""
+        for handle in self._handles:
+            handle.remove()
+
+    def look(self, module: Any, arguments: tuple[Any, ...], output: Any) -> None:
+        """Note the gathered states and their logits."""
+        seen = getattr(self.here, "seen", None)
+        if seen is not None:
+            seen.see(arguments[0], output)
 
     def select(self, module: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
         """The arguments with the hidden states gathered; untouched in a thread that asked for nothing."""
-        positions = getattr(self.positions, "here", None)
+        positions = getattr(self.here, "positions", None)
         if positions is None:
             return None
         hidden = arguments[0]
@@ -104,11 +151,15 @@ _HOOKS: dict[torch.nn.Module, _Hook] = {}
 
 
 def target_statistics(
-    logits: Float[Tensor, "R V"], targets: Int[Tensor, " N"], rows: Int[Tensor, " N"] | None = None
+    logits: Float[Tensor, "R V"],
+    targets: Int[Tensor, " N"],
+    rows: Int[Tensor, " N"] | None = None,
+    exact: Float[Tensor, " N"] | None = None,
 ) -> tuple[Float[Tensor, " N"], Int[Tensor, " N"], Int[Tensor, " N"]]:
     """Log-probability, most likely token and rank (from 1) of each target, on the CPU.
 
     ``rows`` says which row of logits predicts which target; without it the rows go target by target.
+    ``exact`` are the targets' own logits (see :class:`Projected`), which log-probabilities are then made of.
     """
     if rows is None:
         rows = torch.arange(len(targets), device=targets.device)
@@ -119,6 +170,8 @@ def target_statistics(
         for start in range(0, len(logits), step)
     ]
     columns = [torch.cat(column) for column in zip(*parts, strict=True)]
+    if exact is not None:
+        columns[0] = _refined(columns[0], exact[order] - logits[rows[order], targets[order]].float())
     log_probabilities, greedy, ranks = (torch.empty_like(c).index_copy_(0, order, c).cpu() for c in columns)
     if not bool(torch.isfinite(log_probabilities).all()):
         broken = int((~torch.isfinite(log_probabilities)).sum())
@@ -127,6 +180,11 @@ def target_statistics(
             "its weights are broken or the precision is too low: try --dtype float32"
         )
     return log_probabilities, greedy, ranks
+
+
+def _refined(log_probabilities: Float[Tensor, " N"], moved: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
+    """With each target's own logit moved by so much, in the numerator and in the sum."""
+    return log_probabilities + moved - torch.log1p(log_probabilities.exp() * torch.expm1(moved))
 
 
 def _of_rows(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -182,3 +184,38 @@ def test_encoder_is_refused():
 
     with pytest.raises(ModelError, match="needs a causal model"):
         Engine(replace(tiny_causal(), kind=Kind.ENCODER))
+
+
+def test_coarse_logits_do_not_make_answers_tie() -> None:
+    # In bfloat16 a logit between 16 and 32 is a multiple of 0.125. The reference: hidden states in bfloat16 as the
+    # model made them, projected in float64.
+    model = tiny_causal()
+    with torch.no_grad():
+        model.model.lm_head.weight.mul_(60 / model.model.lm_head.weight.norm(dim=1, keepdim=True))
+    coarse = replace(model, model=model.model.to(torch.bfloat16), dtype=torch.bfloat16)
+    requests = [Request("the keys to the", f" {word}") for word in ("cabinet", "cat", "dogs", "table")]
+    found = Engine(coarse).score(requests)
+    sequence = Engine(coarse).encode(requests)
+    ids = torch.tensor([sequence[0].ids[:-1]])
+    with torch.no_grad():
+        hidden = coarse.model.base_model(ids).last_hidden_state[0, -1]
+        fine = torch.log_softmax(coarse.model.lm_head.weight.double() @ hidden.double(), -1)
+        rounded = torch.log_softmax(coarse.model.lm_head(hidden).double(), -1)
+    expected = [float(fine[s.ids[-1]]) for s in sequence]
+    assert max(abs(e - float(rounded[s.ids[-1]])) for e, s in zip(expected, sequence, strict=True)) > 0.02
+    relative = lambda values: [v - values[0] for v in values]  # noqa: E731
+    got = relative([s.token_log_probabilities[-1] for s in found])
+    assert got == pytest.approx(relative(expected), abs=0.01)
+    families = Engine(coarse).score_families(sequence)
+    got = relative([s.token_log_probabilities[-1] for s in families])
+    assert got == pytest.approx(relative(expected), abs=0.1)  # trees round hidden states otherwise
+
+
+def test_a_refined_probability_is_that_of_the_softmax_with_one_logit_moved() -> None:
+    logits = torch.tensor([[3.0, 1.0, -2.0], [20.0, 0.0, 0.0]])
+    moved = torch.tensor([0.25, -0.5])
+    changed = logits.clone()
+    changed[:, 0] += moved
+    found = _forward._refined(torch.log_softmax(logits, 1)[:, 0], moved)
+    torch.testing.assert_close(found, torch.log_softmax(changed, 1)[:, 0])
+    assert bool((found <= 0).all())
