@@ -13,6 +13,9 @@ from workbench.figures.looking import ViewKind
 __all__ = ["prepare", "prepare_beside"]
 
 
+_NO_SESSION = ("bare mode", "without `streamlit run`")
+
+
 def prepare() -> None:
     """Load the first model on offer and read the example text; a page says what is wrong with it."""
     names = list(models_on_offer().values())
@@ -30,7 +33,7 @@ def prepare_beside() -> threading.Thread:
     # set anew when its server starts.
     for name in ("scriptrunner_utils.script_run_context", "state.session_state_proxy"):
         logging.getLogger(f"streamlit.runtime.{name}").addFilter(
-            lambda record: "bare mode" not in record.getMessage()
+            lambda record: not any(words in record.getMessage() for words in _NO_SESSION)
         )
     thread = threading.Thread(target=prepare, daemon=True)
     thread.start()
