@@ -302,7 +302,7 @@ def agreement(options: argparse.Namespace) -> list[Result]:
                 warnings.simplefilter("ignore", AttributionWarning)
                 found = attribute(
                     model, prefix, method, target=f" {good}", contrast=f" {bad}", words=True, normalise="sum",
-                    options=Options(steps=options.steps),
+                    options=Options(steps=options.steps, keep_first=options.keep_first),
                 )  # fmt: skip
             right.append(found.value > 0)
             places = {"subject": [subject], "attractor": [attractor], "first word": [0]}
@@ -325,6 +325,9 @@ def main() -> None:
     arguments.add_argument("--tolerance", type=float, default=TOLERANCE)
     arguments.add_argument("--batch-tokens", type=int, default=1024)
     arguments.add_argument("--steps", type=int, default=32, help="of integrated gradients in agreement")
+    arguments.add_argument(
+        "--keep-first", action="store_true", help="in agreement, leave the first word in place"
+    )
     arguments.add_argument("--methods", default="input_x_gradient,occlusion,integrated_gradients,random")
     arguments.add_argument("--memory-of", type=int, help=argparse.SUPPRESS)
     options = arguments.parse_args()

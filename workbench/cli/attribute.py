@@ -49,6 +49,9 @@ __all__ = ["command"]
 @click.option("--samples", type=click.IntRange(1), help="Of methods that draw.")
 @click.option("--layer", type=int, help="Of layer methods, from 0; the middle one if left out.")
 @click.option(
+    "--keep-first", is_flag=True, help="Leave the first token in place: a decoder's attention sink."
+)
+@click.option(
     "--unit", default="token", show_default=True, help="token, word, span or sentence: what goes at once."
 )
 @click.option("--seed", type=int, default=0, show_default=True)
@@ -119,7 +122,7 @@ def _told(options: dict[str, Any]) -> Options:
         raise WorkbenchError(
             f"unknown unit {options['unit']!r}; {did_you_mean(options['unit'], list(Unit))}"
         ) from None
-    chosen = {key: options[key] for key in ("steps", "samples", "layer", "seed")}
+    chosen = {key: options[key] for key in ("steps", "samples", "layer", "seed", "keep_first")}
     return Options(unit=unit, **chosen)
 
 
@@ -164,6 +167,12 @@ def _explain(name: str, text: str, options: dict[str, Any], as_json: bool) -> No
         ]
     for warning in caught:
         click.echo(f"note: {warning.message}", err=True)
+    if _sink_is_first(model, found):
+        click.echo(
+            "note: the first token scores highest; taking a decoder's first token out takes out its attention sink: "
+            "--keep-first leaves it in place",
+            err=True,
+        )
     if options["out"] is not None:
         _save(_drawn(found, options["bars"]), options["out"])
     report = _examined(model, source, methods, options) if options["evaluate"] else None
@@ -175,6 +184,13 @@ def _explain(name: str, text: str, options: dict[str, Any], as_json: bool) -> No
         click.echo("\n" + examination_text(report))
     if options["out"] is not None:
         click.echo(str(options["out"]))
+
+
+def _sink_is_first(model: LoadedModel, found: list[Attribution]) -> bool:
+    """Whether a decoder's first token has the largest score of a method that takes tokens out."""
+    return str(model.kind) == "causal" and any(
+        a.baseline is not None and a.explained[0] and abs(a.scores[0]) == abs(a.scores).max() for a in found
+    )
 
 
 def _drawn(found: list[Attribution], bars: bool) -> View:
@@ -244,9 +260,9 @@ def _evaluate(name: str, data: Path, options: dict[str, Any], as_json: bool) -> 
     from workbench.analysis.faithfulness_run import SaliencySettings, evaluate_saliency, read_texts
     from workbench.runs import find_run
 
-    for option in ("pair", "target", "contrast", "position", "output"):
-        if options[option] is not None:
-            raise WorkbenchError(f"--{option} is of a TEXT; leave it out with --data")
+    for option in ("pair", "target", "contrast", "position", "output", "keep_first"):
+        if options[option] not in (None, False):
+            raise WorkbenchError(f"--{option.replace('_', '-')} is of a TEXT; leave it out with --data")
     _told(options)
     same = ["limit", "text_column", "label_column", "rationale_column", "baseline"]
     same += ["steps", "samples", "layer", "unit", "seed"]

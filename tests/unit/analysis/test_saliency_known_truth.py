@@ -170,3 +170,14 @@ def test_every_method_is_registered_under_its_usual_name() -> None:
         "random",
     }
     assert expected <= set(METHODS)
+
+
+def test_a_first_token_that_is_kept_gets_no_score_and_stays_in_the_baseline() -> None:
+    model = toy(BagOfWords)
+    embeddings, pad = parts(model, TEXT)
+    expected = ((embeddings - pad) @ model.model.read.weight[1]).detach().numpy()
+    expected[[0, 2]] = 0.0  # kept; not read by the model
+    found = attribute(model, TEXT, target=1, baseline="pad", options=Options(keep_first=True))
+    np.testing.assert_allclose(found.scores, expected, atol=2e-4)
+    assert found.explained == (False, True, True, True, True)
+    assert found.delta == pytest.approx(0, abs=1e-3)

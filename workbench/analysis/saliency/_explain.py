@@ -123,6 +123,8 @@ def explain(
 ) -> list[Attribution]:
     """Scores for questions that are asked already, in their order."""
     chosen, told = METHODS.get(method), options or Options()
+    if told.keep_first:
+        questions = [_keeping_first(question) for question in questions]
     name = baseline_name(model, baseline)
     vectors = baseline_vectors(model, baseline)
     for question in questions:
@@ -136,6 +138,14 @@ def explain(
     results = [done[i] for i in range(len(questions))]
     _warn(results, told)
     return results
+
+
+def _keeping_first(question: Question) -> Question:
+    """The first token that would be explained is not."""
+    first = next((i for i, kept in enumerate(question.explained) if kept), None)
+    return replace(
+        question, explained=tuple(kept and i != first for i, kept in enumerate(question.explained))
+    )
 
 
 def _output(output: Output | str | None) -> Output | None:
