@@ -10,7 +10,7 @@ import streamlit as st
 
 from workbench.analysis.faithfulness import MEASURES
 from workbench.analysis.faithfulness_examine import Examination, examine
-from workbench.analysis.saliency import METHODS, Attribution, AttributionWarning, attribute
+from workbench.analysis.saliency import METHODS, Attribution, AttributionWarning, Options, attribute
 from workbench.dashboard.inspection.predictions import target_fields
 from workbench.dashboard.inspection.texts import Texts
 from workbench.dashboard.resources import identity, load_code
@@ -37,6 +37,12 @@ def saliency_tab(models: Sequence[LoadedModel], texts: Texts) -> Callable[[Loade
             bind="query-params",
         )
         words = st.toggle("Whole words", key="merge", bind="query-params")
+        keep = st.toggle(
+            "Keep the first token",
+            key="keep",
+            bind="query-params",
+            help="Leave a decoder's first token, its attention sink, in place: it then gets no score.",
+        )
         doubt = st.toggle(
             "How far to believe them",
             key="doubt",
@@ -45,7 +51,7 @@ def saliency_tab(models: Sequence[LoadedModel], texts: Texts) -> Callable[[Loade
         )
 
     def show(model: LoadedModel) -> None:
-        _show(model, texts, target, contrast, tuple(methods), words)
+        _show(model, texts, target, contrast, tuple(methods), words, keep)
         if doubt and methods:
             _doubt(model, texts, target, contrast, tuple(methods))
 
@@ -56,12 +62,13 @@ def saliency_tab(models: Sequence[LoadedModel], texts: Texts) -> Callable[[Loade
     max_entries=32, ttl=600, show_spinner="Scoring the tokens …", hash_funcs={LoadedModel: identity}
 )
 def _scores(
-    model: LoadedModel, text: Text, method: str, target: str | None, contrast: str | None
+    model: LoadedModel, text: Text, method: str, target: str | None, contrast: str | None, keep: bool
 ) -> tuple[Attribution, str]:
     """The scores, and what the method warns of."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = attribute(model, text, method, target=target, contrast=contrast)
+        options = Options(keep_first=keep)
+        found = attribute(model, text, method, target=target, contrast=contrast, options=options)
     return found, " ".join(str(w.message) for w in caught if issubclass(w.category, AttributionWarning))
 
 
@@ -72,19 +79,22 @@ def _show(
     contrast: str | None,
     methods: tuple[str, ...],
     words: bool,
+    keep: bool,
 ) -> None:
     if not methods:
         st.info("Choose at least one method.")
         return
     found = []
     for method in methods:
-        scores, warning = _scores(model, texts.whole, method, target, contrast)
+        scores, warning = _scores(model, texts.whole, method, target, contrast, keep)
         found.append(scores.words() if words else scores)
         if warning:
             st.caption(plain(warning))
     given = "".join(f", {k}={v!r}" for k, v in (("target", target), ("contrast", contrast)) if v)
+    given += ", options=Options(keep_first=True)" if keep else ""
     code = (
-        "import workbench\nfrom workbench.figures.saliency import compare_attributions\n\n"
+        "import workbench\nfrom workbench.analysis.saliency import Options\n"
+        "from workbench.figures.saliency import compare_attributions\n\n"
         f"{load_code(model)}"
         f"text = {texts.whole!r}\n"
         f"found = [workbench.attribute(model, text, m{given}, words={words}) for m in {methods!r}]\n"
