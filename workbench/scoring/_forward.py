@@ -81,14 +81,14 @@ class Projected:
         """The targets' logits in float32 where ``logits`` are coarser, else ``None``.
 
         A bfloat16 logit of 16 is a multiple of 0.125, so that two answers of a question tie; their dot products
-        with the hidden state do not. ``None`` too if the model changes its logits after the projection.
+        with the hidden state do not. ``None`` too if the model changes its logits after the projection, or if that
+        is more than a matrix (quantised, adapted).
         """
-        if self._hidden is None or self._logits is None or not isinstance(self._head, torch.nn.Linear):
+        if self._hidden is None or self._logits is None or type(self._head) is not torch.nn.Linear:
             return None
-        if (
-            logits.dtype not in (torch.bfloat16, torch.float16)
-            or logits.data_ptr() != self._logits.data_ptr()
-        ):
+        if logits.dtype not in (torch.bfloat16, torch.float16) or self._head.weight.dtype != logits.dtype:
+            return None
+        if logits.data_ptr() != self._logits.data_ptr():
             return None
         hidden = self._hidden[0] if rows is None else self._hidden[0, rows]
         products = (hidden.float() * self._head.weight[targets].float()).sum(-1)
