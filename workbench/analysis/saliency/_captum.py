@@ -154,11 +154,8 @@ def _of_layer(name: str, class_name: str) -> Callable[[Seam, Options], Raw]:
                 assert isinstance(total, Tensor)
                 error = abs(float(total.sum()) - difference)
                 enough = error <= options.tolerance * max(abs(difference), SMALLEST)
-                if (
-                    enough
-                    or options.steps is not None
-                    or 2 * steps > min(options.most_steps, MOST_LAYER_STEPS)
-                ):
+                most = min(options.most_steps, MOST_LAYER_STEPS)
+                if enough or options.steps is not None or 2 * steps > most:
                     return total, steps
                 steps *= 2
 

@@ -20,10 +20,8 @@ from workbench.shapes import Array
 
 __all__ = ["clenshaw_curtis", "integrated"]
 
-ORDER, HIGHEST = (
-    8,
-    64,
-)  # intervals between the points of one rule: at first, and before a path is cut in pieces
+ORDER = 8  # intervals between the points of one rule
+HIGHEST = 64  # up to which a rule is raised before its path is cut in pieces
 SMALLEST = 0.1  # difference in the target's value below which the tolerance is no longer relative
 
 

@@ -36,9 +36,7 @@ class Options:
     unit: Unit = Unit.TOKEN
     span: int = 3  # words in a window
     layer: int | None = None  # of layer methods, from 0; the middle one by default
-    keep_first: bool = (
-        False  # the first token stays in every baseline and gets no score: a decoder's attention sink
-    )
+    keep_first: bool = False  # a decoder's attention sink stays in every baseline and gets no score
     seed: int = 0
     batch_tokens: int = 2048  # tokens in one forward pass: bounds memory, does not change scores
 
