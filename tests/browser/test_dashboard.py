@@ -13,15 +13,9 @@ from tests.browser.conftest import Visit, eventually, settle
 TEXT = "the cat sat on the mat"
 
 
-def view_of(page: Any, title: str) -> Any:
-    """The figure's own document, inside a frame inside Streamlit's frame."""
-    return page.frame_locator("iframe[data-testid=stIFrame]").first.frame_locator(f"iframe[title^='{title}']")
-
-
-def any_view(page: Any, title: str = "") -> Any:
-    """The same, wherever on the page the figure stands; without a title the first one."""
-    wanted = f"[title^='{title}']" if title else ""
-    return page.frame_locator(f"iframe[data-testid=stIFrame]{wanted}").first.frame_locator("iframe")
+def view_of(page: Any, title: str = "") -> Any:
+    """The document of the first figure on the page whose title begins so."""
+    return page.frame_locator(f"iframe[sandbox=allow-scripts][title^='{title}']" if title else "iframe").first
 
 
 def tokens(page: Any, title: str = "Attention, head") -> list[str]:
@@ -79,7 +73,7 @@ def test_models_are_chosen_and_kept_from_page_to_page(visit: Visit) -> None:
     page.get_by_role("link", name="Inspect").click()
     settle(page)
     assert address(page) == {"model": "tiny-bart", "second": "tiny-llama", "implementation": "builtin"}
-    assert page.locator("iframe[data-testid=stIFrame]").count() == 2
+    assert page.locator("iframe[sandbox=allow-scripts]").count() == 2
 
 
 def test_the_address_reproduces_the_page(visit: Visit) -> None:
@@ -114,7 +108,7 @@ def test_heads_and_tokens_answer_to_pointer_and_keys(visit: Visit) -> None:
     for kind in ("model", "neuron"):
         page.get_by_role("radio", name=kind).click()
         settle(page)
-        any_view(page).locator("canvas").first.wait_for()
+        view_of(page).locator("canvas").first.wait_for()
 
 
 def test_a_figure_is_downloaded_and_its_code_is_shown(visit: Visit) -> None:

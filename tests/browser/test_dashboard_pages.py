@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.browser.conftest import Visit, eventually, settle
-from tests.browser.test_dashboard import address, any_view, choose, tokens, view_of, write
+from tests.browser.test_dashboard import address, choose, tokens, view_of, write
 
 
 def choose_row(page: Any, row: int = 0) -> None:
@@ -29,19 +29,19 @@ def test_tabs_of_inspect(visit: Visit) -> None:
     ):
         page.get_by_role("radio", name=tab).click()
         settle(page)
-        any_view(page, title).locator("h1").first.wait_for()
+        view_of(page, title).locator("h1").first.wait_for()
     page.get_by_role("radio", name="patching").click()
     settle(page)
     write(page, "Other text", "the cat sat on the mat")
     page.get_by_label("Target", exact=True).fill("are")
     page.get_by_label("Target", exact=True).press("Enter")
     settle(page)
-    any_view(page, "Patching effect").locator("canvas").wait_for()
+    view_of(page, "Patching effect").locator("canvas").wait_for()
     write(page, "Other text", "the cat sat")
     page.get_by_role("alert").get_by_text("clean has 6 tokens, corrupted 3").wait_for()
     page.get_by_role("radio", name="difference").click()
     settle(page)
-    any_view(page, "Difference of attention").locator("canvas").wait_for()
+    view_of(page, "Difference of attention").locator("canvas").wait_for()
     shown = {k: v for k, v in address(page).items() if k in ("tab", "other", "model")}
     assert shown == {"tab": "difference", "other": "the cat sat", "model": "tiny-llama"}
 
@@ -66,10 +66,10 @@ def test_an_experiment_runs_as_a_job_and_another_is_cancelled(
     page.get_by_text("probe pos in tiny-bert · cancelled").wait_for()
     done = [path for path in dashboard[1].glob("*tiny-bert-pos*") if (path / "results.json").is_file()]
     assert len(done) == 1
-    any_view(page, "pos in ").locator("svg").first.wait_for()
+    view_of(page, "pos in ").locator("svg").first.wait_for()
     # a browser draws a frame of foreign origin once it is in sight
     page.locator("iframe[title^='Confusion at layer 0']").first.scroll_into_view_if_needed()
-    any_view(page, "Confusion at layer 0").locator("canvas").wait_for()
+    view_of(page, "Confusion at layer 0").locator("canvas").wait_for()
     page.get_by_role("button", name="Open the run").click()
     settle(page)
     heading = page.get_by_role("heading", level=3)
@@ -78,7 +78,7 @@ def test_an_experiment_runs_as_a_job_and_another_is_cancelled(
 
 def test_a_failing_pair_is_explained(visit: Visit) -> None:
     page = visit("challenge")
-    table = any_view(page, "pairs ·")
+    table = view_of(page, "pairs ·")
     assert "agreement" in table.locator("body").inner_text()
     choose_row(page)
     page.get_by_role("button", name="Explain").click()
@@ -87,8 +87,8 @@ def test_a_failing_pair_is_explained(visit: Visit) -> None:
     assert page.get_by_label("Text", exact=True).input_value() == "the cats are on the mat"
     assert page.get_by_label("Other text", exact=True).input_value() == "the cats is on the mat"
     assert page.get_by_role("radio", name="difference").get_attribute("aria-checked") == "true"
-    any_view(page, "Difference of attention").locator("canvas").wait_for()
-    any_view(page, "Where predictions part").locator("svg").first.wait_for()
+    view_of(page, "Difference of attention").locator("canvas").wait_for()
+    view_of(page, "Where predictions part").locator("svg").first.wait_for()
     assert address(page)["model"] == "tiny-llama"
 
 
@@ -106,7 +106,7 @@ def test_a_template_is_written_and_run(visit: Visit) -> None:
     write(page, "A suite in YAML", text)
     page.get_by_role("button", name="Run", exact=True).click()
     settle(page)
-    body = any_view(page, "my suite ·").locator("body")
+    body = view_of(page, "my suite ·").locator("body")
     for name in ("negated praise", "typing errors change nothing"):
         body.get_by_text(name).first.wait_for()
 
@@ -114,7 +114,7 @@ def test_a_template_is_written_and_run(visit: Visit) -> None:
 def test_runs_are_compared(visit: Visit) -> None:
     page = visit("evaluation")
     choose(page, "Task", "t")
-    board = any_view(page, "t: accuracy, n = 10").locator("body").inner_text()
+    board = view_of(page, "t: accuracy, n = 10").locator("body").inner_text()
     assert board.index("tiny-llama") < board.index("tiny-bert")  # 0.9 before 0.2
     page.get_by_role("radio", name="compare").click()
     settle(page)

@@ -10,7 +10,7 @@ import pytest
 from tests.browser.conftest import Visit, eventually, settle
 from tests.browser.hostile import HOSTILE, as_name, as_token
 from tests.browser.stored import HOSTILE_MODEL, store_hostile_runs
-from tests.browser.test_dashboard import any_view, tokens, write
+from tests.browser.test_dashboard import tokens, view_of, write
 
 CHUNK = 25
 
@@ -32,7 +32,7 @@ def test_as_input_text_and_tokens(visit: Visit) -> None:
         eventually(page, lambda expected=expected: tokens(page)[: len(expected)] == expected)
         write(page, "Text", "\n".join(part))
         assert page.get_by_label("Text", exact=True).input_value() == "\n".join(part)
-    assert HOSTILE_MODEL in any_view(page, "Attention").locator("h1").inner_text()
+    assert HOSTILE_MODEL in view_of(page, "Attention").locator("h1").inner_text()
     page.get_by_role("link", name="Models").click()
     settle(page)
     assert page.get_by_role("heading", name=HOSTILE_MODEL).is_visible()
@@ -62,7 +62,7 @@ def test_as_names_of_runs_models_tasks_and_labels(visit: Visit, hostile_runs: Pa
         page.get_by_text("Examples (1)").click()
         page.get_by_text("Report", exact=True).click()
         settle(page)
-        report = any_view(page, "Report of").locator("body")
+        report = view_of(page, "Report of").locator("body")
         eventually(
             page, lambda text=HOSTILE[number], report=report: shown(text).split()[0] in report.inner_text()
         )
@@ -76,7 +76,7 @@ def test_as_names_of_runs_models_tasks_and_labels(visit: Visit, hostile_runs: Pa
         board.get_by_role("combobox", name="Task", exact=True).fill(HOSTILE[number][:12])
         board.get_by_role("option", name=HOSTILE[number], exact=True).first.click()
         settle(board)
-        body = any_view(board).locator("body")
+        body = view_of(board).locator("body")
         eventually(board, lambda text=HOSTILE[number], body=body: text in body.inner_text())
 
 
@@ -110,7 +110,7 @@ def test_as_names_of_suites_tests_and_labels(visit: Visit) -> None:
         page.get_by_text(f"{CHUNK} tests, {CHUNK} cases").wait_for()
         page.get_by_role("button", name="Run", exact=True).click()
         settle(page)
-        body = any_view(page).locator("body")
+        body = view_of(page).locator("body")
         for text in part:
             eventually(
                 page,

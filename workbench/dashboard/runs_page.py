@@ -172,4 +172,4 @@ def _report(run: Run) -> None:
     st.download_button(
         "Download the report", page, file_name=f"{run.path.name}.html", mime="text/html", on_click="ignore"
     )
-    frame(page, 900, f"Report of {run.path.name}")
+    frame(page, 900, f"Report of {run.path.name}", "report")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 import tempfile
 from collections.abc import Mapping
@@ -46,18 +45,31 @@ def facts(values: Mapping[str, str]) -> None:
     st.html(Markup('<dl class="facts">{}</dl>').format(entries))
 
 
-def frame(page: str, height: int, title: str) -> None:
+_FRAME_SCRIPT = """
+export default ({ data, parentElement }) => {
+  let frame = parentElement.querySelector("iframe");
+  if (!frame) {
+    frame = document.createElement("iframe");
+    frame.setAttribute("sandbox", "allow-scripts");
+    frame.style.cssText = "width:100%;border:0;display:block";
+    parentElement.append(frame);
+  }
+  frame.title = data.title;
+  frame.style.height = `${data.height}px`;
+  if (frame.srcdoc !== data.page) frame.srcdoc = data.page;
+};
+"""
+
+
+def frame(page: str, height: int, title: str, key: str) -> None:
     """A whole HTML page in a frame that cannot reach the dashboard: scripts run, but of no origin."""
-    inner = (
-        f'<iframe srcdoc="{html.escape(page)}" title="{html.escape(title)}" sandbox="allow-scripts" '
-        f'style="width:100%;height:{height}px;border:0;display:block"></iframe>'
-    )
-    st.iframe(f"<style>body{{margin:0}}</style>{inner}", height=height, alt=title)
+    component = st.components.v2.component("workbench_frame", js=_FRAME_SCRIPT)
+    component(key=f"frame {key}", data={"page": page, "height": height, "title": title})
 
 
 def show_view(view: View, key: str, code: str = "") -> None:
     """A figure, with its downloads and the code for it below."""
-    frame(view.html, view.height, view.title)
+    frame(view.html, view.height, view.title, key)
     extras(view, key, code)
 
 
