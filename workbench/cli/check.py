@@ -107,12 +107,15 @@ def _stored(record: Any) -> dict[str, Any]:
 _SETTINGS = ("data_dir", "limit", "limit_per_paradigm", "convention", "reduction", "masking", "seed")
 
 
-def _settings(arguments: dict[str, Any]) -> Any:
+def _settings(arguments: dict[str, Any], challenge: Any) -> Any:
     from challenge_sets.diagnostics import Settings
 
     values = {name: arguments[name] for name in _SETTINGS}
     values["data_dir"] = None if values["data_dir"] is None else str(values["data_dir"])
-    return Settings(set=arguments["set_name"] or str(arguments["suite"]), suite=arguments["suite"], **values)
+    suite = arguments["suite"]
+    # A suite in a file goes by the name that it gives itself.
+    name = arguments["set_name"] or (challenge.name if Path(suite).is_file() else str(suite))
+    return Settings(set=name, suite=suite, **values)
 
 
 def _challenge(arguments: dict[str, Any]) -> Any:
@@ -132,7 +135,7 @@ def _check(challenge: Any, arguments: dict[str, Any]) -> tuple[Any, Any]:
     from challenge_sets.diagnostics import check
     from workbench.models import load
 
-    settings = _settings(arguments)
+    settings = _settings(arguments, challenge)
     if arguments["predictions"]:
         from challenge_sets.suite import check_predictions
 
@@ -163,7 +166,7 @@ def _check(challenge: Any, arguments: dict[str, Any]) -> tuple[Any, Any]:
 def _export(challenge: Any, arguments: dict[str, Any]) -> int:
     from challenge_sets.suite import export_texts
 
-    return export_texts(challenge, _settings(arguments), arguments["export"])
+    return export_texts(challenge, _settings(arguments, challenge), arguments["export"])
 
 
 def _explain(run: Any, model: Any, count: int) -> dict[str, Any]:

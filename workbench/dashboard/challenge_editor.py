@@ -11,12 +11,13 @@ import pandas as pd
 import streamlit as st
 
 from workbench.dashboard.fields import area
-from workbench.dashboard.jobs_panel import start_job
+from workbench.dashboard.jobs import Job
+from workbench.dashboard.jobs_panel import board, start_job
 from workbench.dashboard.resources import chosen_model, load_code
 from workbench.dashboard.show import plain, show_table
-from workbench.dashboard.store import runs_folder
+from workbench.dashboard.store import open_run, runs_folder
 from workbench.errors import ConfigError, WorkbenchError
-from workbench.runs import Run, write_atomically
+from workbench.runs import write_atomically
 
 if TYPE_CHECKING:
     from challenge_sets.suite import Suite
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["STARTER", "editor", "read_suite"]
 
-_LIVE = 40  # cases a test when it runs on the page; a job takes all
-_LIVE_TOTAL = 200
+_LIVE = "live check"  # in the session: the job, and then the run, of the suite on the page
 _LONGEST = 8000
 
 STARTER = """\
@@ -66,18 +66,11 @@ def editor() -> None:
     ]
     st.caption(f"{len(suite.tests)} tests, {len(cases):,} cases")
     model = chosen_model()
-    with st.container(horizontal=True):
-        live = st.button(
-            "Run", type="primary", disabled=model is None, help=f"Up to {_LIVE} cases a test, at once"
-        )
-        whole = st.button("Run all as a job", disabled=model is None)
-    if model is not None and whole:
+    if st.button("Run", type="primary", disabled=model is None) and model is not None:
         _start(suite, text, model)
         st.rerun()
-    if model is not None and live:
-        _run(suite, model)
-    _result(text)
-    with st.expander("The cases", expanded="live check" not in st.session_state):
+    _result()
+    with st.expander("The cases", expanded=_LIVE not in st.session_state):
         show_table(pd.DataFrame(cases), "cases", "Cases", _code(text))
 
 
@@ -94,40 +87,36 @@ def read_suite(text: str) -> Suite:
             raise ConfigError(str(error).replace(str(path), "the template")) from error
 
 
-def _run(suite: Suite, model: LoadedModel) -> None:
-    """Ask the model here and now; the result is an ordinary run."""
-    from challenge_sets.suite import Settings, check, suite_set
-
-    each = max(1, min(_LIVE, _LIVE_TOTAL // max(1, len(suite.tests))))
-    settings = Settings(set=suite.name, suite=suite.name, limit_per_paradigm=each)
-    with st.spinner("Asking the model …"), model.lock:
-        try:
-            run = check(model, suite_set((suite,)), settings, out=runs_folder(), doctor=False)
-        except WorkbenchError as error:
-            st.error(plain(str(error)))
-            return
-    st.session_state["live check"] = str(run.path)
-
-
-def _result(text: str) -> None:
-    """The last live run of this session."""
-    from workbench.dashboard.challenge_page import show_check
-
-    path = st.session_state.get("live check")
-    if path is None:
-        return
-    try:
-        show_check(Run.open(path))
-    except WorkbenchError:
-        st.session_state.pop("live check")  # deleted meanwhile
-
-
 def _start(suite: Suite, text: str, model: LoadedModel) -> None:
+    """Ask the model, as a job whose run is shown here when it is done."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", suite.name).strip("-")[:60] or "suite"
     path = runs_folder() / ".suites" / f"{name}.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, text.encode("utf-8", "replace"))
-    start_job(f"check {suite.name} on {Path(model.name).name}", "check", [f"--suite={path}"], model.name)
+    options = [
+        f"--suite={path}",
+        "--no-doctor",
+        "--dtype=float32",
+        f"--implementation={model.implementation}",
+    ]
+    st.session_state[_LIVE] = start_job(
+        f"check {suite.name} on {Path(model.name).name}", "check", options, model.name
+    )
+
+
+def _result() -> None:
+    """The run of this session's last job here, once there is one."""
+    from workbench.dashboard.challenge_page import show_check
+
+    shown = st.session_state.get(_LIVE)
+    if isinstance(shown, Job) and shown.run is not None:
+        board().dismiss(shown)
+        shown = st.session_state[_LIVE] = shown.run
+    if isinstance(shown, str):
+        try:
+            show_check(open_run(shown))
+        except WorkbenchError:
+            del st.session_state[_LIVE]  # deleted meanwhile
 
 
 def _code(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -73,7 +74,7 @@ def show_check(run: Run) -> None:
         lower = "failure rate" in frame
         value = "failure rate" if lower else "value"
         note = "Lines are 95 % intervals" + (", clustered by template." if lower else ".")
-        title = f"{run.record.recipe.get('suite') or run.record.recipe.get('set')} · {run.record.model.get('name')}"
+        title = f"{run.record.recipe.get('set')} · {Path(str(run.record.model.get('name'))).name}"
         view = table_view(
             frame, interval=(value, "95 % low", "95 % high"), note=note, title=title, display_mode=theme()
         )

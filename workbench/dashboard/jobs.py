@@ -13,10 +13,11 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from workbench.errors import ConfigError
 
@@ -38,38 +39,74 @@ class JobState(StrEnum):
     CANCELLED = "cancelled"
 
 
-class Job:
-    """One ``workbench VERB …`` that stores a run.
+class _Worker:
+    """A process that waits for the arguments of its ``workbench`` command; its error stream is a terminal."""
 
-    Its error stream is a terminal of its own, so that it shows its progress bar, which is read here. ``known_run``
-    is the run's id where the command is told it; otherwise the command prints it as JSON.
-    """
-
-    def __init__(self, title: str, arguments: Sequence[str], known_run: str | None = None) -> None:
-        self.title = title
-        self.arguments = tuple(arguments)
-        self.started = time.monotonic()
-        self._known_run = known_run
-        self._asked_to_end = False
-        self._said: list[str] = []
-        self._percent: int | None = None
-        self._printed = b""
-        self._output = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the job)
-        mine, theirs = pty.openpty()
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "workbench", *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=self._output,
+    def __init__(self) -> None:
+        self.output = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the job)
+        self.terminal, theirs = pty.openpty()
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "workbench.dashboard.worker"],
+            stdin=subprocess.PIPE,
+            stdout=self.output,
             stderr=theirs,
             start_new_session=True,  # Ctrl-C in the dashboard's terminal is not meant for it
         )
         os.close(theirs)
-        self._listener = threading.Thread(target=self._listen, args=(mine,), daemon=True)
+
+    def begin(self, arguments: Sequence[str]) -> None:
+        """Let the command begin; without arguments the process just ends."""
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError), self.process.stdin as stream:
+            if arguments:
+                stream.write(json.dumps([*arguments]).encode() + b"\n")
+
+    def signal(self, number: int) -> None:
+        """To the process and those it started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, number)
+
+    def discard(self) -> None:
+        """End a process that got no command."""
+        self.begin([])
+        self.signal(signal.SIGKILL)  # without waiting for its imports
+        self.process.wait()
+        os.close(self.terminal)
+        self.output.close()
+
+
+class Job:
+    """One ``workbench VERB …``, in a process of its own that shows its progress bar, which is read here.
+
+    ``known_run`` is the run's id where the command is told it; otherwise the command prints it as JSON.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        arguments: Sequence[str],
+        known_run: str | None = None,
+        worker: _Worker | None = None,
+        ended: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.title = title
+        self.arguments = tuple(arguments)
+        self.started = time.monotonic()
+        self._known_run = known_run
+        self._ended = ended
+        self._asked_to_end = False
+        self._said: list[str] = []
+        self._percent: int | None = None
+        self._printed = b""
+        self._worker = worker or _Worker()
+        self._process = self._worker.process
+        self._worker.begin(arguments)
+        self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
 
-    def _listen(self, terminal: int) -> None:
+    def _listen(self) -> None:
         rest = b""
-        with os.fdopen(terminal, "rb", buffering=0) as stream:
+        with os.fdopen(self._worker.terminal, "rb", buffering=0) as stream:
             while True:
                 try:
                     part = stream.read(4096)
@@ -82,9 +119,10 @@ class Job:
                     self._hear(line.decode("utf-8", "replace"))
         self._hear(rest.decode("utf-8", "replace"))
         self._process.wait()
-        with self._output as output:
+        with self._worker.output as output:
             output.seek(0)
             self._printed = output.read()
+        self._ended()
 
     def _hear(self, line: str) -> None:
         text = _COLOURS.sub("", line).strip()
@@ -104,7 +142,8 @@ class Job:
             return JobState.RUNNING
         if self._asked_to_end and code != 0:
             return JobState.CANCELLED
-        return JobState.DONE if code == 0 else JobState.FAILED
+        # The doctor ends with 1 where it finds faults, which it tells in its answer.
+        return JobState.DONE if code == 0 or self.answer is not None else JobState.FAILED
 
     @property
     def progress(self) -> float | None:
@@ -128,24 +167,27 @@ class Job:
         return (said[-1] if said else self.last_line).removeprefix("workbench: ")
 
     @property
+    def answer(self) -> dict[str, Any] | None:
+        """The JSON object that it printed, once it has ended; ``None`` if it printed none."""
+        try:
+            said = json.loads(self._printed)
+        except ValueError:
+            return None
+        return said if isinstance(said, dict) else None
+
+    @property
     def run(self) -> str | None:
         """The id of the run it stored, once it is done."""
         if self.state is not JobState.DONE:
             return None
-        return self._known_run or self._printed_run()
-
-    def _printed_run(self) -> str | None:
-        try:
-            said = json.loads(self._printed)
-            return Path(said["run"]).name
-        except (ValueError, KeyError, TypeError):
-            return None
+        told = (self.answer or {}).get("run")
+        return self._known_run or (Path(told).name if isinstance(told, str) else None)
 
     def cancel(self) -> None:
         """Ask it to end, as Ctrl-C would, and end it if it does not; what it stored so far stays."""
         if self._process.poll() is None:
             self._asked_to_end = True
-            self._signal(signal.SIGINT)
+            self._worker.signal(signal.SIGINT)
             threading.Thread(target=self._end, daemon=True).start()
 
     def _end(self) -> None:
@@ -158,12 +200,8 @@ class Job:
         """End it at once."""
         if self._process.poll() is None:
             self._asked_to_end = True
-            self._signal(signal.SIGKILL)
+            self._worker.signal(signal.SIGKILL)
             self._listener.join()
-
-    def _signal(self, number: int) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, number)
 
 
 class JobBoard:
@@ -171,6 +209,8 @@ class JobBoard:
 
     def __init__(self) -> None:
         self._jobs: list[Job] = []
+        self._spare: _Worker | None = None
+        self._keeps_spare = False
         self._lock = threading.Lock()
         atexit.register(self.close)
 
@@ -182,9 +222,20 @@ class JobBoard:
                 raise ConfigError(
                     f"{len(running)} jobs are running ({', '.join(running)}); wait for one, or cancel it"
                 )
-            job = Job(title, arguments, known_run)
+            worker, self._spare = self._spare, None
+            job = Job(title, arguments, known_run, worker, ended=self._renew)
             self._jobs.append(job)
             return job
+
+    def keep_spare(self) -> None:
+        """From now on have a process ready whose imports are done, so that the next job begins at once."""
+        self._keeps_spare = True
+        self._renew()
+
+    def _renew(self) -> None:
+        with self._lock:
+            if self._keeps_spare and self._spare is None:
+                self._spare = _Worker()
 
     @property
     def jobs(self) -> list[Job]:
@@ -200,5 +251,10 @@ class JobBoard:
 
     def close(self) -> None:
         """End all jobs."""
+        with self._lock:
+            self._keeps_spare = False
+            if self._spare is not None:
+                self._spare.discard()
+                self._spare = None
         for job in self.jobs:
             job.kill()

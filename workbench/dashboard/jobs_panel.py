@@ -21,14 +21,21 @@ def board() -> JobBoard:
     return JobBoard()
 
 
-def start_job(title: str, verb: str, options: Sequence[str], model: str | None = None) -> None:
-    """Start ``workbench VERB OPTIONS [--] MODEL`` whose run goes to the runs folder; tell what hinders it."""
+def start_job(
+    title: str, verb: str, options: Sequence[str], model: str | None = None, *, stores: bool = True
+) -> Job | None:
+    """Start ``workbench VERB OPTIONS [--] MODEL``; its run goes to the runs folder if it ``stores`` one.
+
+    What hinders it is told in the panel.
+    """
     ending = ["--", model] if model is not None else []
-    arguments = [verb, f"--out={runs_folder()}", "--json", *options, *ending]
+    folder = [f"--out={runs_folder()}"] if stores else []
+    arguments = [verb, *folder, "--json", *options, *ending]
     try:
-        board().start(title, arguments)
+        return board().start(title, arguments)
     except ConfigError as error:
         st.session_state["job problem"] = str(error)
+        return None
 
 
 def jobs_panel() -> None:

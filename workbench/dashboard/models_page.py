@@ -7,7 +7,9 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from workbench.dashboard.resources import add_model, chosen_models, doctor_report, load_code
+from workbench.dashboard.jobs import JobState
+from workbench.dashboard.jobs_panel import board, start_job
+from workbench.dashboard.resources import add_model, chosen_models, identity, load_code, verdicts
 from workbench.dashboard.show import facts, plain, show_table
 from workbench.dashboard.store import allowed_path
 from workbench.errors import WorkbenchError
@@ -133,23 +135,31 @@ def _parameter_table(model: LoadedModel) -> pd.DataFrame:
 
 
 def _doctor(model: LoadedModel) -> None:
+    """The verdict, or the way to it: a job, in whose place the verdict comes when it is done."""
     st.markdown("#### Doctor")
-    asked = f"doctor of {model.name} {model.implementation}"
-    if not st.session_state.get(asked):
+    asked = f"doctor of {Path(model.name).name} ({model.implementation})"
+    job = st.session_state.get(asked)
+    if job is not None and job.answer is not None:
+        verdicts()[identity(model)] = job.answer
+        board().dismiss(job)
+        del st.session_state[asked]
+    report = verdicts().get(identity(model))
+    if report is None:
         st.write("Fifteen numeric checks: padding, batching, attention, gradients. They take some seconds.")
+        running = job is not None and job.state is JobState.RUNNING
         st.button(
-            "Run the checks", on_click=st.session_state.update, args=({asked: True},), key=f"run {asked}"
+            "Run the checks", on_click=_examine, args=(model, asked), disabled=running, key=f"run {asked}"
         )
         return
-    try:
-        report = doctor_report(model)
-    except WorkbenchError as error:
-        st.error(plain(str(error)))
-        return
-    shown = {"pass": st.success, "warn": st.warning, "fail": st.error}[report.verdict]
-    shown(f"Verdict: **{report.verdict}**")
+    shown = {"pass": st.success, "warn": st.warning, "fail": st.error}[report["verdict"]]
+    shown(f"Verdict: **{report['verdict']}**")
     code = f"import workbench\nfrom workbench.evaluate.doctor import examine\n\n{load_code(model)}examine(model)\n"
-    show_table(report.to_frame(), asked, f"Doctor of {Path(model.name).name}", code)
+    show_table(pd.DataFrame(report["checks"]), asked, f"Doctor of {Path(model.name).name}", code)
+
+
+def _examine(model: LoadedModel, asked: str) -> None:
+    options = ["--dtype=float32", f"--implementation={model.implementation}"]
+    st.session_state[asked] = start_job(asked, "doctor", options, model.name, stores=False)
 
 
 def _others() -> None:

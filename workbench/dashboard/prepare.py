@@ -8,6 +8,7 @@ import threading
 from contextlib import suppress
 
 from workbench.dashboard.inspection.texts import EXAMPLE
+from workbench.dashboard.jobs_panel import board
 from workbench.dashboard.resources import models_on_offer, opened, traced
 from workbench.errors import WorkbenchError
 from workbench.figures.looking import ViewKind
@@ -25,6 +26,7 @@ def prepare() -> None:
         if names:
             traced(opened(names[0]), EXAMPLE, None, ViewKind.HEAD)
     _spare_collections()
+    board().keep_spare()
 
 
 def _spare_collections() -> None:

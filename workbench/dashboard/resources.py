@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
@@ -15,7 +15,6 @@ from workbench.errors import ModelError, WorkbenchError
 from workbench.models import KNOWN_MODELS, LoadedModel, load
 
 if TYPE_CHECKING:
-    from workbench.evaluate.doctor import Report
     from workbench.figures.looking import ViewKind
     from workbench.trace import Text, Trace
 
@@ -25,12 +24,12 @@ __all__ = [
     "choose_model",
     "chosen_model",
     "chosen_models",
-    "doctor_report",
     "identity",
     "load_code",
     "models_on_offer",
     "opened",
     "traced",
+    "verdicts",
 ]
 
 MODELS_VARIABLE = "WORKBENCH_DASHBOARD_MODELS"
@@ -171,12 +170,10 @@ def load_code(model: LoadedModel) -> str:
     return f"model = workbench.load({model.name!r}, dtype='float32'{how})\n"
 
 
-@st.cache_resource(max_entries=16, show_spinner="Examining the model …", hash_funcs={LoadedModel: identity})
-def doctor_report(model: LoadedModel) -> Report:
-    """The doctor's checks, run once for a loaded model."""
-    from workbench.evaluate.doctor import examine
-
-    return examine(model)
+@st.cache_resource
+def verdicts() -> dict[tuple[str, ...], dict[str, Any]]:
+    """Identity of a model -> what ``workbench doctor --json`` said of it since the dashboard started."""
+    return {}
 
 
 @st.cache_resource(
