@@ -76,6 +76,17 @@ def test_an_experiment_runs_as_a_job_and_another_is_cancelled(
     eventually(page, lambda: heading.all_inner_texts() == [done[0].name])
 
 
+def test_saliency_is_doubted_in_a_job(visit: Visit) -> None:
+    page = visit(model="tiny-llama", text="the cats sat", tab="saliency")
+    page.get_by_text("How far to believe them", exact=True).first.click()
+    page.get_by_text("how far to believe saliency of tiny-llama · running").wait_for()
+    view_of(page, "Scores under randomised weights").locator("canvas").wait_for()
+    assert view_of(page, "Agreement of methods").locator("canvas").count() == 1
+    assert (
+        page.get_by_text("how far to believe saliency of tiny-llama ·").count() == 0
+    )  # its job is off the panel
+
+
 def test_a_failing_pair_is_explained(visit: Visit) -> None:
     page = visit("challenge")
     table = view_of(page, "pairs ·")

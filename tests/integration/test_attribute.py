@@ -81,6 +81,20 @@ def test_several_methods_as_json(models: Path, capsys: pytest.CaptureFixture[str
     assert found[0]["level"] == "word"
 
 
+def test_a_text_is_judged_by_the_named_methods(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(
+        capsys, models / "classifier", "the cats ran", "--evaluate", "--method", "saliency", "--json"
+    )
+    assert code == 0
+    found = json.loads(out)["evaluation"]
+    measures, agreement, randomised = found.values()
+    assert list(measures) == list(agreement) == list(randomised) == ["saliency", "random"]
+    assert agreement["saliency"]["saliency"] == pytest.approx(1.0)
+    stages = list(randomised["random"].values())
+    assert stages == pytest.approx([1.0] * len(stages))  # blind to the weights
+    assert measures["random"]["randomised"] == pytest.approx(1.0)
+
+
 def test_a_table_is_judged_and_stored_and_resumed(
     models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from torch import Tensor
+from tqdm.auto import tqdm
 
 from workbench.analysis.faithfulness import (
     MEASURES,
@@ -18,7 +19,7 @@ from workbench.analysis.faithfulness import (
     rank_agreement,
     sensitivity,
 )
-from workbench.analysis.faithfulness_randomised import cascade, shuffled
+from workbench.analysis.faithfulness_randomised import cascade, shuffled, shuffling
 from workbench.analysis.saliency import METHODS, Attribution, AttributionWarning, Options, Seam
 from workbench.analysis.saliency._baselines import Baseline, baseline_vectors
 from workbench.analysis.saliency._explain import explain
@@ -34,6 +35,7 @@ from workbench.trace import Text
 __all__ = ["CHEAP_METHODS", "Examination", "Judged", "examine", "judge_all", "with_floor"]
 
 FLOOR = "random"
+_STEPS_FOR_RANKS = 64  # of integrated gradients through shuffled weights
 CHEAP_METHODS = (
     "saliency",
     "input_x_gradient",
@@ -89,6 +91,7 @@ def examine(
     options: Options | None = None,
     rationale: Sequence[int] | None = None,
     allow_cost: bool = False,
+    progress: bool = False,
 ) -> Examination:
     """Scores of ``text`` by several methods, and every measure of how far they can be believed.
 
@@ -100,7 +103,7 @@ def examine(
     judged = judge_all(
         model, [question], names, baseline, told, [rationale], randomise=False, allow_cost=allow_cost
     )[0]
-    stages = _cascaded(model, question, judged, names, baseline, told)
+    stages = _cascaded(model, question, judged, names, baseline, told, progress)
     for name in names:
         judged.measures[name]["randomised"] = stages[name][-1]
     measures = [m for m in MEASURES if any(m in judged.measures[name] for name in names)]
@@ -207,10 +210,11 @@ def _forgotten(
 ) -> dict[str, list[Attribution]]:
     """Scores of the model with all weights shuffled; a method that then gives no number is left out."""
     found = {}
+    few = _for_ranks(options)
     with shuffled(model, seed=options.seed):
         for method in methods:
             try:
-                found[method] = explain(model, questions, method, baseline, options, allow_cost=True)
+                found[method] = explain(model, questions, method, baseline, few, allow_cost=True)
             except NumericsError:
                 continue
     return found
@@ -223,18 +227,23 @@ def _cascaded(
     methods: Sequence[str],
     baseline: Baseline,
     options: Options,
+    progress: bool,
 ) -> dict[str, list[float]]:
     """Agreement with the original scores when parts are shuffled from the output down, one more at a time."""
     stages: dict[str, list[float]] = {m: [] for m in methods}
-    parts = list(cascade(model))
-    with warnings.catch_warnings():
+    few = _for_ranks(options)
+    with warnings.catch_warnings(), shuffling(model, options.seed) as parts:
         warnings.simplefilter("ignore", AttributionWarning)
-        for count in range(1, len(parts) + 1):
-            with shuffled(model, parts[:count], options.seed):
-                for method in methods:
-                    try:
-                        now = explain(model, [question], method, baseline, options, allow_cost=True)[0]
-                        stages[method].append(rank_agreement(judged.attributions[method], now))
-                    except NumericsError:
-                        stages[method].append(np.nan)
+        for _ in tqdm(parts, total=len(cascade(model)), unit="part", leave=False, disable=not progress):
+            for method in methods:
+                try:
+                    now = explain(model, [question], method, baseline, few, allow_cost=True)[0]
+                    stages[method].append(rank_agreement(judged.attributions[method], now))
+                except NumericsError:
+                    stages[method].append(np.nan)
     return stages
+
+
+def _for_ranks(options: Options) -> Options:
+    """Of a model without sense the ranks of the scores are wanted, not that they add up, which can take very long."""
+    return replace(options, most_steps=min(options.most_steps, _STEPS_FOR_RANKS))

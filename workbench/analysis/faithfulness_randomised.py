@@ -6,7 +6,7 @@ shuffled within each tensor, which keeps their scale.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
@@ -15,7 +15,7 @@ from torch import nn
 from workbench.models import LoadedModel
 from workbench.trace.parts import parts_of
 
-__all__ = ["cascade", "shuffled"]
+__all__ = ["cascade", "shuffled", "shuffling"]
 
 
 def cascade(model: LoadedModel) -> dict[str, tuple[str, ...]]:
@@ -40,22 +40,39 @@ def cascade(model: LoadedModel) -> dict[str, tuple[str, ...]]:
 
 
 @contextmanager
-def shuffled(model: LoadedModel, parts: Sequence[str] | None = None, seed: int = 0) -> Iterator[None]:
-    """The weights of ``parts`` of :func:`cascade` (all by default) shuffled, and put back afterwards."""
-    groups = cascade(model)
-    weights = dict(model.model.named_parameters())
-    names = [name for part in (groups if parts is None else parts) for name in groups[part]]
-    kept = {name: weights[name].detach().clone() for name in names}
-    generator = torch.Generator().manual_seed(seed)
+def shuffling(model: LoadedModel, seed: int = 0) -> Iterator[Iterator[str]]:
+    """Gives an iterator that shuffles one part of :func:`cascade` more at each step, and names it.
+
+    At the end of the block all weights are put back. ``model.lock`` is held in it.
+    """
+    kept: dict[nn.Parameter, torch.Tensor] = {}
     with model.lock:
         try:
-            for name in names:
-                _shuffle(weights[name], generator)
-            yield
+            yield _shuffled_parts(model, torch.Generator().manual_seed(seed), kept)
         finally:
             with torch.no_grad():
-                for name, values in kept.items():
-                    weights[name].copy_(values)
+                for weight, values in kept.items():
+                    weight.copy_(values)
+
+
+def _shuffled_parts(
+    model: LoadedModel, generator: torch.Generator, kept: dict[nn.Parameter, torch.Tensor]
+) -> Iterator[str]:
+    weights = dict(model.model.named_parameters())
+    for part, names in cascade(model).items():
+        for name in names:
+            kept[weights[name]] = weights[name].detach().clone()
+            _shuffle(weights[name], generator)
+        yield part
+
+
+@contextmanager
+def shuffled(model: LoadedModel, seed: int = 0) -> Iterator[None]:
+    """All weights shuffled, and put back at the end of the block."""
+    with shuffling(model, seed) as parts:
+        for _ in parts:
+            pass
+        yield
 
 
 def _shuffle(weight: nn.Parameter, generator: torch.Generator) -> None:

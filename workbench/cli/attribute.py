@@ -248,8 +248,9 @@ def _examined(
     return examine(
         model,
         source,
-        (*methods, *CHEAP_METHODS),
+        methods if options["methods"] else (*methods, *CHEAP_METHODS),
         options=_told(options),
+        progress=sys.stderr.isatty(),
         allow_cost=options["yes"],
         **{key: options[key] for key in ("target", "contrast", "position", "baseline")},
     )

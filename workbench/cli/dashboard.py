@@ -24,6 +24,7 @@ _OPTIONS = {
     "browser.gatherUsageStats": "false",
     "client.toolbarMode": "minimal",
     "client.showErrorDetails": "type",
+    "global.disableWidgetStateDuplicationWarning": "true",  # a kept choice is no mistake
     "theme.light.primaryColor": "#0072B2",
     "theme.dark.primaryColor": "#5CB3EC",
     # the ground of the figures, so that they stand on the page without an edge

@@ -12,7 +12,7 @@ import streamlit as st
 
 from workbench.dashboard.fields import area
 from workbench.dashboard.jobs import Job
-from workbench.dashboard.jobs_panel import board, start_job
+from workbench.dashboard.jobs_panel import shown_below, start_job
 from workbench.dashboard.resources import chosen_model, load_code
 from workbench.dashboard.show import plain, show_table
 from workbench.dashboard.store import open_run, runs_folder
@@ -110,8 +110,9 @@ def _result() -> None:
 
     shown = st.session_state.get(_LIVE)
     if isinstance(shown, Job) and shown.run is not None:
-        board().dismiss(shown)
-        shown = st.session_state[_LIVE] = shown.run
+        st.session_state[_LIVE] = shown.run
+        shown_below(shown)
+        shown = shown.run
     if isinstance(shown, str):
         try:
             show_check(open_run(shown))

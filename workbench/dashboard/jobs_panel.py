@@ -12,7 +12,7 @@ from workbench.dashboard.show import plain
 from workbench.dashboard.store import runs_folder
 from workbench.errors import ConfigError
 
-__all__ = ["board", "jobs_panel", "start_job"]
+__all__ = ["board", "jobs_panel", "shown_below", "start_job"]
 
 
 @st.cache_resource
@@ -21,14 +21,12 @@ def board() -> JobBoard:
     return JobBoard()
 
 
-def start_job(
-    title: str, verb: str, options: Sequence[str], model: str | None = None, *, stores: bool = True
-) -> Job | None:
-    """Start ``workbench VERB OPTIONS [--] MODEL``; its run goes to the runs folder if it ``stores`` one.
+def start_job(title: str, verb: str, options: Sequence[str], *given: str, stores: bool = True) -> Job | None:
+    """Start ``workbench VERB OPTIONS -- GIVEN``; its run goes to the runs folder if it ``stores`` one.
 
     What hinders it is told in the panel.
     """
-    ending = ["--", model] if model is not None else []
+    ending = ["--", *given] if given else []
     folder = [f"--out={runs_folder()}"] if stores else []
     arguments = [verb, *folder, "--json", *options, *ending]
     try:
@@ -36,6 +34,13 @@ def start_job(
     except ConfigError as error:
         st.session_state["job problem"] = str(error)
         return None
+
+
+def shown_below(job: Job) -> None:
+    """Take a finished job off the panel, as the page shows what it found."""
+    if job in board().jobs:
+        board().dismiss(job)
+        st.rerun()
 
 
 def jobs_panel() -> None:

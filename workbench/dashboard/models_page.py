@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from workbench.dashboard.jobs import JobState
-from workbench.dashboard.jobs_panel import board, start_job
+from workbench.dashboard.jobs_panel import shown_below, start_job
 from workbench.dashboard.resources import add_model, chosen_models, identity, load_code, verdicts
 from workbench.dashboard.show import facts, plain, show_table
 from workbench.dashboard.store import allowed_path
@@ -141,8 +141,8 @@ def _doctor(model: LoadedModel) -> None:
     job = st.session_state.get(asked)
     if job is not None and job.answer is not None:
         verdicts()[identity(model)] = job.answer
-        board().dismiss(job)
         del st.session_state[asked]
+        shown_below(job)
     report = verdicts().get(identity(model))
     if report is None:
         st.write("Fifteen numeric checks: padding, batching, attention, gradients. They take some seconds.")

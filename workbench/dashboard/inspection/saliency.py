@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pandas as pd
 import streamlit as st
 
 from workbench.analysis.faithfulness import MEASURES
-from workbench.analysis.faithfulness_examine import Examination, examine
 from workbench.analysis.saliency import METHODS, Attribution, AttributionWarning, Options, attribute
 from workbench.dashboard.inspection.predictions import target_fields
 from workbench.dashboard.inspection.texts import Texts
+from workbench.dashboard.jobs import Job, JobState
+from workbench.dashboard.jobs_panel import shown_below, start_job
 from workbench.dashboard.resources import identity, load_code
 from workbench.dashboard.show import plain, show_table, show_view, theme
 from workbench.figures import heat_map
@@ -53,7 +55,7 @@ def saliency_tab(models: Sequence[LoadedModel], texts: Texts) -> Callable[[Loade
     def show(model: LoadedModel) -> None:
         _show(model, texts, target, contrast, tuple(methods), words, keep)
         if doubt and methods:
-            _doubt(model, texts, target, contrast, tuple(methods))
+            _doubt(model, texts, target, contrast, tuple(methods), keep)
 
     return show
 
@@ -112,46 +114,86 @@ def _show(
             )
 
 
-@st.cache_resource(
-    max_entries=8,
-    ttl=600,
-    show_spinner="Removing tokens, shuffling weights …",
-    hash_funcs={LoadedModel: identity},
-)
-def _examined(
-    model: LoadedModel, text: Text, methods: tuple[str, ...], target: str | None, contrast: str | None
-) -> Examination:
-    with model.lock:  # weights are shuffled meanwhile
-        return examine(model, text, methods, target=target, contrast=contrast)
-
-
 def _doubt(
-    model: LoadedModel, texts: Texts, target: str | None, contrast: str | None, methods: tuple[str, ...]
+    model: LoadedModel,
+    texts: Texts,
+    target: str | None,
+    contrast: str | None,
+    methods: tuple[str, ...],
+    keep: bool,
 ) -> None:
-    found = _examined(model, texts.whole, methods, target, contrast)
+    """Measures of the methods, once the job that the toggle started has them."""
+    st.markdown("**How far to believe them** (for this text alone)")
+    kept = st.session_state.setdefault("doubts", {})
+    key = (identity(model), texts.whole, target, contrast, methods, keep)
+    if key not in kept:
+        kept[key] = _measure(model, texts.whole, target, contrast, methods, keep)
+        st.rerun()  # the panel above shows it
+    job = kept[key]
+    if job is not None and job.answer is not None:
+        shown_below(job)
+        _examined(job.answer["evaluation"], model, texts, target, contrast, methods, keep)
+    elif job is not None and job.state is JobState.RUNNING:
+        st.caption("Removing tokens and shuffling weights; how far it is stands above.")
+    elif st.button("Measure again", key=f"doubt {model.name}"):
+        del kept[key]
+        st.rerun()
+
+
+def _measure(
+    model: LoadedModel,
+    text: Text,
+    target: str | None,
+    contrast: str | None,
+    methods: tuple[str, ...],
+    keep: bool,
+) -> Job | None:
+    options = ["--evaluate", f"--method={','.join(methods)}", f"--implementation={model.implementation}"]
+    options += [f"--{k}={v}" for k, v in (("target", target), ("contrast", contrast)) if v]
+    options += ["--keep-first"] if keep else []
+    first, *pair = text if isinstance(text, tuple) else (str(text),)
+    options += [f"--pair={other}" for other in pair]
+    title = f"how far to believe saliency of {Path(model.name).name}"
+    return start_job(title, "attribute", options, model.name, first, stores=False)
+
+
+def _examined(
+    found: dict[str, dict[str, dict[str, float | None]]],
+    model: LoadedModel,
+    texts: Texts,
+    target: str | None,
+    contrast: str | None,
+    methods: tuple[str, ...],
+    keep: bool,
+) -> None:
     given = "".join(f", {k}={v!r}" for k, v in (("target", target), ("contrast", contrast)) if v)
+    given += ", options=Options(keep_first=True)" if keep else ""
     code = (
-        "import workbench\nfrom workbench.analysis.faithfulness_examine import examine\n\n"
+        "import workbench\nfrom workbench.analysis.faithfulness_examine import examine\n"
+        "from workbench.analysis.saliency import Options\n\n"
         f"{load_code(model)}found = examine(model, {texts.whole!r}, {methods!r}{given})\n"
     )
-    names, columns = found.measures.labels["method"], found.measures.labels["measure"]
-    table = pd.DataFrame(found.measures.values, columns=[str(c) for c in columns])
-    table.insert(0, "method", [str(name) for name in names])
-    st.markdown("**How far to believe them** (for this text alone)")
+    measures, agreement, randomisation = (
+        pd.DataFrame.from_dict(table, orient="index", dtype=float) for table in found.values()
+    )
+    table = measures.rename_axis("method").reset_index()
     show_table(table, f"faithfulness {model.name}", "Faithfulness", f"{code}found.measures.to_frame()\n")
     with st.expander("What the measures are"):
-        for measure in columns:
+        for measure in measures:
             st.markdown(f"- **{plain(str(measure))}**: {plain(MEASURES[str(measure)].about)}")
-    for statistic, what in ((found.agreement, "agreement"), (found.randomisation, "randomisation")):
+    for name, frame, across in (
+        ("agreement", agreement, "other"),
+        ("randomisation", randomisation, "randomised down to"),
+    ):
         view = heat_map(
-            statistic.values,
-            [str(label) for label in statistic.labels[statistic.axes[0]]],
-            [str(label) for label in statistic.labels[statistic.axes[1]]],
-            axes=(statistic.axes[0], statistic.axes[1]),
-            unit=statistic.unit,
+            frame.to_numpy(),
+            [str(label) for label in frame.index],
+            [str(label) for label in frame.columns],
+            axes=("method", across),
+            unit="Spearman's rho",
             signed=True,
             limits=(-1.0, 1.0),
-            title=statistic.name[:1].upper() + statistic.name[1:],
+            title="Agreement of methods" if name == "agreement" else "Scores under randomised weights",
             display_mode=theme(),
         )
-        show_view(view, f"{what} {model.name}", f"{code}found.{what}\n")
+        show_view(view, f"{name} {model.name}", f"{code}found.{name}\n")
