@@ -80,6 +80,7 @@ def test_saliency_is_doubted_in_a_job(visit: Visit) -> None:
     page = visit(model="tiny-llama", text="the cats sat", tab="saliency")
     page.get_by_text("How far to believe them", exact=True).first.click()
     page.get_by_text("how far to believe saliency of tiny-llama · running").wait_for()
+    page.locator("iframe[title^='Scores under randomised weights']").scroll_into_view_if_needed()
     view_of(page, "Scores under randomised weights").locator("canvas").wait_for()
     assert view_of(page, "Agreement of methods").locator("canvas").count() == 1
     assert (
