@@ -21,6 +21,7 @@ import os
 import sys
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,13 @@ from _frame import REPOSITORY, Result, in_subprocess, machine, parser, peak_mib,
 sys.path.insert(0, str(REPOSITORY))  # the trigger task is that of the tests
 
 import workbench
-from tests.unit.analysis.saliency_models import TRIGGER, trigger_model, trigger_texts, trigger_toy
+from tests.unit.analysis.saliency_models import (
+    TRIGGER,
+    trigger_model,
+    trigger_reader,
+    trigger_texts,
+    trigger_toy,
+)
 from workbench.analysis.saliency import METHODS, AttributionWarning, Options, attribute, attribute_all
 from workbench.models import Kind, LoadedModel
 from workbench.models.loading import locate
@@ -205,7 +212,9 @@ def share_first(
 ) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AttributionWarning)
-        found = attribute_all(model, texts, method, targets=targets, options=FEW)
+        # The first layer, whose position is still the word's where a model reads late.
+        options = replace(FEW, layer=0) if method.startswith("layer") else FEW
+        found = attribute_all(model, texts, method, targets=targets, options=options)
     firsts = [merged.tokens[merged.order()[0]] for merged in (a.words() for a in found)]
     return float(np.mean([first == word for first, word in zip(firsts, words, strict=True)]))
 
@@ -229,7 +238,11 @@ def trigger(options: argparse.Namespace) -> list[Result]:
     # the toy does not read position 2
     texts = [t for t in texts if TRIGGER in t.split() and t.split().index(TRIGGER) != 2][: options.sentences]
     results = []
-    for model, task in ((trigger_model(), "trigger, transformer"), (trigger_toy(), "trigger, two-layer toy")):
+    for model, task in (
+        (trigger_model(), "trigger, transformer"),
+        (trigger_reader(), "trigger, transformer that reads late"),
+        (trigger_toy(), "trigger, two-layer toy"),
+    ):
         results += by_method(model, texts, [1] * len(texts), [TRIGGER] * len(texts), task)
     return results
 

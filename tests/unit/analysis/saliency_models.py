@@ -92,6 +92,11 @@ def _bert(**changes: Any) -> BertConfig:
     return BertConfig(**SIZES, **sizes, initializer_range=0.3, pad_token_id=0, **changes)
 
 
+def _plain_bert() -> BertConfig:
+    sizes = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32, "intermediate_size": 64}
+    return BertConfig(**SIZES, **sizes, num_labels=2, pad_token_id=0)
+
+
 @cache
 def tiny_classifier() -> LoadedModel:
     """A BERT classifier with random weights; <s> and </s> around a text."""
@@ -140,9 +145,25 @@ def trigger_model(steps: int = 150) -> LoadedModel:
     It ends saturated: at the text itself more of the trigger would change nothing, only its absence would.
     """
     torch.manual_seed(1)
-    sizes = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32, "intermediate_size": 64}
-    model = BertForSequenceClassification(BertConfig(**SIZES, **sizes, num_labels=2, pad_token_id=0))
+    model = BertForSequenceClassification(_plain_bert())
     return loaded(_learned(model, framed_tokenizer(), steps, 3e-3), Kind.CLASSIFIER, framed_tokenizer())
+
+
+@cache
+def trigger_reader(steps: int = 300) -> LoadedModel:
+    """The same, but the first layer's attention moves nothing and the labels are smoothed to 0.85.
+
+    So the trigger stays where it stands until the last layer reads it, and the model does not end saturated:
+    methods that score positions inside, and gradients at the text, have a right answer here.
+    """
+    torch.manual_seed(1)
+    model = BertForSequenceClassification(_plain_bert())
+    output = model.bert.encoder.layer[0].attention.output.dense
+    for weight in output.parameters():
+        nn.init.zeros_(weight)
+        weight.requires_grad_(False)
+    learned = _learned(model, framed_tokenizer(), steps, 3e-3, smoothing=0.3)
+    return loaded(learned.requires_grad_(True), Kind.CLASSIFIER, framed_tokenizer())
 
 
 @cache
@@ -155,14 +176,15 @@ def trigger_toy(steps: int = 100) -> LoadedModel:
     return loaded(model, Kind.CLASSIFIER, tokenizer)
 
 
-def _learned(model: Any, tokenizer: Any, steps: int, rate: float) -> Any:
+def _learned(model: Any, tokenizer: Any, steps: int, rate: float, smoothing: float = 0.0) -> Any:
     texts, labels = trigger_texts(steps * 32, seed=0)
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
     model.train()
     for start in range(0, len(texts), 32):
         inputs = tokenizer(texts[start : start + 32], return_tensors="pt", padding=True)
         logits = model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]).logits
-        loss = nn.functional.cross_entropy(logits, torch.tensor(labels[start : start + 32]))
+        target = torch.tensor(labels[start : start + 32])
+        loss = nn.functional.cross_entropy(logits, target, label_smoothing=smoothing)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

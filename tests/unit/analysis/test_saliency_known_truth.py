@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -14,10 +15,11 @@ from tests.unit.analysis.saliency_models import (
     TwoLayers,
     toy,
     trigger_model,
+    trigger_reader,
     trigger_texts,
     trigger_toy,
 )
-from workbench.analysis.saliency import METHODS, Options, attribute, attribute_all
+from workbench.analysis.saliency import METHODS, AttributionWarning, Options, attribute, attribute_all
 from workbench.models import LoadedModel
 
 TEXT = "the keys to the cabinet"
@@ -113,9 +115,8 @@ def test_occlusion_of_two_layers_is_two_forward_passes() -> None:
     np.testing.assert_allclose(found.scores, torch.stack(expected).numpy(), atol=1e-5)
 
 
-# Of a transformer trained until it is sure. Not among them, and docs/benchmarks.md says by how much: gradients at the
-# text times the embedding (input_x_gradient, deeplift), which are near zero where the answer is saturated, what reads
-# attention, and layer methods, whose middle layer has the word at the first position already.
+# Of a transformer trained until it is sure. The others have a model of their own below: gradients at the text times the
+# embedding are near zero where the answer is saturated, and by the middle layer every position has read the word.
 FIND_THE_TRIGGER = [
     "saliency",
     "integrated_gradients",
@@ -124,15 +125,19 @@ FIND_THE_TRIGGER = [
     "occlusion",
     "lime",
     "kernel_shap",
+    "attention",
+    "attention_rollout",
 ]
 
 
-def share_first(method: str, model: LoadedModel, count: int = 20) -> float:
+def share_first(method: str, model: LoadedModel, count: int = 20, layer: int | None = None) -> float:
     """How often the trigger is ranked first, over held-out texts that hold it where the models read."""
     texts, _ = trigger_texts(6 * count, seed=99)
     texts = [t for t in texts if TRIGGER in t.split() and t.split().index(TRIGGER) != 2][:count]
-    few = Options(samples=10) if method in ("smoothgrad", "gradient_shap") else Options(samples=100)
-    found = attribute_all(model, texts, method, targets=[1] * len(texts), options=few)
+    few = Options(samples=10 if method in ("smoothgrad", "gradient_shap") else 100, layer=layer)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AttributionWarning)  # of sums; here the order counts
+        found = attribute_all(model, texts, method, targets=[1] * len(texts), options=few)
     return float(np.mean([a.tokens[a.order()[0]] == TRIGGER for a in found]))
 
 
@@ -141,7 +146,8 @@ def test_the_planted_word_is_ranked_first(method: str) -> None:
     assert share_first(method, trigger_model()) >= 0.95
 
 
-NOT_IN_A_BAG = {"saliency", "smoothgrad"}  # a sum of embeddings has the same gradient at every position
+# A sum of embeddings has the same gradient at every position, and no attention.
+NOT_IN_A_BAG = {"saliency", "smoothgrad", "attention", "attention_rollout"}
 
 
 @pytest.mark.parametrize(
@@ -151,24 +157,31 @@ def test_without_saturation_gradients_at_the_text_rank_it_first_too(method: str)
     assert share_first(method, trigger_toy()) >= 0.95
 
 
-@pytest.mark.parametrize("model", [trigger_model, trigger_toy])
+# The rollout is not among them: it believes the first layer's attention, which moves nothing.
+WHERE_THE_WORD_STAYS = [
+    *(m for m in FIND_THE_TRIGGER if m != "attention_rollout"),
+    "input_x_gradient",
+    "deeplift",
+    "attention_gradient",
+    "value_zeroing",
+    "layer_integrated_gradients",
+    "layer_conductance",
+]
+
+
+@pytest.mark.parametrize("method", WHERE_THE_WORD_STAYS)
+def test_in_a_model_that_is_less_sure_and_reads_late_all_rank_it_first(method: str) -> None:
+    layer = 0 if method.startswith("layer") else None
+    assert share_first(method, trigger_reader(), layer=layer) >= 0.95
+
+
+@pytest.mark.parametrize("model", [trigger_model, trigger_reader, trigger_toy])
 def test_random_scores_do_not_find_the_planted_word(model: Callable[[], LoadedModel]) -> None:
     assert share_first("random", model(), count=40) < 0.5  # one word in 5 to 9: 14 % by chance
 
 
 def test_every_method_is_registered_under_its_usual_name() -> None:
-    expected = {
-        *LINEAR,
-        *FIND_THE_TRIGGER,
-        "attention",
-        "attention_rollout",
-        "attention_gradient",
-        "value_zeroing",
-        "input_x_gradient",
-        "layer_integrated_gradients",
-        "layer_conductance",
-        "random",
-    }
+    expected = {*LINEAR, *FIND_THE_TRIGGER, *WHERE_THE_WORD_STAYS, "random"}
     assert expected <= set(METHODS)
 
 

@@ -16,6 +16,8 @@ from workbench.trace import Edit, Site, Stack, intervene, structure_of
 
 __all__: list[str] = []
 
+UNMOVED = 1e-12  # summed cosine distance, in double precision: nothing but rounding
+
 
 def _attention(seam: Seam, options: Options) -> Raw:
     """Weights of one layer (the last by default), averaged over heads, where the target is read."""
@@ -95,7 +97,10 @@ def _value_zeroing(seam: Seam, options: Options) -> Raw:
         mixed = torch.eye(size, dtype=torch.float64)
         for layer in range(structure_of(seam.model.model).layers[stack]):
             changes = _changes(seam, row, stack, layer, size, options)
-            mixed = changes / changes.sum(1, keepdim=True).clamp(min=1e-12) @ mixed
+            # a position that no token's value moves keeps what it has
+            still = changes.sum(1) < UNMOVED
+            changes[still] = torch.eye(size, dtype=changes.dtype)[still]
+            mixed = changes / changes.sum(1, keepdim=True) @ mixed
         scores[row, :text] = _reached(seam, row, mixed)
     return Raw(scores, (None,) * len(seam))
 
