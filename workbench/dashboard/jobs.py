@@ -46,7 +46,7 @@ class _Worker:
         self.output = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the job)
         self.terminal, theirs = pty.openpty()
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "workbench.dashboard.worker"],
+            [sys.executable, "-P", "-m", "workbench.cli.worker"],
             stdin=subprocess.PIPE,
             stdout=self.output,
             stderr=theirs,
