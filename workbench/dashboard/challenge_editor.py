@@ -16,6 +16,7 @@ from workbench.dashboard.jobs_panel import shown_below, start_job
 from workbench.dashboard.resources import chosen_model, load_code
 from workbench.dashboard.show import plain, show_table
 from workbench.dashboard.store import open_run, runs_folder
+from workbench.data import content_hash
 from workbench.errors import ConfigError, WorkbenchError
 from workbench.runs import write_atomically
 
@@ -90,7 +91,8 @@ def read_suite(text: str) -> Suite:
 def _start(suite: Suite, text: str, model: LoadedModel) -> None:
     """Ask the model, as a job whose run is shown here when it is done."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", suite.name).strip("-")[:60] or "suite"
-    path = runs_folder() / ".suites" / f"{name}.yaml"
+    # Someone else's suite of the same name is another file.
+    path = runs_folder() / ".suites" / f"{name}-{content_hash([text])[:12]}.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, text.encode("utf-8", "replace"))
     options = [

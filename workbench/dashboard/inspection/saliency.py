@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -25,6 +26,28 @@ from workbench.trace import Text
 __all__ = ["saliency_tab"]
 
 _FIRST = ("integrated_gradients", "occlusion", "random")
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """What is asked of the methods."""
+
+    text: Text
+    target: str | None
+    contrast: str | None
+    methods: tuple[str, ...]
+    keep: bool
+
+    @property
+    def named(self) -> dict[str, str]:
+        """Target and contrast, where they are given."""
+        return {k: v for k, v in (("target", self.target), ("contrast", self.contrast)) if v}
+
+    @property
+    def code(self) -> str:
+        """The arguments that say the same in Python, each after a comma."""
+        kept = ", options=Options(keep_first=True)" if self.keep else ""
+        return "".join(f", {k}={v!r}" for k, v in self.named.items()) + kept
 
 
 def saliency_tab(models: Sequence[LoadedModel], texts: Texts) -> Callable[[LoadedModel], None]:
@@ -53,9 +76,13 @@ def saliency_tab(models: Sequence[LoadedModel], texts: Texts) -> Callable[[Loade
         )
 
     def show(model: LoadedModel) -> None:
-        _show(model, texts, target, contrast, tuple(methods), words, keep)
-        if doubt and methods:
-            _doubt(model, texts, target, contrast, tuple(methods), keep)
+        if not methods:
+            st.info("Choose at least one method.")
+            return
+        choice = _Choice(texts.whole, target, contrast, tuple(methods), keep)
+        _show(model, choice, words)
+        if doubt:
+            _doubt(model, choice)
 
     return show
 
@@ -74,32 +101,19 @@ def _scores(
     return found, " ".join(str(w.message) for w in caught if issubclass(w.category, AttributionWarning))
 
 
-def _show(
-    model: LoadedModel,
-    texts: Texts,
-    target: str | None,
-    contrast: str | None,
-    methods: tuple[str, ...],
-    words: bool,
-    keep: bool,
-) -> None:
-    if not methods:
-        st.info("Choose at least one method.")
-        return
+def _show(model: LoadedModel, choice: _Choice, words: bool) -> None:
     found = []
-    for method in methods:
-        scores, warning = _scores(model, texts.whole, method, target, contrast, keep)
+    for method in choice.methods:
+        scores, warning = _scores(model, choice.text, method, choice.target, choice.contrast, choice.keep)
         found.append(scores.words() if words else scores)
         if warning:
             st.caption(plain(warning))
-    given = "".join(f", {k}={v!r}" for k, v in (("target", target), ("contrast", contrast)) if v)
-    given += ", options=Options(keep_first=True)" if keep else ""
     code = (
         "import workbench\nfrom workbench.analysis.saliency import Options\n"
         "from workbench.figures.saliency import compare_attributions\n\n"
         f"{load_code(model)}"
-        f"text = {texts.whole!r}\n"
-        f"found = [workbench.attribute(model, text, m{given}, words={words}) for m in {methods!r}]\n"
+        f"text = {choice.text!r}\n"
+        f"found = [workbench.attribute(model, text, m{choice.code}, words={words}) for m in {choice.methods!r}]\n"
     )
     st.caption(plain(f"{found[0].target} = {found[0].value:.4g}"))
     view = compare_attributions(found, display_mode=theme())
@@ -114,25 +128,18 @@ def _show(
             )
 
 
-def _doubt(
-    model: LoadedModel,
-    texts: Texts,
-    target: str | None,
-    contrast: str | None,
-    methods: tuple[str, ...],
-    keep: bool,
-) -> None:
+def _doubt(model: LoadedModel, choice: _Choice) -> None:
     """Measures of the methods, once the job that the toggle started has them."""
     st.markdown("**How far to believe them** (for this text alone)")
     kept = st.session_state.setdefault("doubts", {})
-    key = (identity(model), texts.whole, target, contrast, methods, keep)
+    key = (identity(model), choice)
     if key not in kept:
-        kept[key] = _measure(model, texts.whole, target, contrast, methods, keep)
+        kept[key] = _measure(model, choice)
         st.rerun()  # the panel above shows it
     job = kept[key]
     if job is not None and job.answer is not None:
         shown_below(job)
-        _examined(job.answer["evaluation"], model, texts, target, contrast, methods, keep)
+        _examined(job.answer["evaluation"], model, choice)
     elif job is not None and job.state is JobState.RUNNING:
         st.caption("Removing tokens and shuffling weights; how far it is stands above.")
     elif st.button("Measure again", key=f"doubt {model.name}"):
@@ -140,38 +147,27 @@ def _doubt(
         st.rerun()
 
 
-def _measure(
-    model: LoadedModel,
-    text: Text,
-    target: str | None,
-    contrast: str | None,
-    methods: tuple[str, ...],
-    keep: bool,
-) -> Job | None:
-    options = ["--evaluate", f"--method={','.join(methods)}", f"--implementation={model.implementation}"]
-    options += [f"--{k}={v}" for k, v in (("target", target), ("contrast", contrast)) if v]
-    options += ["--keep-first"] if keep else []
-    first, *pair = text if isinstance(text, tuple) else (str(text),)
+def _measure(model: LoadedModel, choice: _Choice) -> Job | None:
+    options = [
+        "--evaluate",
+        f"--method={','.join(choice.methods)}",
+        f"--implementation={model.implementation}",
+    ]
+    options += [f"--{k}={v}" for k, v in choice.named.items()]
+    options += ["--keep-first"] if choice.keep else []
+    first, *pair = choice.text if isinstance(choice.text, tuple) else (str(choice.text),)
     options += [f"--pair={other}" for other in pair]
     title = f"how far to believe saliency of {Path(model.name).name}"
     return start_job(title, "attribute", options, model.name, first, stores=False)
 
 
 def _examined(
-    found: dict[str, dict[str, dict[str, float | None]]],
-    model: LoadedModel,
-    texts: Texts,
-    target: str | None,
-    contrast: str | None,
-    methods: tuple[str, ...],
-    keep: bool,
+    found: dict[str, dict[str, dict[str, float | None]]], model: LoadedModel, choice: _Choice
 ) -> None:
-    given = "".join(f", {k}={v!r}" for k, v in (("target", target), ("contrast", contrast)) if v)
-    given += ", options=Options(keep_first=True)" if keep else ""
     code = (
         "import workbench\nfrom workbench.analysis.faithfulness_examine import examine\n"
         "from workbench.analysis.saliency import Options\n\n"
-        f"{load_code(model)}found = examine(model, {texts.whole!r}, {methods!r}{given})\n"
+        f"{load_code(model)}found = examine(model, {choice.text!r}, {choice.methods!r}{choice.code})\n"
     )
     measures, agreement, randomisation = (
         pd.DataFrame.from_dict(table, orient="index", dtype=float) for table in found.values()
@@ -181,9 +177,9 @@ def _examined(
     with st.expander("What the measures are"):
         for measure in measures:
             st.markdown(f"- **{plain(str(measure))}**: {plain(MEASURES[str(measure)].about)}")
-    for name, frame, across in (
-        ("agreement", agreement, "other"),
-        ("randomisation", randomisation, "randomised down to"),
+    for name, title, frame, across in (
+        ("agreement", "Agreement of methods", agreement, "other"),
+        ("randomisation", "Scores under randomised weights", randomisation, "randomised down to"),
     ):
         view = heat_map(
             frame.to_numpy(),
@@ -193,7 +189,7 @@ def _examined(
             unit="Spearman's rho",
             signed=True,
             limits=(-1.0, 1.0),
-            title="Agreement of methods" if name == "agreement" else "Scores under randomised weights",
+            title=title,
             display_mode=theme(),
         )
         show_view(view, f"{name} {model.name}", f"{code}found.{name}\n")
