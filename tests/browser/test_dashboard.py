@@ -73,7 +73,7 @@ def test_models_are_chosen_and_kept_from_page_to_page(visit: Visit) -> None:
     page.get_by_role("link", name="Inspect").click()
     settle(page)
     assert address(page) == {"model": "tiny-bart", "second": "tiny-llama", "implementation": "builtin"}
-    assert page.locator("iframe[sandbox=allow-scripts]").count() == 2
+    eventually(page, lambda: page.locator("iframe[sandbox=allow-scripts]").count() == 2)
 
 
 def test_the_address_reproduces_the_page(visit: Visit) -> None:

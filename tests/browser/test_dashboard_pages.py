@@ -82,7 +82,7 @@ def test_saliency_is_doubted_in_a_job(visit: Visit) -> None:
     page.get_by_text("how far to believe saliency of tiny-llama · running").wait_for()
     page.locator("iframe[title^='Scores under randomised weights']").scroll_into_view_if_needed()
     view_of(page, "Scores under randomised weights").locator("canvas").wait_for()
-    assert view_of(page, "Agreement of methods").locator("canvas").count() == 1
+    view_of(page, "Agreement of methods").locator("canvas").wait_for(state="attached")
     assert (
         page.get_by_text("how far to believe saliency of tiny-llama ·").count() == 0
     )  # its job is off the panel
