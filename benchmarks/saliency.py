@@ -45,7 +45,7 @@ from workbench.models.loading import locate
 from workbench.training.finetuning._tables import read_rows
 
 FEW = Options(samples=100)  # of methods that draw
-STEPS, TOLERANCE, TRAINED = 50, 0.01, 120
+STEPS, TOLERANCE, TRAINED = 50, 5e-4, 120
 
 
 def rows(data_dir: Path, part: str, count: int) -> list[dict[str, Any]]:
@@ -146,7 +146,8 @@ def speed(options: argparse.Namespace) -> list[Result]:
     ratios = [p / o for o, p in zip(ours, peer, strict=True)]
     ratio = sum(peer) / sum(ours)
     print(
-        f"captum internal_batch_size {best} of {timed}; our points: median {np.median(steps)}, largest {max(steps)}"
+        f"captum internal_batch_size {best} of {timed}; our points: mean {np.mean(steps):.1f}, "
+        f"median {np.median(steps)}, largest {max(steps)}"
     )
     print(
         f"|delta| mean: ours {np.mean(mine):.2e}, captum {np.mean(theirs):.2e}; "
@@ -251,37 +252,44 @@ FRAMES = (
     "the actors in this {} film are {}",
     "i thought the {} story was {}",
     "{} : a {} evening with this cast",
+    "the {} plot is {} from start to finish",
+    "this {} movie has a {} script",
+    "we saw a {} play with {} music",
+    "the director 's {} picture is {}",
 )
-NEUTRAL = ("new", "american", "second", "long")
-STRONG = {"wonderful": 1, "superb": 1, "brilliant": 1, "awful": 0, "terrible": 0, "dreadful": 0}
+NEUTRAL = ("new", "american", "second", "long", "french", "recent")
+STRONG = {
+    "wonderful": 1, "superb": 1, "brilliant": 1, "delightful": 1, "excellent": 1, "moving": 1,
+    "awful": 0, "terrible": 0, "dreadful": 0, "boring": 0, "dull": 0, "stupid": 0,
+}  # fmt: skip
+DECIDES = 5.0  # times as much as any other word of its sentence
 
 
 def sentiment(options: argparse.Namespace) -> list[Result]:
-    """Neutral sentences with one word of strong sentiment: only those that the model gets right and is sure of."""
+    """Neutral sentences with one word of strong sentiment, which the model gets right because of that word.
+
+    The word decides where the class's logit loses at least DECIDES times as much without it as without any
+    other word, in size. Occlusion is then right by definition; the other methods are not.
+    """
     model = workbench.load("sentiment-encoder", dtype="float32")
-    texts, classes, words = [], [], []
-    for frame in FRAMES:
-        for neutral in NEUTRAL:
-            for word, label in STRONG.items():
-                text = frame.format(neutral, word)
-                whole = attribute(model, text, "random", target=label, output="probability").value
-                without = attribute(
-                    model, frame.format(neutral, "it"), "random", target=label, output="probability"
-                ).value
-                if whole > 0.5 > without:  # the word decides: without it the class is the other one
-                    texts.append(text)
-                    classes.append(label)
-                    words.append(word)
-    print(
-        f"sentiment: {len(texts)} of {len(FRAMES) * len(NEUTRAL) * len(STRONG)} sentences are decided by their "
-        "one strong word"
-    )
+    made = [
+        (frame.format(neutral, word), label, word)
+        for frame in FRAMES
+        for neutral in NEUTRAL
+        for word, label in STRONG.items()
+    ]
+    without = attribute_all(model, [m[0] for m in made], "occlusion", targets=[m[1] for m in made])
+    kept = []
+    for case, found in zip(made, (a.words() for a in without), strict=True):
+        place = list(found.tokens).index(case[2])
+        others = np.abs(np.delete(found.scores, place)).max()
+        if found.value > 0 and found.scores[place] >= DECIDES * others:
+            kept.append(case)
+    print(f"sentiment: {len(kept)} of {len(made)} sentences are decided by their one strong word")
     texts, classes, words = (
-        texts[: options.sentences],
-        classes[: options.sentences],
-        words[: options.sentences],
+        list(column) for column in zip(*kept[:: max(1, len(kept) // options.sentences)], strict=True)
     )
-    return by_method(model, texts, classes, words, "sentiment-encoder") if texts else []
+    return by_method(model, texts, classes, words, "sentiment-encoder")
 
 
 def agreement_pairs(data_dir: Path, count: int) -> list[tuple[str, str, str, int, int]]:
@@ -336,7 +344,7 @@ def main() -> None:
     arguments.add_argument("--only", choices=PARTS)
     arguments.add_argument("--sentences", type=int, default=100)
     arguments.add_argument("--tolerance", type=float, default=TOLERANCE)
-    arguments.add_argument("--batch-tokens", type=int, default=1024)
+    arguments.add_argument("--batch-tokens", type=int, default=512)
     arguments.add_argument("--steps", type=int, default=32, help="of integrated gradients in agreement")
     arguments.add_argument(
         "--keep-first", action="store_true", help="in agreement, leave the first word in place"

@@ -22,7 +22,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from workbench.models import LoadedModel
-from workbench.scoring._forward import forward_batch, project_only, target_statistics
+from workbench.scoring._forward import forward_batch, scored_only, target_statistics
 from workbench.scoring._records import Score, Sequence
 
 __all__ = [
@@ -167,7 +167,7 @@ def forward_forks(
     if kept is not None:
         inputs[cache_argument(model.model)] = _for_rows(kept, len(trees))
     owners = owners.to(model.device)
-    with model.lock, torch.inference_mode(), project_only(model.model, unique.to(model.device)) as projected:
+    with model.lock, torch.inference_mode(), scored_only(model.model, unique.to(model.device)) as projected:
         logits = model.model(**inputs, use_cache=kept is not None).logits[0]  # (unique nodes, V)
         exact = projected.exact(logits, wanted, owners)
     scores = _scores(forks, targets, *target_statistics(logits, wanted, owners, exact))

@@ -14,8 +14,9 @@ from torch import Tensor
 from workbench.errors import NumericsError
 from workbench.models import LoadedModel
 from workbench.scoring._records import Score, Sequence
+from workbench.trace.reading import reading_only
 
-__all__ = ["Projected", "forward_batch", "project_only", "target_statistics"]
+__all__ = ["Projected", "forward_batch", "project_only", "scored_only", "target_statistics"]
 
 # Rows of logits turned into log-probabilities at a time: their float32 copy should stay in a CPU's cache, and
 # must not fill a GPU's memory.
@@ -29,7 +30,7 @@ def forward_batch(model: LoadedModel, batch: list[Sequence]) -> list[Score]:
     Raises :class:`NumericsError` if a scored position has NaN or no finite logit.
     """
     ids, positions, targets = _tensors(model, batch)
-    with model.lock, torch.inference_mode(), project_only(model.model, positions) as projected:
+    with model.lock, torch.inference_mode(), scored_only(model.model, positions) as projected:
         logits = model.model(input_ids=ids, use_cache=False).logits[0]  # (N scored, V)
         exact = projected.exact(logits, targets)
     log_probabilities, greedy, ranks = target_statistics(logits, targets, exact=exact)
@@ -116,6 +117,13 @@ def project_only(model: Any, positions: Int[Tensor, " N"]) -> Iterator[Projected
             hook.users -= 1
             if not hook.users:
                 _HOOKS.pop(head).remove()
+
+
+@contextmanager
+def scored_only(model: Any, positions: Int[Tensor, " N"]) -> Iterator[Projected]:
+    """:func:`project_only`, and what of the last layer serves other positions alone is left out too."""
+    with reading_only(model, positions), project_only(model, positions) as projected:
+        yield projected
 
 
 class _Hook:

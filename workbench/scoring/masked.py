@@ -15,7 +15,7 @@ from torch import Tensor
 from workbench.errors import DataError, ModelError
 from workbench.models import Kind, LoadedModel
 from workbench.scoring._encode import encode_texts
-from workbench.scoring._forward import project_only, target_statistics
+from workbench.scoring._forward import scored_only, target_statistics
 from workbench.scoring._records import Score
 from workbench.scoring._stream import Stream, collect
 
@@ -168,7 +168,7 @@ def _forward(model: LoadedModel, batch: list[MaskedRow]) -> list[_Answer]:
         inputs["token_type_ids"] = _padded([row.segments for row in batch], width, 0, model)
     positions = torch.tensor([n * width + r.position for n, r in enumerate(batch)], device=model.device)
     targets = torch.tensor([row.target for row in batch], device=model.device)
-    with model.lock, torch.inference_mode(), project_only(model.model, positions):
+    with model.lock, torch.inference_mode(), scored_only(model.model, positions):
         logits = model.model(**inputs).logits[0]  # (rows, V)
     columns = target_statistics(logits, targets)
     return list(zip(*(column.tolist() for column in columns), strict=True))

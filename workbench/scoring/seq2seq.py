@@ -11,7 +11,7 @@ import torch
 from workbench.errors import DataError, ModelError
 from workbench.models import Kind, LoadedModel
 from workbench.scoring._encode import encode_texts
-from workbench.scoring._forward import project_only, target_statistics
+from workbench.scoring._forward import scored_only, target_statistics
 from workbench.scoring._records import Request, Score
 from workbench.scoring._stream import Stream, collect
 
@@ -85,7 +85,7 @@ def _forward(model: LoadedModel, batch: list[Translation]) -> list[Score]:
     }
     positions = as_tensor([row * writes + i for row, t in enumerate(batch) for i in range(len(t.target))])
     targets = as_tensor([token for t in batch for token in t.target])
-    with model.lock, torch.inference_mode(), project_only(model.model, positions):
+    with model.lock, torch.inference_mode(), scored_only(model.model, positions):
         logits = model.model(**inputs, use_cache=False).logits[0]  # (scored, V)
     columns = [c.split([len(t.target) for t in batch]) for c in target_statistics(logits, targets)]
     return [

@@ -194,8 +194,12 @@ def _records(
     seam: Seam, raw: Raw, method: SaliencyMethod, baseline: str, options: Options
 ) -> list[Attribution]:
     scores = raw.scores.detach().double().cpu().numpy()
-    values = _values(seam, seam.embeddings, options)
-    at_baseline = _values(seam, seam.baseline, options) if method.uses_baseline else None
+    at_baseline: list[float] | None = None
+    if raw.ends is not None:
+        at_baseline, values = ([end[i] for end in raw.ends] for i in (0, 1))
+    else:
+        values = _values(seam, seam.embeddings, options)
+        at_baseline = _values(seam, seam.baseline, options) if method.uses_baseline else None
     records = []
     for row, question in enumerate(seam.questions):
         own = scores[row, : question.tokens]

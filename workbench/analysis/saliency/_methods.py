@@ -43,11 +43,15 @@ class Options:
 
 @dataclass(frozen=True)
 class Raw:
-    """What a method gives for a batch: scores (B, T), and steps or samples taken for each question."""
+    """What a method gives for a batch: scores (B, T), and steps or samples taken for each question.
+
+    ``ends`` are the target's values at each baseline and text, where the method came to know them.
+    """
 
     scores: Tensor
     steps: tuple[int | None, ...]
     layer: int | None = None
+    ends: tuple[tuple[float, float], ...] | None = None
 
 
 Compute: TypeAlias = Callable[[Seam, Options], Raw]

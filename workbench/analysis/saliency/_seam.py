@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +21,7 @@ from workbench.errors import ModelError, TraceError
 from workbench.models import Kind, LoadedModel
 from workbench.trace import Stack, structure_of
 from workbench.trace.encoding import inputs_of
+from workbench.trace.reading import examine_reading, reading_only
 from workbench.trace.structure import evaluating, without_cache
 
 __all__ = ["Seam", "differentiable"]
@@ -69,6 +70,9 @@ class Seam:
             self.explained[..., None], baseline.to(self.embeddings), self.embeddings
         ).detach()
         self._equal_lengths = model.kind is Kind.CLASSIFIER and _looks_back_only(model)
+        self._reads_first = _reads_first(model, self.questions)
+        if self._reads_first is not None:
+            examine_reading(model.model, self._reads_first)
         self._keeps_logits = "logits_to_keep" in inspect.signature(model.model.forward).parameters
 
     def __len__(self) -> int:
@@ -107,7 +111,7 @@ class Seam:
         ]
         terms = self._terms(plan)
         kept = self._kept(terms, plan)
-        output = self._run(embeddings, plan, kept)
+        output = self._run(embeddings, plan, terms, kept)
         return _total(output, terms, kept, len(numbers), self.questions[0].output)
 
     def values(self, embeddings: Tensor, rows: Tensor) -> Tensor:
@@ -134,17 +138,18 @@ class Seam:
     def chunks(self, rows: Sequence[int], tokens: int) -> Iterator[list[int]]:
         """Positions in ``rows`` (question numbers) in groups that make forward passes of about ``tokens`` tokens.
 
-        Neighbours stay together, and questions come in order of length, so little is padded.
+        Neighbours stay together, and questions come in order of length, so little is padded: a group that is
+        half full ends where shorter ones begin.
         """
         group: list[int] = []
         width = 0
         for position, row in enumerate(rows):
-            wider = max(
-                width, max(self.lengths[row] + len(read.suffix) for read in self.questions[row].reads)
-            )
-            if group and wider * (len(group) + 1) > tokens:
+            own = max(self.lengths[row] + len(read.suffix) for read in self.questions[row].reads)
+            wider = max(width, own)
+            room = tokens if own >= width else tokens // 2
+            if group and wider * (len(group) + 1) > room:
                 yield group
-                group, wider = [], self.lengths[row]
+                group, wider = [], own
             group.append(position)
             width = wider
         if group:
@@ -168,7 +173,11 @@ class Seam:
         return positions
 
     def _run(
-        self, embeddings: Tensor, plan: Sequence[tuple[int, int, int]], kept: Sequence[int] | None
+        self,
+        embeddings: Tensor,
+        plan: Sequence[tuple[int, int, int]],
+        terms: Sequence[_Placed],
+        kept: Sequence[int] | None,
     ) -> Any:
         """The model's output for each (row, question, read) of ``plan``."""
         reads = [self.questions[n].reads[read] for _, n, read in plan]
@@ -185,12 +194,25 @@ class Seam:
         if kept is not None:
             inputs["logits_to_keep"] = torch.tensor(kept, device=embeddings.device)
         try:
-            return self.model.model(**inputs, **without_cache(self.model.model))
+            with self._reading(terms, len(plan), width, embeddings.device):
+                return self.model.model(**inputs, **without_cache(self.model.model))
         except (NotImplementedError, TypeError) as error:
             raise ModelError(
                 f"{type(self.model.model).__name__} does not run from input embeddings ({error}); "
                 "use method='attention' or another model"
             ) from error
+
+    def _reading(
+        self, terms: Sequence[_Placed], rows: int, width: int, device: torch.device
+    ) -> AbstractContextManager[None]:
+        """The last layer runs only where the terms read, if it is known where that is."""
+        if self._reads_first is None:
+            return nullcontext()
+        if self._reads_first:
+            places = list(range(0, rows * width, width))
+        else:
+            places = sorted({t.output_row * width + (t.term.position or 0) for t in terms})
+        return reading_only(self.model.model, torch.tensor(places, device=device), self._reads_first)
 
     def _joined(
         self, embeddings: Tensor, plan: Sequence[tuple[int, int, int]], reads: Sequence[Read], width: int
@@ -283,6 +305,14 @@ def _indices(numbers: Sequence[int], like: Tensor) -> Tensor:
 
 def _mask(sizes: Sequence[int], width: int, device: torch.device) -> Tensor:
     return (torch.arange(width, device=device) < torch.tensor(sizes, device=device)[:, None]).long()
+
+
+def _reads_first(model: LoadedModel, questions: Sequence[Question]) -> bool | None:
+    """Whether one row of logits a text is read, else one a token; ``None`` where the head reads something else."""
+    terms = [term for question in questions for part in question.parts for term in part.terms]
+    if model.model.config.is_encoder_decoder or any(term.field != "logits" for term in terms):
+        return None
+    return all(term.position is None for term in terms)
 
 
 def _looks_back_only(model: LoadedModel) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import torch
@@ -71,7 +71,7 @@ def _signed(pairs: Sequence[Any]) -> list[tuple[Any, float]]:
     return list(zip(pairs, (1.0, -1.0), strict=False))
 
 
-def _named(asked: Asked, names: Sequence[str], form: Output) -> str:
+def _named(names: Sequence[str], form: Output) -> str:
     """``log p(are) - log p(is)``."""
     shape = {Output.LOGIT: "logit({})", Output.LOG_PROBABILITY: "log p({})", Output.PROBABILITY: "p({})"}[
         form
@@ -108,7 +108,7 @@ def _causal(model: LoadedModel, text: Text, asked: Asked) -> Question:
         parts=parts,
         explained=_words_only(encoded.alignment),
         output=form,
-        label=_named(asked, names_shown, form),
+        label=_named(names_shown, form),
         note="; ".join(dict.fromkeys(note for _, note in wanted)),
     )
 
@@ -189,7 +189,7 @@ def _masked(model: LoadedModel, text: Text, asked: Asked) -> Question:
         parts=parts,
         explained=_words_only(encoded.alignment, without=places),
         output=form,
-        label=_named(asked, shown, form),
+        label=_named(shown, form),
         note="; ".join(dict.fromkeys(note for _, note in wanted)),
     )
 
@@ -260,7 +260,7 @@ def _seq2seq(model: LoadedModel, text: Text, asked: Asked) -> Question:
         parts=tuple(parts),
         explained=_words_only(encoded.alignment),
         output=form,
-        label=_named(asked, shown, form),
+        label=_named(shown, form),
         note=f"{written[0][1]}; log-probabilities of its tokens are added, each after those before",
     )
 
@@ -276,18 +276,19 @@ def _written(model: LoadedModel, name: str) -> tuple[tuple[int, ...], str]:
 
 def _classifier(model: LoadedModel, text: Text, asked: Asked) -> Question:
     encoded = _encoded(model, text)
-    output = call_model(model.model, **inputs_of(model, [encoded]))
     form = asked.output or Output.LOGIT
-    if hasattr(output, "start_logits"):
-        terms, label = _span(output, encoded, asked)
-        parts: tuple[Part, ...] = (Part(terms),)
+    if asked.target is not None and type(model.model).__name__.endswith("ForSequenceClassification"):
+        parts, label = _classes(model, asked, form, None, model.config.num_labels)
     else:
-        position = _labelled_position(model, output.logits, encoded, asked)
-        line = output.logits[0] if position is None else output.logits[0, position]
-        names = [asked.target] if asked.contrast is None else [asked.target, asked.contrast]
-        classes = [_class(model, name, line) for name in names]
-        parts = tuple(Part((Term(c, position),), 0, sign) for c, sign in _signed(classes))
-        label = _named(asked, [_class_name(model, c) for c in classes], form)
+        output = call_model(model.model, **inputs_of(model, [encoded]))
+        if hasattr(output, "start_logits"):
+            terms, label = _span(output, encoded, asked)
+            parts = (Part(terms),)
+        else:
+            position = _labelled_position(model, output.logits, encoded, asked)
+            line = output.logits[0] if position is None else output.logits[0, position]
+            likeliest = asked if asked.target is not None else replace(asked, target=int(line.argmax()))
+            parts, label = _classes(model, likeliest, form, position, len(line))
     return Question(
         encoded=encoded,
         reads=(Read(),),
@@ -313,12 +314,19 @@ def _labelled_position(
     return asked.position
 
 
-def _class(model: LoadedModel, name: TargetName, line: torch.Tensor) -> int:
-    """The number of a class given by number or label; the likeliest by default."""
-    count = line.shape[-1]
+def _classes(
+    model: LoadedModel, asked: Asked, form: Output, position: int | None, count: int
+) -> tuple[tuple[Part, ...], str]:
+    """The parts of a target among ``count`` classes, and its name."""
+    names = (asked.target, asked.contrast)
+    classes = [_class(model, name, count) for name in names if name is not None]
+    parts = tuple(Part((Term(c, position),), 0, sign) for c, sign in _signed(classes))
+    return parts, _named([_class_name(model, c) for c in classes], form)
+
+
+def _class(model: LoadedModel, name: str | int, count: int) -> int:
+    """The number of a class given by number or label."""
     labels = {str(label): int(number) for number, label in (model.config.id2label or {}).items()}
-    if name is None:
-        return int(line.argmax())
     if str(name) in labels:
         return labels[str(name)]
     if str(name).lstrip("-").isdigit():
