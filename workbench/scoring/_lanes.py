@@ -30,7 +30,7 @@ class Lanes:
     pool: ThreadPoolExecutor | None
 
     def run(self, forward: Callable[[LoadedModel, Batch], Answer], batches: Sequence[Batch]) -> list[Answer]:
-        """``forward(model, batch)`` for each of up to ``count`` batches; the model is held for all of them."""
+        """``forward(model, batch)`` for each batch, ``count`` at a time; the model is held for all of them."""
         if self.pool is None:
             return [forward(self.model, batch) for batch in batches]
         # The lock is held here, once: the passes below share the model on purpose.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
@@ -25,6 +26,9 @@ class _Unit(Protocol):
 
     def __hash__(self) -> int: ...
 
+
+# Lanes wait for each other when a group of batches ends, and answers are handed on then: neither too often nor too late.
+_GROUP_SECONDS = 5.0
 
 Unit = TypeVar("Unit", bound=_Unit)
 Answer = TypeVar("Answer")
@@ -67,10 +71,12 @@ class Stream(Generic[Unit, Answer]):
     ) -> Iterator[tuple[list[int], list[Answer]]]:
         budget = token_budget(self.model, self.batch_tokens)
         lengths = [unit.length for unit in unique]
-        position = 0
+        position, rounds = 0, 1
         with lanes(self.model) as side_by_side:
             while position < len(order):
-                planned, end = self._plan(lengths, order, position, budget, side_by_side.count, needed)
+                count = side_by_side.count * rounds
+                planned, end = self._plan(lengths, order, position, budget, count, needed)
+                started = time.monotonic()
                 try:
                     answers = side_by_side.run(
                         self.forward, [[unique[i] for i in batch] for batch in planned]
@@ -81,6 +87,8 @@ class Stream(Generic[Unit, Answer]):
                     budget = max(budget // 2, 1)
                     continue
                 position = end
+                if side_by_side.count > 1 and time.monotonic() - started < _GROUP_SECONDS / 2:
+                    rounds *= 2
                 yield from zip(planned, answers, strict=True)
 
     def _plan(
