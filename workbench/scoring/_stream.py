@@ -27,7 +27,7 @@ class _Unit(Protocol):
     def __hash__(self) -> int: ...
 
 
-# Lanes wait for each other when a group of batches ends, and answers are handed on then: neither too often nor too late.
+# Lanes wait for each other where a group of batches ends, and answers are handed on then: seldom, but soon.
 _GROUP_SECONDS = 5.0
 
 Unit = TypeVar("Unit", bound=_Unit)
