@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +32,7 @@ __all__ = [
     "load_code",
     "models_on_offer",
     "opened",
+    "stoppable",
     "traced",
     "verdicts",
 ]
@@ -35,6 +40,7 @@ __all__ = [
 MODELS_VARIABLE = "WORKBENCH_DASHBOARD_MODELS"
 """Environment variable with further models, one a line: ``workbench dashboard --model``."""
 
+_SECONDS_BETWEEN_COUNTS = 0.3
 _ADDED = "added models"
 _ASKED = "model that a link names"
 _OWN = "transformer-workbench"  # the distribution of the models that this package carries
@@ -164,6 +170,31 @@ def identity(model: LoadedModel) -> tuple[str, ...]:
     return model.name, model.content_hash, model.implementation, str(model.dtype)
 
 
+@contextmanager
+def stoppable(model: LoadedModel) -> Iterator[None]:
+    """Count the model's passes on the page, which lets whatever a user does next, or Stop, end the work there.
+
+    Streamlit ends a page's run when the run shows something. Passes in other threads are not counted.
+    """
+    shown, thread, passes, told = st.empty(), threading.get_ident(), 0, time.monotonic()
+
+    def count(module: Any, arguments: Any) -> None:
+        nonlocal passes, told
+        if threading.get_ident() != thread:
+            return
+        passes += 1
+        if time.monotonic() - told > _SECONDS_BETWEEN_COUNTS:
+            told = time.monotonic()
+            shown.caption(f"{passes:,} passes of {plain(model.name)}. Any change above stops this.")
+
+    handle = model.model.register_forward_pre_hook(count)
+    try:
+        yield
+    finally:
+        handle.remove()
+    shown.empty()
+
+
 def load_code(model: LoadedModel) -> str:
     """The line that loads this model in a notebook."""
     how = "" if model.implementation == "hf" else f", implementation={model.implementation!r}"
@@ -186,6 +217,6 @@ def traced(model: LoadedModel, text: Text, target: str | None, kind: ViewKind) -
     """
     from workbench.figures.looking import Look, trace_for
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), stoppable(model):
         warnings.simplefilter("ignore", UserWarning)  # the page tells what was cut
         return trace_for(model, text, Look(kind=kind), target=target)

@@ -16,7 +16,7 @@ import torch
 from transformers import DynamicCache
 
 from workbench.models import LoadedModel
-from workbench.scoring._forks import NODES, Fork, cache_argument, forward_forks, reads_trees
+from workbench.scoring._forks import NODES, Fork, cache_argument, forward_groves, groves, reads_trees
 from workbench.scoring._forward import forward_batch
 from workbench.scoring._records import Sequence
 
@@ -125,7 +125,7 @@ def _try(model: LoadedModel) -> bool:
     family = Family(_CHECK[0][:2], ((0, 1),))
     try:
         kept = read_prefix(model, family.prefix)
-        (after,) = forward_forks(model, [family.fork((0, 1), sequences)], kept)
+        ((after,),) = forward_groves(model, groves([family.fork((0, 1), sequences)]), kept)
     except (TypeError, ValueError, RuntimeError, IndexError, AttributeError):
         return False
     tolerance = _TOLERANCE.get(model.dtype, _COARSE_TOLERANCE)

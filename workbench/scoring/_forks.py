@@ -30,7 +30,7 @@ __all__ = [
     "Fork",
     "Grove",
     "cache_argument",
-    "forward_forks",
+    "forward_groves",
     "from_difference",
     "groves",
     "reads_trees",
@@ -38,6 +38,7 @@ __all__ = [
 
 # Nodes of a tree that several forks share; attention looks at all of them, so longer is slower in the end.
 NODES = 64
+_GROWING = 8  # trees that may still take a fork
 _CHECK_IDS = (1, 2, 3, 4, 5, 6, 7)
 _CHECK_TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-4}
 _COARSE_TOLERANCE = 0.05
@@ -129,37 +130,52 @@ class Grove:
     forks: tuple[Fork, ...]
     length: int
 
+    def planted(self) -> tuple[_Tree, list[list[list[int]]]]:
+        """The tree, and in it the node of each id that is read, for each member of each fork."""
+        tree = _Tree()
+        return tree, [[tree.add(member.ids[:-1]) for member in fork.members] for fork in self.forks]
+
 
 def groves(forks: Sequence_[Fork]) -> list[Grove]:
-    """Forks that begin alike put together, and small ones, so that trees of one size can be batched."""
+    """Forks that begin alike put together, and small ones, so that trees of one size can be batched.
+
+    A fork goes into the latest tree with room for it, of the few that are still looked at.
+    """
     found: list[Grove] = []
-    tree, members = _Tree(), list[Fork]()
+    growing: list[tuple[_Tree, list[Fork]]] = []
     for fork in sorted(forks, key=lambda fork: fork.key):
-        if members and not tree.fits(fork):
-            found.append(Grove(tuple(members), len(tree.ids)))
-            tree, members = _Tree(), []
+        place = next((place for place in reversed(growing) if place[0].fits(fork)), None)
+        if place is None:
+            place = (_Tree(), [])
+            growing.append(place)
+        tree, members = place
         for member in fork.members:
             tree.add(member.ids[:-1])
         members.append(fork)
-    return [*found, Grove(tuple(members), len(tree.ids))] if members else found
+        if len(growing) > _GROWING:
+            tree, members = growing.pop(0)
+            found.append(Grove(tuple(members), len(tree.ids)))
+    return found + [Grove(tuple(members), len(tree.ids)) for tree, members in growing]
 
 
-def forward_forks(
-    model: LoadedModel, forks: Sequence_[Fork], kept: Any | None = None
-) -> list[tuple[Score, ...]]:
-    """Scores of every fork's members, as :func:`forward_batch` would give them one by one.
+def forward_groves(
+    model: LoadedModel, batch: Sequence_[Grove], kept: Any | None = None
+) -> list[tuple[tuple[Score, ...], ...]]:
+    """For each grove's forks the scores of their members, as :func:`forward_batch` would give them one by one.
 
-    Forks are put into trees with what begins alike. A node attends to its ancestors, and its position is
-    its depth. ``kept`` holds keys and values of ids that stand before every fork; all nodes attend to them.
+    A node attends to its ancestors, and its position is its depth. ``kept`` holds keys and values of ids that
+    stand before every fork; all nodes attend to them.
     """
-    trees, paths = _planted(forks)
+    planted = [grove.planted() for grove in batch]
+    trees = [tree for tree, _ in planted]
     width = max(len(tree.ids) for tree in trees)
     nodes: list[int] = []
     targets: list[int] = []
-    for fork, of_fork in zip(forks, paths, strict=True):
-        for member, (row, path) in zip(fork.members, of_fork, strict=True):
-            nodes += [row * width + path[place - 1] for place in range(member.start, len(member.ids))]
-            targets += member.ids[member.start :]
+    for row, (grove, (_, paths)) in enumerate(zip(batch, planted, strict=True)):
+        for fork, of_fork in zip(grove.forks, paths, strict=True):
+            for member, path in zip(fork.members, of_fork, strict=True):
+                nodes += [row * width + path[place - 1] for place in range(member.start, len(member.ids))]
+                targets += member.ids[member.start :]
     # What follows a shared node is predicted for all from one hidden state.
     unique, owners = torch.tensor(nodes).unique(return_inverse=True)
     wanted = torch.tensor(targets, device=model.device)
@@ -170,32 +186,12 @@ def forward_forks(
     with model.lock, torch.inference_mode(), scored_only(model.model, unique.to(model.device)) as projected:
         logits = model.model(**inputs, use_cache=kept is not None).logits[0]  # (unique nodes, V)
         exact = projected.exact(logits, wanted, owners)
-    scores = _scores(forks, targets, *target_statistics(logits, wanted, owners, exact))
-    return [tuple(next(scores) for _ in fork.members) for fork in forks]
-
-
-_Paths = list[tuple[int, list[int]]]  # tree, and node of each id that is read, for each member of a fork
-
-
-def _planted(forks: Sequence_[Fork]) -> tuple[list[_Tree], list[_Paths]]:
-    """The trees, and where each fork's members are in them.
-
-    Neighbours by their ids go into one tree while there is room; the gaps that are left take small forks.
-    """
-    trees: list[_Tree] = []
-    paths: list[_Paths] = [[] for _ in forks]
-    for number in sorted(range(len(forks)), key=lambda k: forks[k].key):
-        fork = forks[number]
-        room = (row for row in reversed(range(len(trees))) if trees[row].fits(fork))
-        row = next(room, len(trees))
-        if row == len(trees):
-            trees.append(_Tree())
-        paths[number] = [(row, trees[row].add(member.ids[:-1])) for member in fork.members]
-    return trees, paths
+    scores = _scores(batch, targets, *target_statistics(logits, wanted, owners, exact))
+    return [tuple(tuple(next(scores) for _ in fork.members) for fork in grove.forks) for grove in batch]
 
 
 def _scores(
-    forks: Sequence_[Fork],
+    batch: Sequence_[Grove],
     targets: list[int],
     log_probabilities: Float[Tensor, " N"],
     greedy: Int[Tensor, " N"],
@@ -203,7 +199,7 @@ def _scores(
 ) -> Iterator[Score]:
     probabilities, best, places = log_probabilities.tolist(), greedy.tolist(), ranks.tolist()
     start = 0
-    for member in (member for fork in forks for member in fork.members):
+    for member in (member for grove in batch for fork in grove.forks for member in fork.members):
         part = slice(start, start + member.targets)
         start += member.targets
         yield Score(
@@ -263,7 +259,7 @@ def _try(model: LoadedModel) -> bool:
         return False  # its layers each build a mask of their own
     first, second = Sequence(_CHECK_IDS, 3), Sequence((*_CHECK_IDS[:3], 7, 6, 4), 3)
     try:
-        tree = forward_forks(model, [Fork((first, second))])[0]
+        ((tree,),) = forward_groves(model, groves([Fork((first, second))]))
     except (TypeError, ValueError, RuntimeError, IndexError):
         return False
     alone = forward_batch(model, [first, second])

@@ -11,7 +11,7 @@ from typing import Any
 from workbench.models import Kind, LoadedModel
 from workbench.scoring._encode import FirstToken, encode_requests, resolve_first_token
 from workbench.scoring._families import Family, Plan, plan_families, read_prefix, reads_prefixes
-from workbench.scoring._forks import Fork, Grove, forward_forks, groves, reads_trees
+from workbench.scoring._forks import Fork, Grove, forward_groves, groves, reads_trees
 from workbench.scoring._forward import forward_batch
 from workbench.scoring._records import Request, Score, Sequence
 from workbench.scoring._stream import Stream, collect
@@ -86,8 +86,7 @@ class Engine:
         finished = {i for i, grove in enumerate(planted) if all(done >= set(places[f]) for f in grove.forks)}
 
         def forward(model: LoadedModel, batch: list[Grove]) -> list[tuple[tuple[Score, ...], ...]]:
-            scores = iter(forward_forks(model, [fork for grove in batch for fork in grove.forks], kept))
-            return [tuple(next(scores) for _ in grove.forks) for grove in batch]
+            return forward_groves(model, batch, kept)
 
         for trees in Stream(self.model, forward, self.batch_tokens, self.progress)(planted, finished):
             yield [

@@ -9,7 +9,7 @@ from transformers import BloomConfig, BloomForCausalLM
 from tests.unit.tiny import WORDS, loaded, tiny_causal, tiny_gpt2, word_tokenizer
 from workbench.models import Kind
 from workbench.scoring import Engine, Fork, Request, from_difference
-from workbench.scoring._forks import _planted, reads_trees
+from workbench.scoring._forks import Grove, groves, reads_trees
 from workbench.scoring._records import Sequence
 
 GROUPS = [
@@ -52,12 +52,22 @@ def test_what_is_read_is_the_shared_part_once_and_each_branch():
 def test_forks_that_begin_alike_share_a_tree():
     one = Fork((Sequence((1, 2, 3, 4), 1), Sequence((1, 2, 5, 4), 1)))
     two = Fork((Sequence((1, 2, 6, 4), 1), Sequence((1, 7, 5, 4), 1)))
-    trees, paths = _planted([one, two])
+    (grove,) = groves([two, one])
+    tree, paths = grove.planted()
+    assert grove == Grove((one, two), 7)
     # read are 1 2 3, 1 2 5, 1 2 6 and 1 7 5: seven nodes, of which 1 and 2 are shared
-    assert [tree.ids for tree in trees] == [[1, 2, 3, 5, 6, 7, 5]]
-    assert trees[0].depths == [0, 1, 2, 2, 2, 1, 2]
-    assert paths == [[(0, [0, 1, 2]), (0, [0, 1, 3])], [(0, [0, 1, 4]), (0, [0, 5, 6])]]
-    assert trees[0].visible(8)[6].tolist() == [True, False, False, False, False, True, True, False]
+    assert tree.ids == [1, 2, 3, 5, 6, 7, 5]
+    assert tree.depths == [0, 1, 2, 2, 2, 1, 2]
+    assert paths == [[[0, 1, 2], [0, 1, 3]], [[0, 1, 4], [0, 5, 6]]]
+    assert tree.visible(8)[6].tolist() == [True, False, False, False, False, True, True, False]
+
+
+def test_a_small_fork_fills_the_room_that_an_earlier_tree_has():
+    def fork(first: int, length: int) -> Fork:
+        return Fork((Sequence((first, *range(100, 99 + length), 1), 1),))
+
+    found = groves([fork(1, 40), fork(2, 40), fork(3, 20)])
+    assert sorted(grove.length for grove in found) == [40, 60]
 
 
 def test_scoring_from_the_first_difference_keeps_differences():

@@ -17,7 +17,7 @@ from workbench.analysis.context import (
 )
 from workbench.dashboard.inspection.texts import Texts
 from workbench.dashboard.jobs_panel import start_job
-from workbench.dashboard.resources import identity, load_code
+from workbench.dashboard.resources import identity, load_code, stoppable
 from workbench.dashboard.show import plain, show_table, show_view, theme
 from workbench.errors import WorkbenchError
 from workbench.estimate import Estimate
@@ -43,7 +43,7 @@ def context_tab(models: Sequence[LoadedModel], texts: Texts) -> Callable[[Loaded
 )
 def _measured(model: LoadedModel, text: str) -> tuple[list[ContextPoint], Estimate | None]:
     items = items_of_text(text, count=_WORDS)
-    with model.lock:
+    with stoppable(model), model.lock:
         examples = context_examples(model, items, ContextSettings(source="text").conditions())
     return context_points(examples), effective_length(examples)
 

@@ -8,7 +8,7 @@ import streamlit as st
 
 from challenge_sets.explanations import Explanation, FailingCase, explain
 from workbench.dashboard.inspection.texts import Texts
-from workbench.dashboard.resources import identity, load_code
+from workbench.dashboard.resources import identity, load_code, stoppable
 from workbench.dashboard.show import plain, show_view, theme
 from workbench.figures import Curve, View, curve_plot, head_statistics_grid, highlighted_text
 from workbench.models import LoadedModel
@@ -24,7 +24,8 @@ def difference_tab(models: Sequence[LoadedModel], texts: Texts) -> Callable[[Loa
 
 @st.cache_resource(max_entries=8, ttl=600, show_spinner="Comparing …", hash_funcs={LoadedModel: identity})
 def _explained(model: LoadedModel, good: str, bad: str) -> Explanation:
-    return explain(FailingCase("the pair", good, bad), model)
+    with stoppable(model):
+        return explain(FailingCase("the pair", good, bad), model)
 
 
 def _show(model: LoadedModel, texts: Texts) -> None:

@@ -9,7 +9,7 @@ import streamlit as st
 
 from workbench.analysis.generation import Generation, generate_steps
 from workbench.dashboard.inspection.texts import Texts
-from workbench.dashboard.resources import identity, load_code
+from workbench.dashboard.resources import identity, load_code, stoppable
 from workbench.dashboard.show import show_table, show_view, theme
 from workbench.figures.generation import step_view
 from workbench.models import LoadedModel
@@ -28,7 +28,8 @@ def generation_tab(models: Sequence[LoadedModel], texts: Texts) -> Callable[[Loa
 
 @st.cache_resource(max_entries=6, ttl=600, show_spinner="Writing …", hash_funcs={LoadedModel: identity})
 def _generated(model: LoadedModel, text: str, count: int) -> Generation:
-    return generate_steps(model, text, count)
+    with stoppable(model):
+        return generate_steps(model, text, count)
 
 
 def _show(model: LoadedModel, texts: Texts, count: int) -> None:

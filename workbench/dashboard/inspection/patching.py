@@ -9,7 +9,7 @@ import streamlit as st
 from workbench.analysis.patching import PatchSite, activation_patching, patch_pair
 from workbench.dashboard.inspection.predictions import target_fields
 from workbench.dashboard.inspection.texts import Texts
-from workbench.dashboard.resources import identity, load_code
+from workbench.dashboard.resources import identity, load_code, stoppable
 from workbench.dashboard.show import plain, show_view, theme
 from workbench.figures.patching import patching_grid
 from workbench.models import LoadedModel
@@ -38,7 +38,7 @@ def patching_tab(models: Sequence[LoadedModel], texts: Texts) -> Callable[[Loade
 def _patched(
     model: LoadedModel, clean: str, corrupted: str, target: str, contrast: str | None, site: str
 ) -> tuple[Statistic, str]:
-    with model.lock:
+    with stoppable(model), model.lock:
         pair = patch_pair(model, clean, corrupted, target, contrast)
         return activation_patching(pair, site), pair.about
 

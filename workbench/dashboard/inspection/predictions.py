@@ -9,7 +9,7 @@ import streamlit as st
 
 from workbench.analysis.lens import LensReading, logit_lens
 from workbench.dashboard.inspection.texts import Texts
-from workbench.dashboard.resources import identity, load_code
+from workbench.dashboard.resources import identity, load_code, stoppable
 from workbench.dashboard.show import show_table, show_view, theme
 from workbench.figures.lens import lens_grid, lens_trajectory
 from workbench.models import LoadedModel
@@ -49,7 +49,7 @@ def target_fields(what: str) -> tuple[str | None, str | None]:
 def _read(
     model: LoadedModel, text: Text, target: str | None, contrast: str | None, written: str | None
 ) -> LensReading:
-    with model.lock:
+    with stoppable(model), model.lock:
         return logit_lens(model, text, target=target, contrast=contrast, target_text=written, top=_TOP)
 
 

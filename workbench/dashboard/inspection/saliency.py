@@ -16,7 +16,7 @@ from workbench.dashboard.inspection.predictions import target_fields
 from workbench.dashboard.inspection.texts import Texts
 from workbench.dashboard.jobs import Job, JobState
 from workbench.dashboard.jobs_panel import shown_below, start_job
-from workbench.dashboard.resources import identity, load_code
+from workbench.dashboard.resources import identity, load_code, stoppable
 from workbench.dashboard.show import plain, show_table, show_view, theme
 from workbench.figures import heat_map
 from workbench.figures.saliency import attribution_view, compare_attributions
@@ -97,7 +97,8 @@ def _scores(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         options = Options(keep_first=keep)
-        found = attribute(model, text, method, target=target, contrast=contrast, options=options)
+        with stoppable(model):
+            found = attribute(model, text, method, target=target, contrast=contrast, options=options)
     return found, " ".join(str(w.message) for w in caught if issubclass(w.category, AttributionWarning))
 
 
