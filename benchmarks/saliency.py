@@ -253,25 +253,38 @@ def memory(options: argparse.Namespace) -> list[Result]:
 
 
 def share_first(
-    model: LoadedModel, texts: list[str], targets: list[Any], words: list[str], method: str
+    model: LoadedModel,
+    texts: list[str],
+    targets: list[Any],
+    words: list[str],
+    method: str,
+    baseline: str | None,
 ) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AttributionWarning)
         # The first layer, whose position is still the word's where a model reads late.
         options = replace(FEW, layer=0) if method.startswith("layer") else FEW
-        found = attribute_all(model, texts, method, targets=targets, options=options)
+        found = attribute_all(model, texts, method, targets=targets, baseline=baseline, options=options)
     firsts = [merged.tokens[merged.order()[0]] for merged in (a.words() for a in found)]
     return float(np.mean([first == word for first, word in zip(firsts, words, strict=True)]))
 
 
 def by_method(
-    model: LoadedModel, texts: list[str], targets: list[Any], words: list[str], task: str
+    model: LoadedModel,
+    texts: list[str],
+    targets: list[Any],
+    words: list[str],
+    task: str,
+    baseline: str | None = None,
 ) -> list[Result]:
+    """Of all methods, or with a baseline of those that have one."""
     results = []
     for name in METHODS:
+        if baseline is not None and not METHODS.get(name).uses_baseline:
+            continue
         if METHODS.get(name).inside and not hasattr(model.config, "num_hidden_layers"):
             continue  # a toy without layers and attention
-        share = share_first(model, texts, targets, words, name)
+        share = share_first(model, texts, targets, words, name, baseline)
         floor = name == "random"
         goal, met = ("< 0.95", share < 0.95) if floor else (">= 0.95", share >= 0.95)
         results.append(Result(f"{task}: {name} ranks the word first", share, None, "share", None, goal, met))
@@ -333,7 +346,7 @@ def sentiment(options: argparse.Namespace) -> list[Result]:
     texts, classes, words = (
         list(column) for column in zip(*kept[:: max(1, len(kept) // options.sentences)], strict=True)
     )
-    return by_method(model, texts, classes, words, "sentiment-encoder")
+    return by_method(model, texts, classes, words, "sentiment-encoder", options.baseline)
 
 
 def agreement_pairs(data_dir: Path, count: int) -> list[tuple[str, str, str, int, int]]:
@@ -395,6 +408,7 @@ def main() -> None:
     arguments.add_argument("--only", choices=PARTS)
     arguments.add_argument("--sentences", type=int, default=100)
     arguments.add_argument("--tolerance", type=float, default=TOLERANCE)
+    arguments.add_argument("--baseline", help="in sentiment, of the methods that have one")
     arguments.add_argument("--batch-tokens", type=int, default=512)
     arguments.add_argument("--steps", type=int, default=32, help="of integrated gradients in agreement")
     arguments.add_argument(
