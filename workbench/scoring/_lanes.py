@@ -14,6 +14,7 @@ from typing import TypeVar
 import torch
 
 from workbench.models import LoadedModel
+from workbench.trace.observing import active
 
 __all__ = ["Lanes", "lanes"]
 
@@ -45,9 +46,12 @@ class Lanes:
 
 @contextmanager
 def lanes(model: LoadedModel) -> Iterator[Lanes]:
-    """Two lanes on a CPU with two threads or more, else one."""
+    """Two lanes on a CPU with two threads or more, else one.
+
+    One, too, while the caller's thread watches or changes the model: what it opened is for that thread.
+    """
     threads = torch.get_num_threads()
-    if model.device.type != "cpu" or threads < 2:
+    if model.device.type != "cpu" or threads < 2 or active():
         yield Lanes(model, 1, None)
         return
     with ThreadPoolExecutor(2, initializer=torch.set_num_threads, initargs=(threads // 2,)) as pool:

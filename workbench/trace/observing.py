@@ -21,7 +21,7 @@ from workbench.trace._seam import (
 )
 from workbench.trace.structure import Route, Structure, output_attentions, structure_of
 
-__all__ = ["AttentionObserver", "observe_attention", "session_on", "watching"]
+__all__ = ["AttentionObserver", "active", "observe_attention", "session_on", "watching"]
 
 
 class AttentionObserver(Protocol):

@@ -20,7 +20,7 @@ from workbench.trace._seam import AttentionCall, Session, Stack
 from workbench.trace.observing import session_on
 from workbench.trace.structure import Structure, call_model, sample_inputs, structure_of
 
-__all__ = ["Parts", "head_projections", "on_output", "parts_of"]
+__all__ = ["Parts", "has_experts", "head_projections", "on_output", "parts_of"]
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def _examine(model: Any, structure: Structure) -> Parts:
     after_attention, before_end = _projections(order.events)
     mlp_outputs = {
         stack: ()
-        if any(map(_has_experts, found))
+        if any(map(has_experts, found))
         else tuple(names[id(before_end[id(b)])] for b in found if id(b) in before_end)
         for stack, found in blocks.items()
     }
@@ -128,7 +128,7 @@ def _blocks(root: nn.Module, structure: Structure) -> tuple[nn.Module, ...]:
     return tuple(holding[0] if holding else longest)
 
 
-def _has_experts(block: nn.Module) -> bool:
+def has_experts(block: nn.Module) -> bool:
     """In a mixture of experts no single layer writes what the feed-forward part adds."""
     return any("expert" in name or "router" in name for name, _ in block.named_modules())
 

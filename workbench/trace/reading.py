@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from workbench.errors import TraceError
-from workbench.trace._seam import active
-from workbench.trace.parts import parts_of
+from workbench.trace.observing import active
+from workbench.trace.parts import has_experts, parts_of
 from workbench.trace.structure import call_model, sample_inputs, structure_of
 
 __all__ = ["examine_reading", "reading_only"]
@@ -123,6 +123,9 @@ def _examine(model: Any, read: tuple[int, ...]) -> tuple[nn.Module, ...]:
         return ()
     if not blocks:
         return ()
+    layer = model.get_submodule(blocks[-1])
+    if has_experts(layer):  # tokens may take an expert's room from one another
+        return ()
     inputs = sample_inputs(model)
     length = inputs["decoder_input_ids" if model.config.is_encoder_decoder else "input_ids"].shape[1]
     kept = torch.zeros(length, 1, dtype=torch.bool, device=model.device)
@@ -140,7 +143,6 @@ def _examine(model: Any, read: tuple[int, ...]) -> tuple[nn.Module, ...]:
         return logits if logits.ndim < 3 else logits[:, kept[:, 0]]
 
     whole = outcome()
-    layer = model.get_submodule(blocks[-1])
     maps = [module for module in layer.modules() if isinstance(module, nn.Linear | Conv1D)]
     return tuple(module for module in maps if _equal(outcome(module), whole))
 

@@ -11,6 +11,7 @@ from tests.unit.tiny import tiny_causal, tiny_gpt2
 from workbench.errors import DataError, ModelError, NumericsError
 from workbench.models import Kind, LoadedModel
 from workbench.scoring import Engine, Request, _forward, score
+from workbench.trace import ablate_heads
 
 REQUESTS = [
     Request("the keys to the cabinet", " are on the table"),
@@ -42,6 +43,21 @@ def test_equals_plain_loop_at_any_batch_size(make, batch_tokens):
         expected = by_hand(model, request.context, request.continuation, bos=False)
         assert got.token_log_probabilities == pytest.approx(expected, abs=1e-5)
         assert got.log_probability == pytest.approx(sum(expected), abs=1e-4)
+
+
+def test_scores_while_heads_are_silent_are_those_of_the_changed_model():
+    model, threads = tiny_causal(), torch.get_num_threads()
+    plain = score(model, REQUESTS, batch_tokens=17)
+    try:
+        torch.set_num_threads(2)
+        with ablate_heads(model, [(0, 0), (1, 1)]):
+            got = score(model, REQUESTS, batch_tokens=17)
+            for request, s in zip(REQUESTS, got, strict=True):
+                expected = by_hand(model, request.context, request.continuation, bos=False)
+                assert s.token_log_probabilities == pytest.approx(expected, abs=1e-5)
+    finally:
+        torch.set_num_threads(threads)
+    assert max(abs(a.log_probability - b.log_probability) for a, b in zip(plain, got, strict=True)) > 1e-3
 
 
 def test_bos_policy_puts_one_bos_before_every_request():
