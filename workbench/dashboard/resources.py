@@ -185,7 +185,9 @@ def stoppable(model: LoadedModel) -> Iterator[None]:
         passes += 1
         if time.monotonic() - told > _SECONDS_BETWEEN_COUNTS:
             told = time.monotonic()
-            shown.caption(f"{passes:,} passes of {plain(model.name)}. Any change above stops this.")
+            with shown.container():
+                st.space("medium")  # the spinner of a cached function lies over what the function shows
+                st.caption(f"{passes:,} passes of {plain(model.name)}. Any change above stops this.")
 
     handle = model.model.register_forward_pre_hook(count)
     try:
