@@ -41,9 +41,9 @@ from tests.unit.analysis.saliency_models import (
     trigger_toy,
 )
 from workbench.analysis.saliency import METHODS, AttributionWarning, Options, attribute, attribute_all
+from workbench.data.tables import read_rows
 from workbench.models import Kind, LoadedModel
 from workbench.models.loading import locate
-from workbench.training.finetuning._tables import read_rows
 
 FEW = Options(samples=100)  # of methods that draw
 STEPS, TOLERANCE, TRAINED = 50, 5e-4, 120

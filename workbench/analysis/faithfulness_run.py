@@ -16,12 +16,12 @@ from workbench.analysis.faithfulness_examine import CHEAP_METHODS, FLOOR, Judged
 from workbench.analysis.saliency import Options, Unit
 from workbench.analysis.saliency._targets import Asked, ask
 from workbench.data._dataset import DataIdentity, content_hash
+from workbench.data.tables import read_rows
 from workbench.errors import DataError, did_you_mean
 from workbench.estimate import Estimate
 from workbench.models import LoadedModel
 from workbench.runs import Run, RunFolder, RunRecord, default_root
 from workbench.statistics import bootstrap
-from workbench.training.finetuning._tables import read_rows
 
 __all__ = ["SaliencySettings", "SaliencyText", "evaluate_saliency", "read_texts"]
 

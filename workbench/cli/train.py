@@ -168,7 +168,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _is_main_process() -> bool:
-    from accelerate import PartialState
+    from workbench.training._accelerate import PartialState
 
     return bool(PartialState().is_main_process)
 

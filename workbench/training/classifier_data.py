@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workbench.data.grammar import Noun, Sampler, Verb, adjectives, nouns, verbs
+from workbench.data.tables import Row, read_rows
 from workbench.errors import ConfigError
 from workbench.runs import write_atomically
-from workbench.training.finetuning._tables import Row, read_rows
 
 __all__ = ["generated_pairs", "nli_tables", "sentiment_tables"]
 

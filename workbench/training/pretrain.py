@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from accelerate import PartialState
-from accelerate.utils.memory import should_reduce_batch_size
 from safetensors import SafetensorError
 from transformers import PreTrainedModel
 from transformers.trainer_callback import PrinterCallback
@@ -19,6 +17,7 @@ from workbench.models._device import resolve_device
 from workbench.models.configuration import TransformerConfig
 from workbench.models.size import flops_per_token
 from workbench.runs import Run
+from workbench.training._accelerate import PartialState, should_reduce_batch_size
 from workbench.training._arguments import training_arguments
 from workbench.training._measure import measure
 from workbench.training._quiet import quiet

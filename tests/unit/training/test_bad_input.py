@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -173,3 +175,32 @@ def test_a_law_is_told_and_drawn_and_rows_are_read_again(tmp_path: Path) -> None
     assert np.allclose(sweep_table(rows)["t accuracy"], 0.5)
     with pytest.raises(RunError, match="no sweep in"):
         read_rows(tmp_path / "nothing")
+
+
+# As if the extra were not installed: importing either fails.
+BASE_INSTALL = "import sys; sys.modules.update(accelerate=None, peft=None)"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["finetune", "sentiment-encoder", "--task", "glue/rte"],
+        ["evaluate", "sentiment-encoder", "--task", "glue/rte", "--finetune"],
+        ["train", "--preset", "gpt2-tiny", "--corpus", "text.txt", "--out", "nowhere"],
+    ],
+)
+def test_training_without_its_extra_says_what_to_install(arguments: list[str], tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("a b c\n")
+    program = f"{BASE_INSTALL}; from workbench.cli import main; main(sys.argv[1:])"
+    run = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert run.returncode == 2, run.stderr
+    assert run.stderr.strip().splitlines()[-1] == (
+        "workbench: training needs accelerate: pip install 'transformer-workbench[train]'"
+    )
+
+
+def test_explaining_rows_of_a_file_needs_no_training() -> None:
+    program = f"{BASE_INSTALL}; import workbench.analysis.faithfulness_run"
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -21,12 +21,12 @@ from transformers import (
 import workbench
 from tests.helpers import data_dir, needs_data
 from tests.unit.tiny import WORDS, word_tokenizer
+from workbench.data.tables import read_rows
 from workbench.errors import ConfigError, DataError, ModelError, RunError
 from workbench.models.configuration import EncoderConfig
 from workbench.models.encoder import TransformerEncoder
 from workbench.models.parts import AttentionConfig, DepthConfig, FeedForwardConfig
 from workbench.training.finetuning import AnswerKind, FineSettings, FineTask, Method, finetune, load_task
-from workbench.training.finetuning._tables import read_rows
 from workbench.training.finetuning.adapters import add_adapters, merge_adapters
 from workbench.training.finetuning.encoding import collate, encode
 from workbench.training.finetuning.metrics import compute_metrics, label_spans, word_f1

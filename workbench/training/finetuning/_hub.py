@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from workbench.data.tables import Row
 from workbench.errors import DataError
-from workbench.training.finetuning._tables import Row
 
 __all__ = ["PREFIX", "read_hub"]
 

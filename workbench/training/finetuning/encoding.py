@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from workbench.data.tables import Row
 from workbench.errors import DataError
-from workbench.training.finetuning._tables import Row
 from workbench.training.finetuning.tasks import AnswerKind, FineTask
 from workbench.training.objectives import IGNORED
 

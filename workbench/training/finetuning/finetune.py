@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate.utils.memory import should_reduce_batch_size
 from transformers import set_seed
 from transformers.trainer_callback import PrinterCallback
 
@@ -21,6 +20,7 @@ from workbench.models._device import resolve_device
 from workbench.models._files import content_hash
 from workbench.models.loading import locate
 from workbench.runs import Run, RunFolder, RunRecord
+from workbench.training._accelerate import should_reduce_batch_size
 from workbench.training._quiet import quiet
 from workbench.training.checkpoints import save_model_folder
 from workbench.training.finetuning._memory import peak_mib

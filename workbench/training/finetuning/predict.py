@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from workbench.training.finetuning._tables import Row
+from workbench.data.tables import Row
 from workbench.training.finetuning.encoding import Features, collate
 from workbench.training.finetuning.heads import ask
 from workbench.training.finetuning.tasks import AnswerKind, FineTask

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from workbench.data._files import find_file
+from workbench.data.tables import Row, read_rows
 from workbench.errors import ConfigError, DataError, did_you_mean
 from workbench.training.finetuning._hub import PREFIX, read_hub
-from workbench.training.finetuning._tables import Row, read_rows
 
 __all__ = ["GLUE", "AnswerKind", "FineTask", "TaskRows", "load_rows", "load_task"]
 
