@@ -23,7 +23,7 @@ from workbench.analysis.saliency._targets import Asked, ask
 from workbench.errors import DataError, TaskError
 from workbench.estimate import Estimate
 from workbench.models import Kind, LoadedModel
-from workbench.statistics import bootstrap
+from workbench.statistics import bootstrap, mean_estimate
 from workbench.trace.encoding import batches_of, encode_all, inputs_of
 from workbench.trace.structure import call_model
 
@@ -267,7 +267,7 @@ def attack_all(
     """Attack every text: the results, the success rate, and the words changed where it succeeded."""
     results = [attack(model, text) for text in texts]
     successes = [float(result.success) for result in results]
-    found = {"success_rate": bootstrap(successes, seed=seed)}
+    found = {"success_rate": mean_estimate(successes, seed=seed)}
     words = [float(result.words_changed) for result in results if result.success]
     if words:
         found["words_changed"] = bootstrap(words, seed=seed, higher_is_better=False)

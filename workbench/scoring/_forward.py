@@ -14,6 +14,7 @@ from torch import Tensor
 from workbench.errors import NumericsError
 from workbench.models import LoadedModel
 from workbench.scoring._records import Score, Sequence
+from workbench.trace.hooks import SharedHooks
 from workbench.trace.reading import reading_only
 
 __all__ = ["Projected", "forward_batch", "project_only", "scored_only", "target_statistics"]
@@ -105,18 +106,14 @@ def project_only(model: Any, positions: Int[Tensor, " N"]) -> Iterator[Projected
     """
 
     head = model.get_output_embeddings()
-    with _SHARED:
-        hook = _HOOKS.get(head) or _HOOKS.setdefault(head, _Hook(head))
-        hook.users += 1
-    hook.here.positions, hook.here.seen = positions, Projected(head)
+    seen = Projected(head)
+    asked = _HERE.__dict__.setdefault("asked", {})
+    asked[head] = positions, seen
     try:
-        yield hook.here.seen
+        with _HEADS.on(head):
+            yield seen
     finally:
-        hook.here.positions = hook.here.seen = None
-        with _SHARED:
-            hook.users -= 1
-            if not hook.users:
-                _HOOKS.pop(head).remove()
+        del asked[head]
 
 
 @contextmanager
@@ -126,36 +123,32 @@ def scored_only(model: Any, positions: Int[Tensor, " N"]) -> Iterator[Projected]
         yield projected
 
 
-class _Hook:
-    """Hooks on a head, shared by the threads that pass through it; each has positions of its own."""
-
-    def __init__(self, head: torch.nn.Module) -> None:
-        self.users = 0
-        self.here = threading.local()
-        self._handles = [head.register_forward_pre_hook(self.select), head.register_forward_hook(self.look)]
-
-    def remove(self) -> None:
-        """Leave the head as it was."""
-        for handle in self._handles:
-            handle.remove()
-
-    def look(self, module: Any, arguments: tuple[Any, ...], output: Any) -> None:
-        """Note the gathered states and their logits."""
-        seen = getattr(self.here, "seen", None)
-        if seen is not None:
-            seen.see(arguments[0], output)
-
-    def select(self, module: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """The arguments with the hidden states gathered; untouched in a thread that asked for nothing."""
-        positions = getattr(self.here, "positions", None)
-        if positions is None:
-            return None
-        hidden = arguments[0]
-        return (hidden.reshape(-1, hidden.shape[-1])[positions].unsqueeze(0), *arguments[1:])
+def _asked_of(head: torch.nn.Module) -> tuple[Tensor, Projected] | None:
+    """Positions that this thread asked of a head, and where to note what it gave."""
+    found: tuple[Tensor, Projected] | None = getattr(_HERE, "asked", {}).get(head)
+    return found
 
 
-_SHARED = threading.Lock()
-_HOOKS: dict[torch.nn.Module, _Hook] = {}
+def _look(head: torch.nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
+    """Note the gathered states and their logits."""
+    asked = _asked_of(head)
+    if asked is not None:
+        asked[1].see(arguments[0], output)
+
+
+def _select(head: torch.nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """The arguments with the hidden states gathered; untouched in a thread that asked for nothing."""
+    asked = _asked_of(head)
+    if asked is None:
+        return None
+    hidden = arguments[0]
+    return (hidden.reshape(-1, hidden.shape[-1])[asked[0]].unsqueeze(0), *arguments[1:])
+
+
+_HERE = threading.local()
+_HEADS = SharedHooks(
+    lambda head: (head.register_forward_pre_hook(_select), head.register_forward_hook(_look))
+)
 
 
 def target_statistics(

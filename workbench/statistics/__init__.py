@@ -5,6 +5,7 @@ from __future__ import annotations
 from workbench.estimate import Estimate
 from workbench.statistics._bootstrap import bootstrap
 from workbench.statistics._corrections import benjamini_hochberg, holm
+from workbench.statistics._mean import mean_estimate
 from workbench.statistics._measures import (
     Measure,
     bits_per_unit_measure,
@@ -42,6 +43,7 @@ __all__ = [
     "macro_f1_measure",
     "matthews_measure",
     "mcnemar",
+    "mean_estimate",
     "mean_measure",
     "minimum_detectable_difference",
     "over_seeds",

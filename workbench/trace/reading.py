@@ -15,9 +15,11 @@ from weakref import WeakKeyDictionary
 import torch
 from jaxtyping import Int
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 from transformers.pytorch_utils import Conv1D
 
 from workbench.errors import TraceError
+from workbench.trace.hooks import SharedHooks
 from workbench.trace.observing import active
 from workbench.trace.parts import has_experts, parts_of
 from workbench.trace.structure import call_model, sample_inputs, structure_of
@@ -48,14 +50,12 @@ def reading_only(model: Any, positions: Int[Tensor, " N"], first: bool = False) 
     with _LOCK:
         maps = _maps_of(model)
         chosen = maps.examined(model, first)
-        maps.enter(chosen)
     before, maps.here.positions = getattr(maps.here, "positions", None), positions
     try:
-        yield
+        with maps.hooks.on(*chosen):
+            yield
     finally:
         maps.here.positions = before
-        with _LOCK:
-            maps.leave(chosen)
 
 
 class _Maps:
@@ -64,7 +64,7 @@ class _Maps:
     def __init__(self) -> None:
         self.here = threading.local()
         self._found: dict[bool, tuple[nn.Module, ...]] = {}
-        self._hooks: dict[nn.Module, tuple[int, ExitStack]] = {}
+        self.hooks = SharedHooks(self._put)
 
     def examined(self, model: Any, first: bool) -> tuple[nn.Module, ...]:
         """The maps that matter only where the output is read; examined once."""
@@ -72,23 +72,11 @@ class _Maps:
             self._found[first] = _examine(model, (0,) if first else _READ)
         return self._found[first]
 
-    def enter(self, modules: tuple[nn.Module, ...]) -> None:
-        """One more that uses these modules."""
-        for module in modules:
-            users, hooks = self._hooks.get(module) or (0, ExitStack())
-            if not users:
-                hooks.callback(module.register_forward_pre_hook(self._gather).remove)
-                hooks.callback(module.register_forward_hook(self._scatter, prepend=True).remove)
-            self._hooks[module] = users + 1, hooks
-
-    def leave(self, modules: tuple[nn.Module, ...]) -> None:
-        """One less; the last leaves the modules as they were."""
-        for module in modules:
-            users, hooks = self._hooks.pop(module)
-            if users > 1:
-                self._hooks[module] = users - 1, hooks
-            else:
-                hooks.close()
+    def _put(self, module: nn.Module) -> tuple[RemovableHandle, RemovableHandle]:
+        return (
+            module.register_forward_pre_hook(self._gather),
+            module.register_forward_hook(self._scatter, prepend=True),
+        )
 
     def _gather(self, module: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
         positions = getattr(self.here, "positions", None)

@@ -23,7 +23,7 @@ from workbench.evaluate._requests import Ask, Passage, Prompt, Request
 from workbench.evaluate._task import Item, TaskData
 from workbench.models import Kind
 from workbench.shapes import Array
-from workbench.statistics import bootstrap
+from workbench.statistics import bootstrap, mean_estimate
 
 __all__ = ["PREFIX", "HarnessTask", "harness_task"]
 
@@ -212,7 +212,7 @@ def _estimate(values: list[Any], aggregate: Any, better: bool | None, seed: int)
     mean = all(isinstance(value, float) for value in values) and aggregate(values) == float(np.mean(values))
     higher = better is not False
     if mean:
-        return bootstrap(values, seed=seed, higher_is_better=higher)
+        return mean_estimate(values, seed=seed, higher_is_better=higher)
 
     def of_rows(rows: Array, axis: int = -1) -> Any:
         return np.apply_along_axis(lambda r: float(aggregate([values[int(i)] for i in r])), axis, rows)

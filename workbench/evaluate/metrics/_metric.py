@@ -11,7 +11,7 @@ import pandas as pd
 
 from workbench.errors import NumericsError
 from workbench.shapes import Array
-from workbench.statistics import Estimate, bootstrap, wilson
+from workbench.statistics import Estimate, bootstrap, mean_estimate
 
 __all__ = ["Mean", "Metric", "OfRows", "OfSums"]
 
@@ -50,10 +50,9 @@ class Mean:
         """The mean with its interval."""
         _check_rows(self.name, examples)
         values = examples[self.column].to_numpy(float)
-        clusters = _clusters(examples)
-        if clusters is None and set(np.unique(values)) <= {0.0, 1.0}:
-            return wilson(int(values.sum()), len(values), higher_is_better=self.higher_is_better)
-        return bootstrap(values, seed=seed, clusters=clusters, higher_is_better=self.higher_is_better)
+        return mean_estimate(
+            values, seed=seed, clusters=_clusters(examples), higher_is_better=self.higher_is_better
+        )
 
 
 @dataclass(frozen=True)

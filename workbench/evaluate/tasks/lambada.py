@@ -15,7 +15,7 @@ from workbench.data import read_lambada, split_target
 from workbench.evaluate._task import Item, TaskData
 from workbench.models import Kind
 from workbench.scoring import Request, Score
-from workbench.statistics import Estimate, bootstrap
+from workbench.statistics import Estimate, bootstrap, mean_estimate
 
 __all__ = ["Lambada"]
 
@@ -54,10 +54,10 @@ class Lambada:
         }
 
     def metrics(self, examples: pd.DataFrame, seed: int) -> dict[str, Estimate]:
-        """Accuracy and perplexity per target, with percentile-bootstrap intervals over passages."""
+        """Accuracy with Wilson's interval, and perplexity per target, bootstrapped over passages."""
         loss = -examples["log_probability"].to_numpy(float)
         return {
-            "accuracy": bootstrap(examples["greedy"].to_numpy(float), seed=seed),
+            "accuracy": mean_estimate(examples["greedy"].to_numpy(float), seed=seed),
             "perplexity": bootstrap(loss, transform=np.exp, higher_is_better=False, seed=seed),
         }
 

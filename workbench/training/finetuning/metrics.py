@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 from workbench.estimate import Estimate
-from workbench.statistics import bootstrap
+from workbench.statistics import bootstrap, mean_estimate
 from workbench.training.finetuning.tasks import AnswerKind
 
 __all__ = ["compute_metrics", "label_spans", "word_f1"]
@@ -31,11 +31,11 @@ def compute_metrics(kind: AnswerKind, predicted: Sequence[Any], gold: Sequence[A
     if kind is AnswerKind.SPAN:
         exact = [float(p.strip() == g.strip()) for p, g in zip(predicted, gold, strict=True)]
         shared = [word_f1(p, g) for p, g in zip(predicted, gold, strict=True)]
-        return {"exact_match": bootstrap(exact, seed=0), "f1": bootstrap(shared, seed=0)}
+        return {"exact_match": mean_estimate(exact, seed=0), "f1": bootstrap(shared, seed=0)}
     if kind is AnswerKind.TOKENS:
         return _token_metrics(predicted, gold)
     right = [float(p == g) for p, g in zip(predicted, gold, strict=True)]
-    found = {"accuracy": bootstrap(right, seed=0)}
+    found = {"accuracy": mean_estimate(right, seed=0)}
     if kind is AnswerKind.CLASS:
         labels = {int(value) for value in [*gold, *predicted]}
         found |= _over_pairs({"matthews": _matthews}, predicted, gold)
