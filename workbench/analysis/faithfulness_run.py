@@ -16,7 +16,7 @@ from workbench.analysis.faithfulness_examine import CHEAP_METHODS, FLOOR, Judged
 from workbench.analysis.saliency import Options, Unit
 from workbench.analysis.saliency._targets import Asked, ask
 from workbench.data._dataset import DataIdentity, content_hash
-from workbench.data.tables import read_rows
+from workbench.data.tables import read_marks, read_rows
 from workbench.errors import DataError, did_you_mean
 from workbench.estimate import Estimate
 from workbench.models import LoadedModel
@@ -81,21 +81,11 @@ def read_texts(settings: SaliencySettings) -> tuple[SaliencyText, ...]:
         marked = row.get(settings.rationale_column) if settings.rationale_column else None
         target = None if settings.label_column is None else str(row[settings.label_column])
         found.append(
-            SaliencyText(str(number), str(row[text]), target, _rationale(marked, settings.data, number))
+            SaliencyText(
+                str(number), str(row[text]), target, read_marks(marked, f"{settings.data}, row {number}")
+            )
         )
     return tuple(found)
-
-
-def _rationale(marked: object, file: str, number: int) -> tuple[int, ...] | None:
-    if marked is None:
-        return None
-    values = marked.replace(",", " ").strip("[]").split() if isinstance(marked, str) else marked
-    try:
-        return tuple(int(value) for value in values)  # type: ignore[attr-defined]
-    except (TypeError, ValueError):
-        raise DataError(
-            f"{file}, row {number}: a rationale is a list of 0 and 1, is {marked!r:.40}"
-        ) from None
 
 
 def evaluate_saliency(

@@ -26,6 +26,8 @@ __all__ = ["command"]
 @click.option("--text-column", help="Column of the text, question, words or prompt.")
 @click.option("--pair-column", help="Column of the second text, context or choices.")
 @click.option("--label-column", help="Column of the label, score, labels, answer or response.")
+@click.option("--rationale-column", help="Column with 1 for each word that attention is led to, else 0.")
+@click.option("--rationale-weight", type=float, default=0.1, show_default=True, help="Of that in the loss.")
 @click.option(
     "--method", default="full", show_default=True, help="full, head, lora, adapter, prefix, prompt."
 )
@@ -44,6 +46,7 @@ __all__ = ["command"]
 @click.option("--layers", type=int, help="Keep only the model's first N layers.")
 @click.option("--patience", type=int, help="Stop after so many epochs without a better result.")
 @click.option("--class-weights", is_flag=True, help="Count each class as if all were equally frequent.")
+@click.option("--mixup", type=float, default=0.0, help="Mix rows by shares from Beta(x, x).  [default: none]")
 @click.option("--seeds", default="0", show_default=True, help="One or more, separated by commas.")
 @click.option("--limit", type=int, help="Only the first N rows to train on.")
 @click.option("--precision", default="auto", show_default=True, help="auto, float32 or bfloat16.")
@@ -67,6 +70,7 @@ def command(model: str, task: str, **options: Any) -> None:
         text=options["text_column"],
         pair=options["pair_column"],
         label=options["label_column"],
+        rationale=options["rationale_column"],
         validation=options["validation"],
         limit=options["limit"],
     )
@@ -77,6 +81,8 @@ def command(model: str, task: str, **options: Any) -> None:
         seeds=_seeds(options["seeds"]),
         precision=options["precision"],
         class_weights=options["class_weights"],
+        mixup=options["mixup"],
+        rationale_weight=options["rationale_weight"],
         **{name: options[name] for name in names},
     )
     out = options["out"] or default_root() / f"{Path(model).name}-{rows.task.name}-{settings.method}"

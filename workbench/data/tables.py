@@ -10,7 +10,7 @@ from typing import Any
 
 from workbench.errors import DataError
 
-__all__ = ["Row", "read_rows"]
+__all__ = ["Row", "read_marks", "read_rows"]
 
 Row = dict[str, Any]
 FORMATS = (".csv", ".tsv", ".jsonl", ".parquet")
@@ -35,6 +35,20 @@ def read_rows(path: Path, columns: tuple[str, ...] | None = None) -> list[Row]:
     if not rows:
         raise DataError(f"{path} has no rows")
     return rows
+
+
+def read_marks(value: object, place: str) -> tuple[int, ...] | None:
+    """A rationale: 0 or 1 for each word, from a list or its spelling, ``None`` where there is none.
+
+    Raises :class:`~workbench.errors.DataError` that begins with ``place``.
+    """
+    if value is None:
+        return None
+    values = value.replace(",", " ").strip("[]").split() if isinstance(value, str) else value
+    try:
+        return tuple(int(mark) for mark in values)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        raise DataError(f"{place}: a rationale is a list of 0 and 1, is {value!r:.40}") from None
 
 
 def _parquet(path: Path) -> list[Row]:

@@ -124,11 +124,14 @@ def _finetune_command(run: Run) -> str:
     if task in GLUE:
         words.append(task)
     else:
-        columns = {name: recipe[name] for name in ("text", "pair", "label") if recipe[name] not in _USUAL}
+        told = {name: recipe.get(name) for name in ("text", "pair", "label", "rationale")}
+        columns = {name: column for name, column in told.items() if column not in _USUAL}
         words += [f"{task}.jsonl", *(w for n, c in columns.items() for w in (f"--{n}-column", f"'{c}'"))]
+    if recipe.get("validation"):
+        words += ["--validation", str(recipe["validation"])]
     for field in fields(FineSettings):
-        value = recipe[field.name]
         default = list(field.default) if isinstance(field.default, tuple) else field.default
+        value = recipe.get(field.name, default)
         if value != default:
             shown = ",".join(map(str, value)) if isinstance(value, list) else str(value)
             words += [f"--{field.name.replace('_', '-')}", shown]

@@ -1,7 +1,8 @@
 """The tables that the bundled classifiers are trained and judged on.
 
-``python -m workbench.training.classifier_data sentiment DATA OUT`` takes SST-2's first 20,000 training rows, and its
-dev set to judge. ``… nli DATA OUT`` takes SNLI's and MNLI's dev sets, less a thousand pairs of each to judge, and
+``python -m workbench.training.classifier_data sentiment DATA OUT`` takes SST-2's first 20,000 training rows, of which
+2,000 are to validate on, phrases in which one planted word decides, and phrases of masks; to judge, SST-2's dev set and
+other such phrases. ``… nli DATA OUT`` takes SNLI's and MNLI's dev sets, less a thousand pairs of each to judge, and
 pairs that the grammar generates: what follows from a sentence when words are dropped, added or negated (monotonicity;
 van Benthem 1986, "Essays in Logical Semantics").
 """
@@ -18,11 +19,13 @@ from workbench.data.grammar import Noun, Sampler, Verb, adjectives, nouns, verbs
 from workbench.data.tables import Row, read_rows
 from workbench.errors import ConfigError
 from workbench.runs import write_atomically
+from workbench.training.planted_words import masked_phrases, planted_phrases
 
 __all__ = ["generated_pairs", "nli_tables", "sentiment_tables"]
 
 HELD_OUT = 1000  # rows of each source that are not trained on
 GENERATED = 12_000
+VALIDATION, PLANTED, MASKED = 2000, 3000, 2000  # rows
 
 ENTAILMENT, NEUTRAL, CONTRADICTION = "entailment", "neutral", "contradiction"
 
@@ -108,15 +111,24 @@ def nli_tables(data: Path) -> dict[str, list[Row]]:
 
 
 def sentiment_tables(data: Path) -> dict[str, list[Row]]:
-    """``train`` and ``sst2``, with the labels' names; raises :class:`~workbench.errors.DataError`."""
+    """``train``, ``validation``, and ``sst2`` and ``planted`` to judge; the marks of what decides are in ``marked``.
+
+    Raises :class:`~workbench.errors.DataError`.
+    """
     names = {"0": "negative", "1": "positive"}
-    files = {"train": "train_first20000.tsv", "sst2": "dev.tsv"}
-    return {
-        name: [
+    first, dev = (
+        [
             {"text": row["sentence"].strip(), "label": names[row["label"]]}
             for row in read_rows(data / "glue" / "SST-2" / file)
         ]
-        for name, file in files.items()
+        for file in ("train_first20000.tsv", "dev.tsv")
+    )
+    planted = planted_phrases(PLANTED + HELD_OUT)
+    return {
+        "train": [*first[:-VALIDATION], *planted[:-HELD_OUT], *masked_phrases(MASKED)],
+        "validation": first[-VALIDATION:],
+        "sst2": dev,
+        "planted": [{"text": row["text"], "label": row["label"]} for row in planted[-HELD_OUT:]],
     }
 
 

@@ -134,7 +134,8 @@ def _is_same(folder: Path, how: FineSettings, rows: TaskRows) -> bool:
     except Exception:  # whatever stands there, it is not ours
         return False
     recipe, data = run.record.recipe, run.record.data.get(rows.task.name, {})
-    same = all(recipe.get(key) == value for key, value in how.to_dict().items())
+    usual = FineSettings().to_dict()  # of settings that the folder is older than
+    same = all(recipe.get(key, usual[key]) == value for key, value in how.to_dict().items())
     return run.complete and run.record.verb == "finetune" and same and data.get("sha256") == rows.sha256
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.nn import functional as F
 from torch.utils.data import Dataset
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from workbench.errors import NumericsError
 from workbench.training._arguments import find_precision
+from workbench.training.finetuning._losses import HeadLoss
 from workbench.training.finetuning.encoding import Features
-from workbench.training.finetuning.heads import Headed, ask
+from workbench.training.finetuning.heads import Headed
 from workbench.training.finetuning.metrics import compute_metrics
 from workbench.training.finetuning.predict import Answers
 from workbench.training.finetuning.settings import FineSettings
@@ -79,13 +79,13 @@ class FeatureRows(Dataset[Features]):
 
 
 class HeadTrainer(Trainer):
-    """Trainer that counts tokens, weights classes where asked, and stops at the first loss that is no number."""
+    """Trainer that counts tokens and stops at the first loss that is no number."""
 
-    def __init__(self, *, headed: Headed, weights: torch.Tensor | None, meter: Meter, **options: Any) -> None:
+    def __init__(self, *, headed: Headed, loss: HeadLoss, meter: Meter, **options: Any) -> None:
         super().__init__(**options)
         self.model_accepts_loss_kwargs = False  # losses are means: Trainer divides them when it accumulates
         self.headed = headed
-        self.weights = weights
+        self.head_loss = loss
         self.meter = meter
 
     def compute_loss(
@@ -95,18 +95,9 @@ class HeadTrainer(Trainer):
         return_outputs: bool = False,
         num_items_in_batch: Any = None,
     ) -> Any:
-        """The model's own loss, or a weighted cross-entropy; raises :class:`~workbench.errors.NumericsError`."""
+        """As :class:`HeadLoss` says; raises :class:`~workbench.errors.NumericsError`."""
         self.meter.tokens += int(inputs["attention_mask"].sum())
-        output = ask(model, inputs, one_by_one=self.headed.one_by_one)
-        loss = output.loss
-        if self.weights is not None:
-            logits = output.logits.float().flatten(0, -2)
-            loss = F.cross_entropy(
-                logits,
-                inputs["labels"].flatten(),
-                weight=self.weights.to(logits.device),
-                ignore_index=IGNORED,
-            )
+        loss, output = self.head_loss(model, inputs, one_by_one=self.headed.one_by_one)
         if not torch.isfinite(loss):
             raise NumericsError(
                 f"the loss is not a number at step {self.state.global_step + 1}; nothing was stored; lower --lr"

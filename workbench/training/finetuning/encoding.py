@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from workbench.data.tables import Row
+from workbench.data.tables import Row, read_marks
 from workbench.errors import DataError
+from workbench.text import align
 from workbench.training.finetuning.tasks import AnswerKind, FineTask
 from workbench.training.objectives import IGNORED
 
@@ -31,12 +32,28 @@ def encode(
     return [maker(row, task, tokenizer, length, number) for number, row in enumerate(rows, 1)]
 
 
-def _text(row: Row, task: FineTask, tokenizer: Any, length: int, _number: int) -> Features:
+def _text(row: Row, task: FineTask, tokenizer: Any, length: int, number: int) -> Features:
     pair = None if task.pair is None else str(row[task.pair])
     features = dict(tokenizer(str(row[task.text]), pair, truncation=True, max_length=length))
     value = str(row[task.label])
     features["labels"] = float(value) if task.kind is AnswerKind.NUMBER else task.labels.index(value)
+    if task.rationale is not None:
+        marks = read_marks(row.get(task.rationale), f"{task.name}, row {number}")
+        features["marked"] = _marked(
+            str(row[task.text]), marks, tokenizer, len(features["input_ids"]), number
+        )
     return features
+
+
+def _marked(text: str, marks: Sequence[int] | None, tokenizer: Any, length: int, number: int) -> list[int]:
+    """1 for each of the ``length`` tokens that belongs to a marked word; the last of a text that was cut is no word."""
+    if not marks:
+        return [0] * length
+    aligned = align(text, tokenizer)
+    if len(marks) != len(aligned.words) or set(marks) - {0, 1}:
+        raise DataError(f"row {number}: a rationale has a 0 or 1 for each of the {len(aligned.words)} words")
+    tokens = [0 if word is None else marks[word] for word in aligned.word_ids]
+    return tokens if len(tokens) == length else [*tokens[: length - 1], 0]
 
 
 def _tokens(row: Row, task: FineTask, tokenizer: Any, length: int, number: int) -> Features:

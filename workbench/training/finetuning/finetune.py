@@ -23,6 +23,7 @@ from workbench.runs import Run, RunFolder, RunRecord
 from workbench.training._accelerate import should_reduce_batch_size
 from workbench.training._quiet import quiet
 from workbench.training.checkpoints import save_model_folder
+from workbench.training.finetuning._losses import HeadLoss, check_goes_together
 from workbench.training.finetuning._memory import peak_mib
 from workbench.training.finetuning._trainer import (
     FeatureRows,
@@ -37,7 +38,7 @@ from workbench.training.finetuning.methods import Method, apply_method, merged
 from workbench.training.finetuning.metrics import compute_metrics
 from workbench.training.finetuning.predict import Answers, predict
 from workbench.training.finetuning.settings import FineSettings
-from workbench.training.finetuning.tasks import TaskRows
+from workbench.training.finetuning.tasks import FineTask, TaskRows
 from workbench.training.progress import Meter, ProgressLog
 
 __all__ = ["finetune"]
@@ -129,6 +130,7 @@ def _open_run(
     sizes = {"train": len(rows.train), "validation": len(rows.validation), "sha256": rows.sha256}
     task = rows.task
     columns = {"kind": str(task.kind), "text": task.text, "pair": task.pair, "label": task.label}
+    columns |= {"rationale": task.rationale, "validation": rows.validation_file}
     record = RunRecord.new(
         "finetune",
         recipe={"task": task.name, **columns, **settings.to_dict()},
@@ -163,6 +165,9 @@ def _attempt(job: _Job, rows_at_once: int) -> _Outcome:
     started, method = time.perf_counter(), Method(settings.method)
     headed = load_with_head(job.name, task, settings.layers)
     model, pad = headed.model, int(headed.tokenizer.pad_token_id or 0)
+    check_goes_together(settings, task, model.config)
+    if task.rationale is not None:
+        model.set_attn_implementation("eager")  # the others do not tell their weights
     if method in (Method.PREFIX, Method.PROMPT) and job.is_first:  # cannot be merged: the base goes with them
         model.save_pretrained(job.out / "base")
     training, validation = _features(job, headed)
@@ -185,7 +190,7 @@ def _attempt(job: _Job, rows_at_once: int) -> _Outcome:
     watch, log = Watch(answer, task, settings.patience), ProgressLog(job.log, meter, show=_shows(job))
     trainer = HeadTrainer(
         headed=headed,
-        weights=class_weights(task, training) if settings.class_weights else None,
+        loss=_loss(settings, task, training),
         meter=meter,
         model=model,
         args=fine_arguments(settings, job.seed, job.out, job.device, rows_at_once, parameters),
@@ -211,18 +216,27 @@ def _features(job: _Job, headed: Headed) -> tuple[list[Features], list[Features]
     length = _longest(model, tokenizer)
     if settings.method in (Method.PREFIX, Method.PROMPT):
         length -= settings.virtual_tokens
-    accepted = {*inspect.signature(model.forward).parameters, "offsets"}
+    accepted = {*inspect.signature(model.forward).parameters, "offsets", "marked"}
+    task = job.rows.task
     encoded = []
-    for rows in (job.rows.train, job.rows.validation):
+    for rows, read in ((job.rows.train, task), (job.rows.validation, replace(task, rationale=None))):
         features = encode(
             rows,
-            job.rows.task,
+            read,
             tokenizer,
             min(settings.length, length),
             two_sided=model.config.is_encoder_decoder,
         )
         encoded.append([{k: v for k, v in f.items() if k in accepted} for f in features])
     return encoded[0], encoded[1]
+
+
+def _loss(settings: FineSettings, task: FineTask, training: list[Features]) -> HeadLoss:
+    return HeadLoss(
+        weights=class_weights(task, training) if settings.class_weights else None,
+        mixup=settings.mixup,
+        rationale=settings.rationale_weight,
+    )
 
 
 def _shows(job: _Job) -> bool:

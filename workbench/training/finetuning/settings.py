@@ -20,6 +20,8 @@ class FineSettings:
 
     ``patience``: stop when the validation metric has not risen for so many epochs, and keep the best weights.
     ``class_weights``: each class counts as if all were equally frequent. ``layers``: only the model's first N.
+    ``mixup``: rows are mixed by shares drawn from Beta(mixup, mixup). ``rationale_weight``: of the loss that leads
+    attention to the words in the task's rationale column.
     """
 
     method: Method = Method.FULL
@@ -34,6 +36,8 @@ class FineSettings:
     weight_decay: float = 0.01
     patience: int | None = None
     class_weights: bool = False
+    mixup: float = 0.0
+    rationale_weight: float = 0.1
     precision: str = "auto"
     seeds: tuple[int, ...] = (0,)
 
@@ -45,6 +49,9 @@ class FineSettings:
         for name in ("epochs", "batch_size", "length", "rank", "virtual_tokens"):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"{name} is {getattr(self, name)}; allowed: more than 0")
+        for name in ("mixup", "rationale_weight"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} is {getattr(self, name)}; allowed: 0 or more")
         if not self.seeds:
             raise ConfigError("no seed given; allowed: one or more numbers, such as 0,1,2")
 

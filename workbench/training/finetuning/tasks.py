@@ -42,7 +42,10 @@ _COLUMNS = {
 
 @dataclass(frozen=True)
 class FineTask:
-    """A task; ``labels`` in their order, empty where they are not a fixed set. ``metric`` is the one that counts."""
+    """A task; ``labels`` in their order, empty where they are not a fixed set. ``metric`` is the one that counts.
+
+    ``rationale``: a column with 1 for each word of a row's text that decides, 0 for the others, or nothing.
+    """
 
     name: str
     kind: AnswerKind
@@ -55,15 +58,20 @@ class FineTask:
     train: tuple[str, ...] = ("train.tsv",)
     validation: tuple[str, ...] = ("dev.tsv",)
     header: tuple[str, ...] | None = None
+    rationale: str | None = None
 
 
 @dataclass(frozen=True)
 class TaskRows:
-    """The rows to train and to validate on, checked; the task with its labels filled in."""
+    """The rows to train and to validate on, checked; the task with its labels filled in.
+
+    ``validation_file`` is its name where the rows to validate on were given.
+    """
 
     task: FineTask
     train: list[Row]
     validation: list[Row]
+    validation_file: str | None = None
 
     @property
     def sha256(self) -> str:
@@ -137,6 +145,7 @@ def load_task(
     text: str | None = None,
     pair: str | None = None,
     label: str | None = None,
+    rationale: str | None = None,
     validation: Path | None = None,
     limit: int | None = None,
     seed: int = 0,
@@ -157,13 +166,16 @@ def load_task(
     else:
         task = _table_task(name, kind, text, pair, label)
         train, held = _table_rows(name, short, task.label)
-        held = read_rows(validation) if validation is not None else held
-        if not held:
-            train, held = _split(train, seed)
-    task = _with_labels(task, train)
+    if validation is not None:
+        held = read_rows(validation, task.header)
+    if not held:
+        train, held = _split(train, seed)
+    if rationale is not None and not any(row.get(rationale) for row in train):
+        raise DataError(f"{name}: no row has {rationale!r}; it has {', '.join(map(str, train[0]))}")
+    task = replace(_with_labels(task, train), rationale=rationale)
     for rows, where in ((train, "training"), (held, "validation")):
         _check(task, rows, where)
-    return TaskRows(task, train[:limit], held)
+    return TaskRows(task, train[:limit], held, None if validation is None else validation.name)
 
 
 def load_rows(path: Path, task: FineTask) -> list[Row]:

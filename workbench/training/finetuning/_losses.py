@@ -1,0 +1,104 @@
+"""What a head is trained to: cross-entropy, and where asked weighted classes, mixed rows, attention to marked words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
+
+from workbench.errors import ConfigError
+from workbench.models.configuration import EncoderConfig
+from workbench.training.finetuning.heads import ask
+from workbench.training.finetuning.settings import FineSettings
+from workbench.training.finetuning.tasks import AnswerKind, FineTask
+from workbench.training.objectives import IGNORED
+
+__all__ = ["HeadLoss", "attention_loss", "check_goes_together", "mix_rows"]
+
+SMALLEST = 1e-6  # share of attention under which it is not told apart
+
+
+@dataclass(frozen=True)
+class HeadLoss:
+    """``weights`` (labels,) of classes, ``mixup`` as in :func:`mix_rows`, ``rationale`` the weight of
+    :func:`attention_loss`. Without any of them the model's own loss.
+    """
+
+    weights: Tensor | None = None
+    mixup: float = 0.0
+    rationale: float = 0.0
+
+    def __call__(
+        self, model: Any, batch: dict[str, Tensor], *, one_by_one: bool = False
+    ) -> tuple[Tensor, Any]:
+        """The loss of a batch with ``labels``, and with ``marked`` (B, T) where words are marked; the output."""
+        inputs: dict[str, Any] = dict(batch)
+        marked, labels = inputs.pop("marked", None), inputs["labels"]
+        if self.mixup:
+            inputs, labels = mix_rows(model, inputs, self.mixup)
+        if marked is not None:
+            inputs["output_attentions"] = True
+        output = ask(model, inputs, one_by_one=one_by_one)
+        loss: Tensor = output.loss
+        if self.weights is not None or self.mixup:
+            logits = output.logits.float().flatten(0, -2)
+            loss = F.cross_entropy(
+                logits,
+                labels.flatten(0, -2) if labels.is_floating_point() else labels.flatten(),
+                weight=None if self.weights is None else self.weights.to(logits.device),
+                ignore_index=IGNORED,
+            )
+        if marked is not None:
+            loss = loss + self.rationale * attention_loss(output.attentions, marked)
+        return loss, output
+
+
+def mix_rows(model: Any, inputs: dict[str, Any], alpha: float) -> tuple[dict[str, Any], Tensor]:
+    """Each row mixed with another of the batch: token vectors, and labels as shares (B, labels).
+
+    A row keeps a share drawn from Beta(alpha, alpha) that is at least a half. Zhang et al. 2018, "mixup", equations 1
+    and 2, at the word embeddings as in Guo et al. 2019, "Augmenting Data with Mixup for Sentence Classification".
+    """
+    mixed = {name: value for name, value in inputs.items() if name not in ("input_ids", "labels")}
+    vectors, mask = model.get_input_embeddings()(inputs["input_ids"]), inputs["attention_mask"]
+    drawn = torch.distributions.Beta(alpha, alpha).sample((len(vectors),)).to(vectors)
+    share, other = torch.maximum(drawn, 1 - drawn), torch.randperm(len(vectors), device=vectors.device)
+    kept = share[:, None, None]
+    mixed["inputs_embeds"] = kept * vectors + (1 - kept) * vectors[other]
+    mixed["attention_mask"] = torch.maximum(mask, mask[other])
+    shares = F.one_hot(inputs["labels"], model.config.num_labels).to(share)
+    return mixed, share[:, None] * shares + (1 - share[:, None]) * shares[other]
+
+
+def attention_loss(attentions: Sequence[Tensor], marked: Tensor) -> Tensor:
+    """How little attention goes to the marked tokens (B, T): -log of its share, mean of heads, layers and queries.
+
+    Queries are the marked tokens and the first one, which the head reads; rows without marks count for nothing.
+    Mathew et al. 2021, "HateXplain", section 5, guide the first token of the last layer in this way; leading the marked
+    tokens as well, in all of ``attentions`` (B, H, T, T), keeps what a word says at its own position.
+    """
+    keys = marked.bool()
+    queries = keys.clone()
+    queries[:, 0] = True
+    queries &= keys.any(1, keepdim=True)
+    if not queries.any():
+        return marked.new_zeros((), dtype=torch.float32)
+    shares = [(weights.float().mean(1) * keys[:, None]).sum(-1)[queries] for weights in attentions]
+    return -torch.stack(shares).clamp(min=SMALLEST).log().mean()
+
+
+def check_goes_together(settings: FineSettings, task: FineTask, config: Any) -> None:
+    """Raise :class:`~workbench.errors.ConfigError` where a loss asked for does not suit the task or the model."""
+    for name, asked in (("mixup", settings.mixup), ("a rationale column", task.rationale)):
+        if not asked:
+            continue
+        if task.kind is not AnswerKind.CLASS or task.pair is not None:
+            raise ConfigError(f"{name} goes with kind class and one text a row; leave it out")
+        # a decoder reads its last token, which is not known among mixed rows, and sees no later word
+        if not (isinstance(config, EncoderConfig) or config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES):
+            raise ConfigError(f"{name} goes with encoders, not {config.model_type}; leave it out")
