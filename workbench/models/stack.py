@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import torch
@@ -57,10 +58,17 @@ class Stack(nn.Module):
         states, weights, source_weights = zip(*steps, strict=True)
         keep_hidden = self.config.output_hidden_states if keep_hidden is None else keep_hidden
         keep_attentions = self.config.output_attentions if keep_attentions is None else keep_attentions
+        found = _present(weights) if keep_attentions else None
+        if found == ():
+            warnings.warn(
+                f"attention {self.config._attn_implementation!r} tells no weights: none are kept; call "
+                "model.set_attn_implementation('eager') first, or workbench.trace(model, texts)",
+                stacklevel=2,
+            )
         return BaseModelOutputWithPastAndCrossAttentions(
             last_hidden_state=hidden,
             hidden_states=(*states[:-1], hidden) if keep_hidden else None,
-            attentions=_present(weights) if keep_attentions else None,
+            attentions=found,
             cross_attentions=_present(source_weights) if keep_attentions and source_context else None,
         )
 

@@ -138,6 +138,12 @@ def test_an_observer_in_the_registry_sees_every_layer() -> None:
     torch.testing.assert_close(output.attentions, expected.attentions)
 
 
+def test_attention_that_is_asked_for_and_not_told_is_said() -> None:
+    model = build("shared layers", "sdpa")
+    with pytest.warns(UserWarning, match="'sdpa' tells no weights"):
+        assert model(**inputs(model), output_attentions=True).attentions == ()
+
+
 @pytest.mark.parametrize("name", ["learned", "encoder", "encoder-decoder"])
 def test_embeddings_in_place_of_ids(name: str) -> None:
     model = build(name)
