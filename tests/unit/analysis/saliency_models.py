@@ -151,17 +151,18 @@ def trigger_model(steps: int = 150) -> LoadedModel:
 
 @cache
 def trigger_reader(steps: int = 300) -> LoadedModel:
-    """The same, but the first layer's attention moves nothing and the labels are smoothed to 0.85.
+    """The same, but the first layer's attention is even and moves nothing, and the labels are smoothed to 0.85.
 
     So the trigger stays where it stands until the last layer reads it, and the model does not end saturated:
-    methods that score positions inside, and gradients at the text, have a right answer here.
+    every method has a right answer here, those too that score positions inside, or gradients at the text.
     """
     torch.manual_seed(1)
     model = BertForSequenceClassification(_plain_bert())
-    output = model.bert.encoder.layer[0].attention.output.dense
-    for weight in output.parameters():
-        nn.init.zeros_(weight)
-        weight.requires_grad_(False)
+    attention = model.bert.encoder.layer[0].attention
+    for part in (attention.self.query, attention.self.key, attention.output.dense):
+        for weight in part.parameters():
+            nn.init.zeros_(weight)
+            weight.requires_grad_(False)
     learned = _learned(model, framed_tokenizer(), steps, 3e-3, smoothing=0.3)
     return loaded(learned.requires_grad_(True), Kind.CLASSIFIER, framed_tokenizer())
 

@@ -13,6 +13,7 @@ from tests.unit.analysis.saliency_models import (
     TRIGGER,
     BagOfWords,
     TwoLayers,
+    tiny_classifier,
     toy,
     trigger_model,
     trigger_reader,
@@ -134,7 +135,9 @@ def share_first(method: str, model: LoadedModel, count: int = 20, layer: int | N
     """How often the trigger is ranked first, over held-out texts that hold it where the models read."""
     texts, _ = trigger_texts(6 * count, seed=99)
     texts = [t for t in texts if TRIGGER in t.split() and t.split().index(TRIGGER) != 2][:count]
-    few = Options(samples=10 if method in ("smoothgrad", "gradient_shap") else 100, layer=layer)
+    few = Options(
+        samples=10 if method.startswith("smoothgrad") or method == "gradient_shap" else 100, layer=layer
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AttributionWarning)  # of sums; here the order counts
         found = attribute_all(model, texts, method, targets=[1] * len(texts), options=few)
@@ -157,20 +160,8 @@ def test_without_saturation_gradients_at_the_text_rank_it_first_too(method: str)
     assert share_first(method, trigger_toy()) >= 0.95
 
 
-# The rollout is not among them: it believes the first layer's attention, which moves nothing.
-WHERE_THE_WORD_STAYS = [
-    *(m for m in FIND_THE_TRIGGER if m != "attention_rollout"),
-    "input_x_gradient",
-    "deeplift",
-    "attention_gradient",
-    "value_zeroing",
-    "layer_integrated_gradients",
-    "layer_conductance",
-]
-
-
-@pytest.mark.parametrize("method", WHERE_THE_WORD_STAYS)
-def test_in_a_model_that_is_less_sure_and_reads_late_all_rank_it_first(method: str) -> None:
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "random"])
+def test_in_a_model_that_is_less_sure_and_reads_late_every_method_ranks_it_first(method: str) -> None:
     layer = 0 if method.startswith("layer") else None
     assert share_first(method, trigger_reader(), layer=layer) >= 0.95
 
@@ -180,9 +171,30 @@ def test_random_scores_do_not_find_the_planted_word(model: Callable[[], LoadedMo
     assert share_first("random", model(), count=40) < 0.5  # one word in 5 to 9: 14 % by chance
 
 
+def test_before_a_norm_input_x_gradient_is_what_the_other_summands_get_with_the_sign_turned() -> None:
+    """A norm of (word + position + type) does not change with the sum's length, so (sum . gradient) is 0 (Euler)."""
+    model = tiny_classifier()
+    vectors = model.model.bert.embeddings
+    inputs = model.tokenizer(TEXT, return_tensors="pt")
+    words = vectors.word_embeddings(inputs.input_ids).detach().requires_grad_()
+    logits = model.model(inputs_embeds=words, attention_mask=inputs.attention_mask).logits
+    (gradient,) = torch.autograd.grad(logits[0, 1], words)
+    others = vectors.position_embeddings.weight[: words.shape[1]] + vectors.token_type_embeddings.weight[0]
+    expected = -(others * gradient[0]).sum(-1).detach().numpy()
+    found = attribute(model, TEXT, "input_x_gradient", target=1)
+    np.testing.assert_allclose(found.scores[1:-1], expected[1:-1], atol=1e-5)
+    assert np.abs(found.scores).max() > 1e-3
+
+
+USUAL_NAMES = {
+    "saliency", "input_x_gradient", "integrated_gradients", "smoothgrad", "smoothgrad_integrated_gradients", "deeplift",
+    "layer_integrated_gradients", "layer_conductance", "occlusion", "lime", "kernel_shap", "gradient_shap", "attention",
+    "attention_rollout", "value_zeroing", "attention_gradient", "random",
+}  # fmt: skip
+
+
 def test_every_method_is_registered_under_its_usual_name() -> None:
-    expected = {*LINEAR, *FIND_THE_TRIGGER, *WHERE_THE_WORD_STAYS, "random"}
-    assert expected <= set(METHODS)
+    assert set(METHODS) == USUAL_NAMES
 
 
 def test_a_first_token_that_is_kept_gets_no_score_and_stays_in_the_baseline() -> None:

@@ -219,7 +219,7 @@ def _records(
                 value=values[row],
                 tokens=question.encoded.alignment.tokens,
                 scores=own,
-                explained=question.explained if not method.inside else (True,) * len(own),
+                explained=question.explained,
                 alignment=question.encoded.alignment,
                 signed=method.signed,
                 convention=method.convention,

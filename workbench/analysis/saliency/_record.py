@@ -37,8 +37,8 @@ class Attribution:
     ``signed`` scores are positive where a token speaks for the target and negative where against it; others
     are magnitudes. ``delta`` is the completeness error: the sum of the scores minus what they should sum to,
     ``value - baseline_value``; ``None`` for methods that do not promise completeness. Tokens that are not
-    ``explained`` (special tokens, masks) have score 0 by construction, except with methods that look
-    inside the model (layers, attention).
+    ``explained`` (special tokens, masks) are not ranked. Their score is 0 by construction, except with methods
+    that look inside the model (layers, attention), which say how much those positions hold.
     """
 
     model: str
