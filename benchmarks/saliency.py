@@ -9,7 +9,8 @@ adapts its steps to a tolerance that keeps the completeness delta at or below Ca
 groups of sentences.
 points: completeness error and error of the scores by points, even ones and ours, for three models.
 memory: highest resident memory while explaining eight sentences with 20 and with 500 steps.
-trigger, sentiment: how often the word that decides is scored highest, for every method.
+trigger, sentiment: how often the word that decides is scored highest of a text's words, for every method: in a model
+made so that each has a right answer, in sentiment-encoder, and in two that some formulas cannot see through.
 agreement: smollm2-135m on 50 sentences with an attractor ("the author next to the guards | laughs / laugh"):
 the share of the contrast that each part of the sentence gets.
 """
@@ -295,14 +296,11 @@ def trigger(options: argparse.Namespace) -> list[Result]:
     texts, _ = trigger_texts(4 * options.sentences, seed=99)
     # the toy does not read position 2
     texts = [t for t in texts if TRIGGER in t.split() and t.split().index(TRIGGER) != 2][: options.sentences]
-    results = []
-    for model, task in (
-        (trigger_model(), "trigger, transformer"),
-        (trigger_reader(), "trigger, transformer that reads late"),
-        (trigger_toy(), "trigger, two-layer toy"),
-    ):
-        results += by_method(model, texts, [1] * len(texts), [TRIGGER] * len(texts), task)
-    return results
+    asked: tuple[list[str], list[Any], list[str]] = (texts, [1] * len(texts), [TRIGGER] * len(texts))
+    for model, task in ((trigger_model(), "too sure a transformer"), (trigger_toy(), "a sum of embeddings")):
+        shares = {r.name: r.ours for r in by_method(model, *asked, task)}
+        print("\n".join(f"{name}: {share:.2f} (no aim)" for name, share in shares.items()), flush=True)
+    return by_method(trigger_reader(), *asked, "trigger, transformer")
 
 
 FRAMES = (
@@ -328,7 +326,7 @@ def sentiment(options: argparse.Namespace) -> list[Result]:
     The word decides where the class's logit loses at least DECIDES times as much without it as without any
     other word, in size. Occlusion is then right by definition; the other methods are not.
     """
-    model = workbench.load("sentiment-encoder", dtype="float32")
+    model = workbench.load(options.model, dtype="float32")
     made = [
         (frame.format(neutral, word), label, word)
         for frame in FRAMES
@@ -346,7 +344,7 @@ def sentiment(options: argparse.Namespace) -> list[Result]:
     texts, classes, words = (
         list(column) for column in zip(*kept[:: max(1, len(kept) // options.sentences)], strict=True)
     )
-    return by_method(model, texts, classes, words, "sentiment-encoder", options.baseline)
+    return by_method(model, texts, classes, words, model.name, options.baseline)
 
 
 def agreement_pairs(data_dir: Path, count: int) -> list[tuple[str, str, str, int, int]]:
@@ -408,6 +406,7 @@ def main() -> None:
     arguments.add_argument("--only", choices=PARTS)
     arguments.add_argument("--sentences", type=int, default=100)
     arguments.add_argument("--tolerance", type=float, default=TOLERANCE)
+    arguments.add_argument("--model", default="sentiment-encoder", help="in sentiment, with classes 0 and 1")
     arguments.add_argument("--baseline", help="in sentiment, of the methods that have one")
     arguments.add_argument("--batch-tokens", type=int, default=512)
     arguments.add_argument("--steps", type=int, default=32, help="of integrated gradients in agreement")

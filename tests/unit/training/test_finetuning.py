@@ -256,3 +256,4 @@ def test_what_does_not_go_together_is_told(encoder: Path, tmp_path: Path) -> Non
     chat = table(tmp_path, [{"prompt": "the", "response": "cat"}] * 9)
     with pytest.raises(ModelError, match="cannot be fine-tuned on rows"):
         finetune(str(encoder), load_task(chat, kind="response"), tmp_path / "out")
+    assert not (tmp_path / "out").exists()  # free for the next try

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import shutil
 import statistics
 import sys
 import time
@@ -14,7 +15,7 @@ import torch
 from transformers import set_seed
 from transformers.trainer_callback import PrinterCallback
 
-from workbench.errors import ConfigError, RunError
+from workbench.errors import ConfigError, RunError, WorkbenchError
 from workbench.estimate import Estimate
 from workbench.models._device import resolve_device
 from workbench.models._files import content_hash
@@ -63,13 +64,18 @@ def finetune(
     where = resolve_device(device)
     folder = _open_run(model, rows, out, settings, where)
     outcomes: list[_Outcome] = []
-    with quiet():
-        for seed in settings.seeds:
-            outcome = _one_seed(_Job(model, rows, settings, seed, out, where, progress))
-            outcomes.append(outcome)
-            if progress:
-                values = ", ".join(f"{name} {e.value:.4f}" for name, e in outcome.metrics.items())
-                print(f"seed {seed}: {values}", flush=True)
+    try:
+        with quiet():
+            for seed in settings.seeds:
+                outcome = _one_seed(_Job(model, rows, settings, seed, out, where, progress))
+                outcomes.append(outcome)
+                if progress:
+                    values = ", ".join(f"{name} {e.value:.4f}" for name, e in outcome.metrics.items())
+                    print(f"seed {seed}: {values}", flush=True)
+    except WorkbenchError:
+        if not outcomes:  # the folder holds nothing but the recipe; the next try shall find its place free
+            shutil.rmtree(out)
+        raise
     first = outcomes[0]
     folder.append(
         [
