@@ -36,16 +36,16 @@ class HeadLoss:
     def __call__(
         self, model: Any, batch: dict[str, Tensor], *, one_by_one: bool = False
     ) -> tuple[Tensor, Any]:
-        """The loss of a batch with ``labels``, and with ``marked`` (B, T) where words are marked; the output."""
+        """The loss of a batch, with ``marked`` (B, T) where words are marked, and the output."""
         inputs: dict[str, Any] = dict(batch)
-        marked, labels = inputs.pop("marked", None), inputs["labels"]
+        marked, labels = inputs.pop("marked", None), inputs.get("labels")
         if self.mixup:
             inputs, labels = mix_rows(model, inputs, self.mixup)
         if marked is not None:
             inputs["output_attentions"] = True
         output = ask(model, inputs, one_by_one=one_by_one)
         loss: Tensor = output.loss
-        if self.weights is not None or self.mixup:
+        if labels is not None and (self.weights is not None or self.mixup):
             logits = output.logits.float().flatten(0, -2)
             loss = F.cross_entropy(
                 logits,
