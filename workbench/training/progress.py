@@ -54,11 +54,11 @@ class Meter:
     """Tokens and seconds of this process since it started training.
 
     ``flops_per_token`` counts forward and backward; ``peak`` is the device's rate, for the model-FLOPs utilisation
-    (Chowdhery et al. 2022, "PaLM", appendix B).
+    (Chowdhery et al. 2022, "PaLM", appendix B), which is not told where they are not known.
     """
 
-    flops_per_token: float
-    peak: float
+    flops_per_token: float | None = None
+    peak: float | None = None
     processes: int = 1
     tokens: int = 0
     started: float = 0.0
@@ -70,11 +70,13 @@ class Meter:
         return self.tokens * self.processes / seconds if self.started and seconds > 0 else 0.0
 
     @property
-    def utilisation(self) -> float:
+    def utilisation(self) -> float | None:
         """Share of the devices' peak that the model's own operations use."""
+        if self.flops_per_token is None or self.peak is None:
+            return None
         return self.tokens_per_second * self.flops_per_token / (self.peak * self.processes)
 
-    def to_dict(self) -> dict[str, float]:
+    def to_dict(self) -> dict[str, float | None]:
         """What a run stores."""
         return {
             "tokens": self.tokens * self.processes,
@@ -133,12 +135,14 @@ class ProgressLog(TrainerCallback):
             return
         row = {"step": state.global_step, **{k: v for k, v in logs.items() if isinstance(v, int | float)}}
         if "loss" in row:
-            row |= {"tokens_per_second": self.meter.tokens_per_second, "utilisation": self.meter.utilisation}
+            speed = {"tokens_per_second": self.meter.tokens_per_second, "utilisation": self.meter.utilisation}
+            row |= {name: value for name, value in speed.items() if value is not None}
         self._file.write(json.dumps(row) + "\n")
         self._file.flush()
         if self._bar is not None and "loss" in row:
-            speed = f"{self.meter.tokens_per_second:,.0f} tokens/s, {self.meter.utilisation:.0%} MFU"
-            self._bar.set_postfix_str(f"loss {row['loss']:.3f}, {speed}")
+            share = f", {row['utilisation']:.0%} MFU" if "utilisation" in row else ""
+            told = f"loss {row['loss']:.3f}, {row['tokens_per_second']:,.0f} tokens/s{share}"
+            self._bar.set_postfix_str(told)
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any

@@ -222,6 +222,9 @@ def test_every_method_learns_and_its_folder_opens(method: str, encoder: Path, tm
     least = {"head": 0.6, "prompt": 0.0}.get(method, 0.9)
     assert run.results["rows"]["accuracy"].value >= least
     assert run.throughput["trained_parameters"] <= run.throughput["all_parameters"] * 1.5
+    first = json.loads((tmp_path / "out" / "log.jsonl").read_text().splitlines()[0])
+    assert first["tokens_per_second"] > 0
+    assert "utilisation" not in first  # a device's peak is not known here, and no number stands for it
     loaded = workbench.load(str(tmp_path / "out"), dtype="float32", device="cpu")
     assert loaded.kind == "classifier"
     ids = loaded.tokenizer("on the cat", return_tensors="pt")["input_ids"]

@@ -192,7 +192,7 @@ def _attempt(job: _Job, rows_at_once: int) -> _Outcome:
             one_by_one=headed.one_by_one,
         )
 
-    meter = Meter(flops_per_token=_flops(parameters, method), peak=float("inf"))
+    meter = Meter()
     watch, log = Watch(answer, task, settings.patience), ProgressLog(job.log, meter, show=_shows(job))
     trainer = HeadTrainer(
         headed=headed,
@@ -247,12 +247,6 @@ def _loss(settings: FineSettings, task: FineTask, training: list[Features]) -> H
 
 def _shows(job: _Job) -> bool:
     return job.show and sys.stderr.isatty()
-
-
-def _flops(parameters: int, method: Method) -> float:
-    """Operations a token: two a weight forward, as many for the states' gradients, and for the weights' own."""
-    passes = {Method.FULL: 3, Method.HEAD: 1}.get(method, 2)
-    return 2.0 * passes * parameters
 
 
 def _train(trainer: HeadTrainer, log: ProgressLog, name: str) -> None:
