@@ -58,17 +58,10 @@ class Stack(nn.Module):
         states, weights, source_weights = zip(*steps, strict=True)
         keep_hidden = self.config.output_hidden_states if keep_hidden is None else keep_hidden
         keep_attentions = self.config.output_attentions if keep_attentions is None else keep_attentions
-        found = _present(weights) if keep_attentions else None
-        if found == ():
-            warnings.warn(
-                f"attention {self.config._attn_implementation!r} tells no weights: none are kept; call "
-                "model.set_attn_implementation('eager') first, or workbench.trace(model, texts)",
-                stacklevel=2,
-            )
         return BaseModelOutputWithPastAndCrossAttentions(
             last_hidden_state=hidden,
             hidden_states=(*states[:-1], hidden) if keep_hidden else None,
-            attentions=found,
+            attentions=_present(weights, self.config) if keep_attentions else None,
             cross_attentions=_present(source_weights) if keep_attentions and source_context else None,
         )
 
@@ -89,5 +82,15 @@ def pick_vectors(stack: Stack, ids: Tensor | None, vectors: Tensor | None) -> Te
     raise ConfigError("give exactly one of input_ids and inputs_embeds; allowed: one, and the other none")
 
 
-def _present(weights: tuple[Tensor | None, ...]) -> tuple[Tensor, ...]:
-    return tuple(w for w in weights if w is not None)
+def _present(
+    weights: tuple[Tensor | None, ...], config: TransformerConfig | None = None
+) -> tuple[Tensor, ...]:
+    """The weights that were told; with the configuration given, a warning where none were."""
+    found = tuple(w for w in weights if w is not None)
+    if config is not None and not found:
+        warnings.warn(
+            f"attention {config._attn_implementation!r} tells no weights: none are kept; call "
+            "model.set_attn_implementation('eager') first, or workbench.trace(model, texts)",
+            stacklevel=2,
+        )
+    return found
