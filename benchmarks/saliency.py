@@ -406,7 +406,9 @@ def main() -> None:
     arguments.add_argument("--only", choices=PARTS)
     arguments.add_argument("--sentences", type=int, default=100)
     arguments.add_argument("--tolerance", type=float, default=TOLERANCE)
-    arguments.add_argument("--model", default="sentiment-encoder", help="in sentiment, with classes 0 and 1")
+    arguments.add_argument(
+        "--model", default="sentiment-encoder", help="in sentiment; its class 1 is positive"
+    )
     arguments.add_argument("--baseline", help="in sentiment, of the methods that have one")
     arguments.add_argument("--batch-tokens", type=int, default=512)
     arguments.add_argument("--steps", type=int, default=32, help="of integrated gradients in agreement")

@@ -10,8 +10,11 @@ from tokenizers.processors import TemplateProcessing
 from transformers import BartConfig, BartForConditionalGeneration, BertConfig, BertModel
 
 from tests.unit.tiny import WORDS, tiny_causal, word_tokenizer
+from workbench.models.configuration import EncoderConfig
+from workbench.models.encoder import TransformerEncoder
+from workbench.models.parts import AttentionConfig, DepthConfig, FeedForwardConfig
 
-__all__ = ["save_bart", "save_bert", "save_llama"]
+__all__ = ["save_bart", "save_bert", "save_encoder", "save_llama"]
 
 SIZES = {"vocab_size": 4 + len(WORDS), "max_position_embeddings": 64}
 
@@ -29,6 +32,21 @@ def save(model: Any, tokenizer: Any, folder: Path) -> Path:
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+def save_encoder(folder: Path, layers: int = 1) -> Path:
+    """A built-in encoder, two heads."""
+    torch.manual_seed(0)
+    config = EncoderConfig(
+        vocab_size=4 + len(WORDS),
+        hidden_size=16,
+        attention=AttentionConfig(heads=2),
+        feed_forward=FeedForwardConfig(size=32),
+        depth=DepthConfig(layers=layers),
+        initializer_range=0.2,
+        pad_token_id=0,
+    )
+    return save(TransformerEncoder(config), word_tokenizer(), folder)
 
 
 def save_bert(folder: Path) -> Path:

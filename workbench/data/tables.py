@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -46,9 +47,12 @@ def read_marks(value: object, place: str) -> tuple[int, ...] | None:
         return None
     values = value.replace(",", " ").strip("[]").split() if isinstance(value, str) else value
     try:
-        return tuple(int(mark) for mark in values)  # type: ignore[attr-defined]
+        marks = [float(mark) for mark in values]  # type: ignore[attr-defined]
     except (TypeError, ValueError):
-        raise DataError(f"{place}: a rationale is a list of 0 and 1, is {value!r:.40}") from None
+        marks = [math.nan]
+    if set(marks) - {0.0, 1.0}:
+        raise DataError(f"{place}: a rationale is a list of 0 and 1, is {value!r:.40}")
+    return tuple(int(mark) for mark in marks)
 
 
 def _parquet(path: Path) -> list[Row]:

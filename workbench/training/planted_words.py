@@ -60,7 +60,7 @@ def planted_phrases(count: int, seed: int = 0) -> list[Row]:
 
 
 def masked_phrases(count: int, seed: int = 0) -> list[Row]:
-    """``count`` phrases of nothing but masks, with labels by chance."""
+    """``count`` phrases of nothing but masks, as WordPiece tokenizers spell them, with labels by chance."""
     sampler = Sampler(seed)
     lengths = range(1, 21)
     return [

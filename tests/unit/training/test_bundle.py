@@ -10,12 +10,10 @@ import torch
 from safetensors.torch import load_file
 
 import workbench
-from tests.unit.tiny import WORDS, word_tokenizer
+from tests.model_folders import save_encoder
+from tests.unit.tiny import WORDS
 from workbench.errors import RunError
 from workbench.models import _known
-from workbench.models.configuration import EncoderConfig
-from workbench.models.encoder import TransformerEncoder
-from workbench.models.parts import AttentionConfig, DepthConfig, FeedForwardConfig
 from workbench.training import bundle as bundling
 from workbench.training.bundle import bundle
 from workbench.training.classifier_data import generated_pairs
@@ -26,18 +24,7 @@ from workbench.training.finetuning import FineSettings, finetune, load_task
 def fine_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fine-tuned tiny encoder in ``run`` and its table in ``rows.jsonl``."""
     place = tmp_path_factory.mktemp("bundle")
-    torch.manual_seed(0)
-    config = EncoderConfig(
-        vocab_size=4 + len(WORDS),
-        hidden_size=16,
-        attention=AttentionConfig(heads=2),
-        feed_forward=FeedForwardConfig(size=32),
-        depth=DepthConfig(layers=1),
-        initializer_range=0.2,
-        pad_token_id=0,
-    )
-    TransformerEncoder(config).save_pretrained(place / "encoder")
-    word_tokenizer().save_pretrained(place / "encoder")
+    save_encoder(place / "encoder")
     rows = [{"text": f"the {w}", "label": "ab"[w in WORDS[:9]]} for w in WORDS * 2]
     (place / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     settings = FineSettings(epochs=2, batch_size=8, lr=0.02, precision="float32")

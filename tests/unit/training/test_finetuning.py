@@ -20,12 +20,10 @@ from transformers import (
 
 import workbench
 from tests.helpers import data_dir, needs_data
+from tests.model_folders import save_encoder
 from tests.unit.tiny import WORDS, word_tokenizer
 from workbench.data.tables import read_rows
 from workbench.errors import ConfigError, DataError, ModelError, RunError
-from workbench.models.configuration import EncoderConfig
-from workbench.models.encoder import TransformerEncoder
-from workbench.models.parts import AttentionConfig, DepthConfig, FeedForwardConfig
 from workbench.training.finetuning import AnswerKind, FineSettings, FineTask, Method, finetune, load_task
 from workbench.training.finetuning.adapters import add_adapters, merge_adapters
 from workbench.training.finetuning.encoding import collate, encode
@@ -189,19 +187,7 @@ def test_adapters_change_nothing_at_first_and_merge_exactly(make: Any, tmp_path:
 @pytest.fixture
 def encoder(tmp_path: Path) -> Path:
     """A tiny built-in encoder with random weights, and its tokenizer."""
-    torch.manual_seed(0)
-    config = EncoderConfig(
-        vocab_size=4 + len(WORDS),
-        hidden_size=16,
-        attention=AttentionConfig(heads=2),
-        feed_forward=FeedForwardConfig(size=32),
-        depth=DepthConfig(layers=1),
-        initializer_range=0.2,
-        pad_token_id=0,
-    )
-    TransformerEncoder(config).save_pretrained(tmp_path / "encoder")
-    word_tokenizer().save_pretrained(tmp_path / "encoder")
-    return tmp_path / "encoder"
+    return save_encoder(tmp_path / "encoder")
 
 
 def cats_or_keys(folder: Path) -> str:

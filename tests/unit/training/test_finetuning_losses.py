@@ -8,28 +8,20 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import BertConfig, BertForSequenceClassification, GPT2Config
+from transformers import BartConfig, BertConfig, GPT2Config
 
 import workbench
-from tests.unit.tiny import WORDS, word_tokenizer
+from tests.model_folders import save_encoder
+from tests.unit.analysis.saliency_models import tiny_classifier
+from tests.unit.tiny import WORDS
 from workbench.data.grammar import adjectives
 from workbench.errors import ConfigError, DataError
-from workbench.models.configuration import EncoderConfig
-from workbench.models.encoder import TransformerEncoder
-from workbench.models.parts import AttentionConfig, DepthConfig, FeedForwardConfig
 from workbench.training.finetuning import AnswerKind, FineSettings, FineTask, finetune, load_task
 from workbench.training.finetuning._losses import HeadLoss, attention_loss, check_goes_together, mix_rows
 from workbench.training.finetuning.encoding import collate, encode
 from workbench.training.planted_words import masked_phrases, planted_phrases
 
 TASK = FineTask("words", AnswerKind.CLASS, "text", "label", labels=("0", "1"), rationale="marked")
-
-
-def bert() -> BertForSequenceClassification:
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
-    config = BertConfig(vocab_size=4 + len(WORDS), max_position_embeddings=32, pad_token_id=0, **sizes)
-    return BertForSequenceClassification(config).eval()
 
 
 def test_attention_loss_by_hand() -> None:
@@ -43,7 +35,7 @@ def test_attention_loss_by_hand() -> None:
 
 
 def test_mixed_rows_are_shares_of_both() -> None:
-    model = bert()
+    model = tiny_classifier().model
     batch = {
         "input_ids": torch.tensor([[5, 6, 7], [8, 9, 0]]),
         "attention_mask": torch.tensor([[1, 1, 1], [1, 1, 0]]),
@@ -67,7 +59,7 @@ def test_mixed_rows_are_shares_of_both() -> None:
 
 
 def test_without_anything_asked_the_loss_is_the_models_own() -> None:
-    model, ids = bert(), torch.tensor([[5, 6, 7]])
+    model, ids = tiny_classifier().model, torch.tensor([[5, 6, 7]])
     batch = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": torch.tensor([1])}
     loss, output = HeadLoss()(model, batch)
     torch.testing.assert_close(loss, torch.nn.functional.cross_entropy(output.logits, batch["labels"]))
@@ -87,10 +79,13 @@ def test_marks_of_words_are_those_of_their_tokens() -> None:
     assert batch["marked"].sum(1).tolist() == [2, 0]
     (cut,) = encode([{"text": "b aab", "label": "1", "marked": [0, 1]}], TASK, tokenizer, 4)
     assert cut["marked"] == [0, 0, 1, 0]  # [CLS] b a [SEP]
-    with pytest.raises(DataError, match=r"row 1: a rationale has a 0 or 1 for each of the 2 words"):
+    with pytest.raises(
+        DataError, match="words, row 1: a rationale has a 0 or 1 for each of the 2 words, this one 1"
+    ):
         encode([{"text": "aab b", "label": "1", "marked": [1]}], TASK, tokenizer, 32)
-    with pytest.raises(DataError, match="a rationale is a list of 0 and 1, is 'high'"):
-        encode([{"text": "aab b", "label": "1", "marked": "high"}], TASK, tokenizer, 32)
+    for wrong in ("high", [0.7, 0], [2, 0]):
+        with pytest.raises(DataError, match="words, row 1: a rationale is a list of 0 and 1, is "):
+            encode([{"text": "aab b", "label": "1", "marked": wrong}], TASK, tokenizer, 32)
 
 
 def table(folder: Path, marked: bool) -> str:
@@ -118,18 +113,7 @@ def to_the_last_word(folder: Path) -> float:
 
 
 def test_attention_goes_where_it_is_led(tmp_path: Path) -> None:
-    torch.manual_seed(0)
-    config = EncoderConfig(
-        vocab_size=4 + len(WORDS),
-        hidden_size=16,
-        attention=AttentionConfig(heads=2),
-        feed_forward=FeedForwardConfig(size=32),
-        depth=DepthConfig(layers=2),
-        initializer_range=0.2,
-        pad_token_id=0,
-    )
-    TransformerEncoder(config).save_pretrained(tmp_path / "encoder")
-    word_tokenizer().save_pretrained(tmp_path / "encoder")
+    save_encoder(tmp_path / "encoder", layers=2)
     led = {}
     for rationale in (None, "marked"):
         settings = FineSettings(
@@ -153,6 +137,8 @@ def test_what_does_not_go_together_is_told(tmp_path: Path) -> None:
     check_goes_together(mixed, plain, BertConfig())
     with pytest.raises(ConfigError, match="mixup goes with encoders, not gpt2"):
         check_goes_together(mixed, plain, GPT2Config())
+    with pytest.raises(ConfigError, match="mixup goes with encoders, not bart"):  # which fills blanks, too
+        check_goes_together(mixed, plain, BartConfig())
     with pytest.raises(ConfigError, match="a rationale column goes with encoders, not gpt2"):
         check_goes_together(FineSettings(), TASK, GPT2Config())
     with pytest.raises(ConfigError, match="mixup goes with kind class and one text a row"):

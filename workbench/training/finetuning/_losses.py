@@ -49,7 +49,7 @@ class HeadLoss:
             logits = output.logits.float().flatten(0, -2)
             loss = F.cross_entropy(
                 logits,
-                labels.flatten(0, -2) if labels.is_floating_point() else labels.flatten(),
+                labels if labels.is_floating_point() else labels.flatten(),
                 weight=None if self.weights is None else self.weights.to(logits.device),
                 ignore_index=IGNORED,
             )
@@ -99,6 +99,7 @@ def check_goes_together(settings: FineSettings, task: FineTask, config: Any) -> 
             continue
         if task.kind is not AnswerKind.CLASS or task.pair is not None:
             raise ConfigError(f"{name} goes with kind class and one text a row; leave it out")
-        # a decoder reads its last token, which is not known among mixed rows, and sees no later word
-        if not (isinstance(config, EncoderConfig) or config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES):
+        # a decoder's head reads the last token, which is not known among mixed rows, and earlier ones see no later word
+        known = isinstance(config, EncoderConfig) or config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES
+        if config.is_encoder_decoder or not known:
             raise ConfigError(f"{name} goes with encoders, not {config.model_type}; leave it out")

@@ -38,20 +38,21 @@ def _text(row: Row, task: FineTask, tokenizer: Any, length: int, number: int) ->
     value = str(row[task.label])
     features["labels"] = float(value) if task.kind is AnswerKind.NUMBER else task.labels.index(value)
     if task.rationale is not None:
-        marks = read_marks(row.get(task.rationale), f"{task.name}, row {number}")
-        features["marked"] = _marked(
-            str(row[task.text]), marks, tokenizer, len(features["input_ids"]), number
-        )
+        features["marked"] = _marked(row, task, tokenizer, len(features["input_ids"]), number)
     return features
 
 
-def _marked(text: str, marks: Sequence[int] | None, tokenizer: Any, length: int, number: int) -> list[int]:
+def _marked(row: Row, task: FineTask, tokenizer: Any, length: int, number: int) -> list[int]:
     """1 for each of the ``length`` tokens that belongs to a marked word; the last of a text that was cut is no word."""
+    place = f"{task.name}, row {number}"
+    marks = read_marks(row.get(task.rationale or ""), place)
     if not marks:
         return [0] * length
-    aligned = align(text, tokenizer)
-    if len(marks) != len(aligned.words) or set(marks) - {0, 1}:
-        raise DataError(f"row {number}: a rationale has a 0 or 1 for each of the {len(aligned.words)} words")
+    aligned = align(str(row[task.text]), tokenizer)
+    if len(marks) != len(aligned.words):
+        raise DataError(
+            f"{place}: a rationale has a 0 or 1 for each of the {len(aligned.words)} words, this one {len(marks)}"
+        )
     tokens = [0 if word is None else marks[word] for word in aligned.word_ids]
     return tokens if len(tokens) == length else [*tokens[: length - 1], 0]
 
