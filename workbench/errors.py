@@ -11,12 +11,17 @@ __all__ = [
     "TaskError",
     "TraceError",
     "WorkbenchError",
+    "WorkbenchWarning",
     "did_you_mean",
 ]
 
 
 class WorkbenchError(Exception):
     """Base of all errors shown to users: what was wrong, the value, what is allowed, what to do next."""
+
+
+class WorkbenchWarning(UserWarning):
+    """What a user should know of a result that is given all the same; the command line prints it as a note."""
 
 
 class ModelError(WorkbenchError):

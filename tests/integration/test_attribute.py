@@ -168,3 +168,15 @@ def test_a_mistake_is_one_line_and_exit_2(
     assert message in err
     assert len(err.strip().splitlines()) == 1
     assert out == ""
+
+
+def test_a_text_that_the_model_cannot_read_whole_is_explained_as_far_as_it_goes_and_that_is_said(
+    models: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run(
+        capsys, models / "classifier", "cat " * 100, "--method", "saliency,occlusion", "--json"
+    )
+    assert code == 0
+    assert [len(found["tokens"]) for found in json.loads(out)["attributions"]] == [64, 64]
+    assert err.count("note: 1 of 1 texts were longer than") == 1
+    assert "38 tokens were cut" in err  # 100 + 2 special tokens - 64

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+import warnings
+from collections.abc import Callable
 from importlib import import_module
+from typing import Any
 
 import click
 
 from workbench import __version__
-from workbench.errors import WorkbenchError, did_you_mean
+from workbench.errors import WorkbenchError, WorkbenchWarning, did_you_mean
 
 __all__ = ["main"]
 
@@ -89,10 +92,25 @@ def cli() -> None:
     """Evaluate transformer language models and look inside them."""
 
 
+def _note(others: Callable[..., None]) -> Callable[..., None]:
+    """Shows our own warnings in one line; those of other packages as ``others`` does."""
+
+    def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
+        if issubclass(category, WorkbenchWarning):
+            click.echo(f"note: {message}", err=True)
+        else:
+            others(message, category, *where)
+
+    return show
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line. A user's mistake prints one line and exits with 2; Ctrl-C exits with 130."""
     try:
-        code = cli.main(arguments, prog_name="workbench", standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("default", WorkbenchWarning)
+            warnings.showwarning = _note(warnings.showwarning)
+            code = cli.main(arguments, prog_name="workbench", standalone_mode=False)
     except WorkbenchError as error:
         click.echo(f"workbench: {' '.join(str(error).split())}", err=True)
         code = 2

@@ -138,7 +138,7 @@ def _names(given: tuple[str, ...], default: tuple[str, ...]) -> list[str]:
 
 
 def _explain(name: str, text: str, options: dict[str, Any], as_json: bool) -> None:
-    from workbench.analysis.saliency import AttributionWarning, attribute
+    from workbench.analysis.saliency import attribute
 
     methods = _names(options["methods"], ("integrated_gradients",))
     told = _told(options)
@@ -150,23 +150,19 @@ def _explain(name: str, text: str, options: dict[str, Any], as_json: bool) -> No
     asked = {
         key: options[key] for key in ("target", "contrast", "position", "output", "baseline", "normalise")
     }
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", AttributionWarning)
-        found = [
-            attribute(
-                model,
-                source,
-                method,
-                words=options["words"],
-                options=told,
-                seed=told.seed,
-                allow_cost=options["yes"],
-                **asked,
-            )
-            for method in methods
-        ]
-    for warning in caught:
-        click.echo(f"note: {warning.message}", err=True)
+    found = [
+        attribute(
+            model,
+            source,
+            method,
+            words=options["words"],
+            options=told,
+            seed=told.seed,
+            allow_cost=options["yes"],
+            **asked,
+        )
+        for method in methods
+    ]
     if _sink_is_first(model, found):
         click.echo(
             "note: the first token scores highest; taking a decoder's first token out takes out its attention sink: "

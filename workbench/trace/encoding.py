@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -9,11 +10,11 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from workbench.errors import DataError
+from workbench.errors import DataError, WorkbenchWarning
 from workbench.models import LoadedModel
 from workbench.text import Alignment, align
 
-__all__ = ["Encoded", "Text", "batches_of", "encode_all", "inputs_of"]
+__all__ = ["Encoded", "Text", "batches_of", "encode_all", "inputs_of", "say_cut"]
 
 Text: TypeAlias = str | tuple[str, str] | Alignment
 
@@ -38,6 +39,18 @@ def encode_all(model: LoadedModel, texts: Sequence[Text], max_length: int | None
         raise DataError("no texts: give at least one")
     limit = min(max_length or model.max_length, model.max_length)
     return [_encode(model.tokenizer, text, limit, index) for index, text in enumerate(texts)]
+
+
+def say_cut(encoded: Sequence[Encoded], model: LoadedModel) -> None:
+    """Warn if texts were longer than the model."""
+    cut = [row.cut for row in encoded if row.cut]
+    if cut:
+        warnings.warn(
+            f"{len(cut)} of {len(encoded)} texts were longer than {model.name} reads or max_length allows: "
+            f"{sum(cut)} tokens were cut",
+            WorkbenchWarning,
+            stacklevel=3,
+        )
 
 
 def _encode(tokenizer: Any, text: Text, limit: int, index: int) -> Encoded:

@@ -12,7 +12,7 @@ from workbench.errors import TraceError
 from workbench.models import LoadedModel
 from workbench.shapes import Array
 from workbench.statistics import Statistic
-from workbench.trace.encoding import Encoded, Text, encode_all, inputs_of
+from workbench.trace.encoding import Encoded, Text, encode_all, inputs_of, say_cut
 from workbench.trace.interventions import Edit, Site, intervene, replace
 from workbench.trace.structure import call_model, structure_of
 
@@ -39,6 +39,7 @@ def activation_patching(
     """
     site = Site(site)
     both = encode_all(model, [clean, corrupted])
+    say_cut(both, model)
     if len(both[0].alignment) != len(both[1].alignment):
         raise TraceError(
             f"clean has {len(both[0].alignment)} tokens, corrupted {len(both[1].alignment)}: "

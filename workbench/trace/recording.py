@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from workbench.trace._targets import (
     target_score,
 )
 from workbench.trace._trace import Record, TextTrace, Trace
-from workbench.trace.encoding import Encoded, Text, batches_of, encode_all, inputs_of
+from workbench.trace.encoding import Encoded, Text, batches_of, encode_all, inputs_of, say_cut
 from workbench.trace.observing import session_on
 from workbench.trace.structure import Route, Structure, evaluating, structure_of, without_cache
 
@@ -66,7 +65,7 @@ def trace(
         structure = _structure(model, wanted)
         plan = _plan(structure, wanted, layers, heads)
         encoded = encode_all(model, texts, max_length)
-        _say_cut(encoded, model)
+        say_cut(encoded, model)
         read = _read(model, encoded, targets, max_length)
         if Record.GRADIENTS in wanted:
             check_target(model, gradient_of)
@@ -144,17 +143,6 @@ def _read(
     if len(found) != len(encoded):
         raise TraceError(f"{len(found)} targets for {len(encoded)} texts: give one for each")
     return [started(model, target) for target in found]
-
-
-def _say_cut(encoded: Sequence[Encoded], model: LoadedModel) -> None:
-    cut = [row.cut for row in encoded if row.cut]
-    if cut:
-        warnings.warn(
-            f"{len(cut)} of {len(encoded)} texts were longer than {model.name} reads or max_length allows: "
-            f"{sum(cut)} tokens were cut",
-            UserWarning,
-            stacklevel=3,
-        )
 
 
 def _run(

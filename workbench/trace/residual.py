@@ -21,7 +21,7 @@ from workbench.errors import TraceError
 from workbench.models import LoadedModel
 from workbench.text import Alignment
 from workbench.trace._targets import decoder_batch, generated_targets, started
-from workbench.trace.encoding import Encoded, Text, encode_all, inputs_of
+from workbench.trace.encoding import Encoded, Text, encode_all, inputs_of, say_cut
 from workbench.trace.parts import parts_of
 from workbench.trace.structure import evaluating, structure_of, without_cache
 
@@ -52,6 +52,7 @@ def read_text(model: LoadedModel, text: Text, target: Text | None = None) -> Rea
     model has no decoder for.
     """
     source = encode_all(model, [text])[0]
+    say_cut([source], model)
     inputs: dict[str, Any] = dict(inputs_of(model, [source]))
     if not model.config.is_encoder_decoder:
         if target is not None:

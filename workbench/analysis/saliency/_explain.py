@@ -16,16 +16,17 @@ from workbench.analysis.saliency._question import Output, Question
 from workbench.analysis.saliency._record import Attribution, Normalisation
 from workbench.analysis.saliency._seam import Seam, differentiable
 from workbench.analysis.saliency._targets import Asked, TargetName, ask
-from workbench.errors import NumericsError, TaskError, did_you_mean
+from workbench.errors import NumericsError, TaskError, WorkbenchWarning, did_you_mean
 from workbench.models import LoadedModel
 from workbench.trace import Text
+from workbench.trace.encoding import say_cut
 
 __all__ = ["AttributionWarning", "attribute", "attribute_all", "explain"]
 
 DEAR = 2_000_000  # tokens through the model for one text, above which a cost must be agreed to
 
 
-class AttributionWarning(UserWarning):
+class AttributionWarning(WorkbenchWarning):
     """Scores whose completeness error is beyond the tolerance."""
 
 
@@ -129,6 +130,7 @@ def explain(
     vectors = baseline_vectors(model, baseline)
     for question in questions:
         _check(model, question, chosen, told, allow_cost)
+    say_cut([question.encoded for question in questions], model)
     done: dict[int, Attribution] = {}
     with differentiable(model):
         for numbers in _batches(questions, told.batch_tokens):

@@ -11,13 +11,14 @@ import pandas as pd
 import streamlit as st
 
 from workbench.analysis.faithfulness import MEASURES
-from workbench.analysis.saliency import METHODS, Attribution, AttributionWarning, Options, attribute
+from workbench.analysis.saliency import METHODS, Attribution, Options, attribute
 from workbench.dashboard.inspection.predictions import target_fields
 from workbench.dashboard.inspection.texts import Texts
 from workbench.dashboard.jobs import Job, JobState
 from workbench.dashboard.jobs_panel import shown_below, start_job
 from workbench.dashboard.resources import identity, load_code, stoppable
 from workbench.dashboard.show import plain, show_table, show_view, theme
+from workbench.errors import WorkbenchWarning
 from workbench.figures import heat_map
 from workbench.figures.saliency import attribution_view, compare_attributions
 from workbench.models import LoadedModel
@@ -99,7 +100,7 @@ def _scores(
         options = Options(keep_first=keep)
         with stoppable(model):
             found = attribute(model, text, method, target=target, contrast=contrast, options=options)
-    return found, " ".join(str(w.message) for w in caught if issubclass(w.category, AttributionWarning))
+    return found, " ".join(str(w.message) for w in caught if issubclass(w.category, WorkbenchWarning))
 
 
 def _show(model: LoadedModel, choice: _Choice, words: bool) -> None:
