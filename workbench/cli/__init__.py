@@ -93,13 +93,15 @@ def cli() -> None:
 
 
 def _note(others: Callable[..., None]) -> Callable[..., None]:
-    """Shows our own warnings in one line; those of other packages as ``others`` does."""
+    """Shows our own warnings in one line, each once; those of other packages as ``others`` does."""
+    said: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
-        if issubclass(category, WorkbenchWarning):
-            click.echo(f"note: {message}", err=True)
-        else:
+        if not issubclass(category, WorkbenchWarning):
             others(message, category, *where)
+        elif str(message) not in said:
+            said.add(str(message))
+            click.echo(f"note: {message}", err=True)
 
     return show
 
