@@ -21,7 +21,7 @@ __all__ = ["baselines", "from_few", "p_values", "seen_share", "test_items"]
 
 def baselines(
     prepared: Prepared, settings: ProbeSettings, train: Array, test: Array
-) -> dict[str, Bool[Array, "test"]]:
+) -> dict[str, Bool[Array, " test"]]:
     """Whether each test item is right under what needs no layer: majority class, word identity, static embedding."""
     codes, truth = prepared.codes[train], prepared.codes[test]
     found = {

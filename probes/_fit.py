@@ -41,11 +41,11 @@ class LayerFit:
 
     predictions: Int[Array, "seed item"]
     control: Int[Array, "seed item"]
-    strengths: Float[Array, "seed"]  # chosen C of each seed; NaN where the probe has none
+    strengths: Float[Array, " seed"]  # chosen C of each seed; NaN where the probe has none
     random: Int[Array, "one item"] | None = None  # on the features of random weights
     curve: Float[Array, "fraction item"] | None = None  # predictions with parts of the training data
     bits: Float[Array, "seed three"] | None = None  # online code of labels and control labels, uniform code
-    unfinished: Int[Array, "one"] | None = None  # regressions that stopped before the tolerance
+    unfinished: Int[Array, " one"] | None = None  # regressions that stopped before the tolerance
 
     def arrays(self) -> dict[str, Array]:
         """By field name, without what is absent."""
@@ -77,7 +77,7 @@ class Predicted:
     """
 
     classes: Int[Array, "problem item"]
-    strengths: Float[Array, "problem"]
+    strengths: Float[Array, " problem"]
     unfinished: int = 0
 
 

@@ -36,7 +36,7 @@ class Prepared:
     data: ProbeData
     split: Split
     classes: tuple[str, ...]
-    codes: Int[Array, "item"]
+    codes: Int[Array, " item"]
     control: Int[Array, "seed item"]
     features: Features
     random: Features | None

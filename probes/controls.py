@@ -13,7 +13,7 @@ from workbench.shapes import Array
 __all__ = ["control_labels", "majority", "permutation_p", "word_identity"]
 
 
-def control_labels(types: Sequence[str], codes: Int[Array, "item"], seed: int) -> Int[Array, "item"]:
+def control_labels(types: Sequence[str], codes: Int[Array, " item"], seed: int) -> Int[Array, " item"]:
     """A random label for each word type, drawn from the labels' own frequencies (Hewitt & Liang 2019, section 2).
 
     Every occurrence of a type has its label, so it can only be memorised.
@@ -25,14 +25,14 @@ def control_labels(types: Sequence[str], codes: Int[Array, "item"], seed: int) -
     return found
 
 
-def majority(codes: Int[Array, "train"], count: int) -> Int[Array, "test"]:
+def majority(codes: Int[Array, " train"], count: int) -> Int[Array, " test"]:
     """The commonest training label, ``count`` times."""
     return np.full(count, np.bincount(codes).argmax())
 
 
 def word_identity(
-    train_types: Sequence[str], codes: Int[Array, "train"], test_types: Sequence[str]
-) -> Int[Array, "test"]:
+    train_types: Sequence[str], codes: Int[Array, " train"], test_types: Sequence[str]
+) -> Int[Array, " test"]:
     """The commonest training label of each test item's type; for a type never seen the commonest of all."""
     counts: dict[str, Counter[int]] = {}
     for name, code in zip(train_types, codes.tolist(), strict=True):
@@ -43,7 +43,7 @@ def word_identity(
 
 
 def permutation_p(
-    difference: Float[Array, "item"], clusters: Int[Array, "item"], seed: int, permutations: int = 2000
+    difference: Float[Array, " item"], clusters: Int[Array, " item"], seed: int, permutations: int = 2000
 ) -> float:
     """Two-sided p of a paired permutation test: the signs of whole clusters' differences are drawn at random."""
     sums = np.bincount(np.unique(clusters, return_inverse=True)[1], weights=difference)

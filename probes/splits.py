@@ -71,7 +71,7 @@ def split_at(data: ProbeData, first_test_sentence: int, how: str = "sentence") -
     return Split(train, np.flatnonzero(test), statement)
 
 
-def held_out(clusters: Array, seed: int, share: float = 0.1) -> Bool[Array, "item"]:
+def held_out(clusters: Array, seed: int, share: float = 0.1) -> Bool[Array, " item"]:
     """About ``share`` of the items, by whole clusters: where a regularisation strength is chosen."""
     names, codes = np.unique(clusters, return_inverse=True)
     order = np.random.default_rng(seed).permutation(len(names))

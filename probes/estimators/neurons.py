@@ -21,8 +21,8 @@ class NeuronRanking:
     that the probe uses the neuron, not that the model does: that takes an intervention.
     """
 
-    order: Int[Array, "neuron"]
-    weights: Float[Array, "neuron"]
+    order: Int[Array, " neuron"]
+    weights: Float[Array, " neuron"]
     sizes: tuple[int, ...]
     accuracy: tuple[float, ...]
     bottom_accuracy: tuple[float, ...]  # with as many of the least important

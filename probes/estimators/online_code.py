@@ -45,7 +45,7 @@ def online_code(
     classes: int,
     *,
     strengths: Sequence[float] = (0.001, 0.01, 0.1, 1.0),
-    clusters: Int[Array, "row"] | None = None,
+    clusters: Int[Array, " row"] | None = None,
     seed: int = 0,
 ) -> list[OnlineCode]:
     """The online code of each labelling of the rows: blocks are sent one after another, the first uniformly.
@@ -113,7 +113,7 @@ def _as_they_are(width: int) -> Scaling:
     return Scaling(np.zeros(width, dtype=np.float32), np.ones(width, dtype=np.float32))
 
 
-def _mixed(log_p: Sequence[Float[Array, "strength"]]) -> list[float]:
+def _mixed(log_p: Sequence[Float[Array, " strength"]]) -> list[float]:
     """Bits of each block under the mixture of strengths."""
     so_far = np.zeros(len(log_p[0])) if log_p else np.zeros(0)
     bits = []

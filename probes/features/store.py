@@ -74,7 +74,7 @@ class Features:
         return self._array("static.npy")
 
     @cached_property
-    def valid(self) -> Bool[Array, "place"]:
+    def valid(self) -> Bool[Array, " place"]:
         """Whether a place has a vector."""
         return np.array(self._array("valid.npy"))
 

@@ -41,7 +41,7 @@ class Problems:
 
     targets: Int[Array, "problem row"]
     weights: Float[Array, "problem row"]
-    penalty: Float[Array, "problem"]
+    penalty: Float[Array, " problem"]
     classes: int
 
     def __len__(self) -> int:
@@ -60,8 +60,8 @@ class Logistic:
     """
 
     parameters: Tensor
-    rounds: Int[Array, "problem"]
-    gradient: Float[Array, "problem"]
+    rounds: Int[Array, " problem"]
+    gradient: Float[Array, " problem"]
     converged: Array
 
     def log_probabilities(self, rows: Rows) -> Float[Tensor, "problem row class"]:

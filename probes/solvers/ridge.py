@@ -30,7 +30,7 @@ class RidgeSolution:
 
 
 def solve_ridge(
-    rows: Rows, targets: Float[Array, "row target"], weights: Float[Array, "row"], penalties: list[float]
+    rows: Rows, targets: Float[Array, "row target"], weights: Float[Array, " row"], penalties: list[float]
 ) -> RidgeSolution:
     """Minimise sum_n weight[n] |W x_n + b - target[n]|^2 + penalty |W|^2 for each penalty, as ``Ridge`` does."""
     width, device = rows.width, rows.device

@@ -23,8 +23,8 @@ _KEPT_BYTES = 512 * 2**20
 class Scaling:
     """Mean and standard deviation of each feature; a constant feature is divided by one."""
 
-    mean: Float[Array, "width"]
-    deviation: Float[Array, "width"]
+    mean: Float[Array, " width"]
+    deviation: Float[Array, " width"]
 
 
 @dataclass(eq=False)

@@ -87,9 +87,9 @@ MEASURES = {
 class Sketch:
     """What a text shows about itself, the same for all methods: removals, and what each costs."""
 
-    alone: Float[Array, "token"]  # loss without each explained token
+    alone: Float[Array, " token"]  # loss without each explained token
     subsets: tuple[tuple[int, ...], ...]
-    losses: Float[Array, "subset"]  # loss without each random subset
+    losses: Float[Array, " subset"]  # loss without each random subset
 
     @classmethod
     def of(cls, seam: Seam, options: Options) -> Sketch:

@@ -66,17 +66,17 @@ class TokenFile:
         return cls(path, info)
 
     @cached_property
-    def ids(self) -> Int[np.ndarray, "token"]:
+    def ids(self) -> Int[np.ndarray, " token"]:
         """All token ids."""
         return np.memmap(self.path / "tokens.bin", dtype=self.info.dtype, mode="r")
 
     @cached_property
-    def sentences(self) -> Int[np.ndarray, "sentence"]:
+    def sentences(self) -> Int[np.ndarray, " sentence"]:
         """Index of the first token of each sentence."""
         return np.memmap(self.path / "sentences.bin", dtype=np.int64, mode="r")
 
     @cached_property
-    def documents(self) -> Int[np.ndarray, "document"]:
+    def documents(self) -> Int[np.ndarray, " document"]:
         """Index of the first token of each document."""
         return np.memmap(self.path / "documents.bin", dtype=np.int64, mode="r")
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from transformers.modeling_outputs import BaseModelOutput

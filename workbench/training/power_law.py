@@ -29,9 +29,9 @@ class PowerLaw:
     floor: float
     unit: str
 
-    def __call__(self, x: Float[np.ndarray, "point"]) -> Float[np.ndarray, "point"]:
+    def __call__(self, x: Float[np.ndarray, " point"]) -> Float[np.ndarray, " point"]:
         """The loss at ``x``."""
-        predicted: Float[np.ndarray, "point"] = self.floor + (self.scale / x) ** self.exponent.value
+        predicted: Float[np.ndarray, " point"] = self.floor + (self.scale / x) ** self.exponent.value
         return predicted
 
 

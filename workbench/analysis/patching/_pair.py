@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from workbench.analysis.patching._metric import Metric, make_metric

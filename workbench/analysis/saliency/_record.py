@@ -47,7 +47,7 @@ class Attribution:
     target_note: str  # how a target of several pieces was treated
     value: float  # of the target for this text
     tokens: tuple[str, ...]
-    scores: Float[Array, "token"]
+    scores: Float[Array, " token"]
     explained: tuple[bool, ...]
     alignment: Alignment
     signed: bool

@@ -29,7 +29,7 @@ __all__ = [
 
 IGNORED = -100  # label of a position that is not scored
 MASK_RATE = 0.15  # Devlin et al. 2019, section 3.1
-Ids = Int[np.ndarray, "token"]
+Ids = Int[np.ndarray, " token"]
 Batch = dict[str, Tensor]
 
 
@@ -116,7 +116,7 @@ class SpecialIds:
         )
 
     @cached_property
-    def opens_word(self) -> Bool[np.ndarray, "vocabulary"]:
+    def opens_word(self) -> Bool[np.ndarray, " vocabulary"]:
         """Whether each piece starts a word, from the marks that sub-word vocabularies use."""
         if any(piece.startswith("##") for piece in self.pieces):
             return np.array([not piece.startswith("##") for piece in self.pieces])

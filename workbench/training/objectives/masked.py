@@ -13,7 +13,7 @@ from workbench.training.objectives._draw import IGNORED, Batch, Draw, Ids, Speci
 
 __all__ = ["MaskUnit", "MaskedLM", "choose_spans", "choose_tokens", "choose_words", "hide"]
 
-Chosen = Bool[np.ndarray, "token"]
+Chosen = Bool[np.ndarray, " token"]
 
 SPAN_SUCCESS, LONGEST_SPAN = 0.2, 10  # Joshi et al. 2020, "SpanBERT", section 3.1: mean length 3.8
 

@@ -24,7 +24,7 @@ def source_and_target(sources: Sequence[Ids], targets: Sequence[Ids], pad: int) 
 
 def noise_mask(
     length: int, rate: float, mean_span: float, rng: np.random.Generator
-) -> Bool[np.ndarray, "token"]:
+) -> Bool[np.ndarray, " token"]:
     """Which of ``length`` places are removed: ``rate`` of them, in spans of ``mean_span`` on average.
 
     Kept and removed runs alternate, each length drawn from all ways to cut; the first run is kept.
