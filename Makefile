@@ -22,7 +22,7 @@ $(VENV)/weights: $(VENV)/base
 	touch $@
 
 $(VENV)/dev: $(VENV)/weights
-	$(PIP) install -q $(CONSTRAINTS) -e ".[dev,dashboard,browser,docs,harness,hub,text,train]"
+	$(PIP) install -q $(CONSTRAINTS) -e ".[dev,dashboard,browser,docs,harness,hub,ray,text,train]"
 	touch $@
 
 $(VENV)/dashboard: $(VENV)/weights

@@ -1,7 +1,9 @@
 """Writes docs/verbs/: one page a verb with its help and an example with its real output.
 
 ``python docs/write_verbs.py`` runs every example on bundled models in a folder of its own, in this order; examples
-may read what earlier ones made. ``python docs/write_verbs.py VERB …`` keeps the pages of the others.
+may read what earlier ones made. ``python docs/write_verbs.py VERB …`` keeps the pages of the others, and
+``python docs/write_verbs.py --check`` writes nothing: each example must work in the environment at hand, or end with
+exit code 2 and one line that names the extra to install.
 """
 
 from __future__ import annotations
@@ -88,6 +90,30 @@ def main(verbs: list[str]) -> None:
     _index()
 
 
+def check() -> None:
+    """Run every example and README's Python; exit with 1 where one neither works nor names an extra."""
+    wrong = 0
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        _prepare(place)
+        commands = [shlex.split(command) for examples in EXAMPLES.values() for command in examples]
+        programs = [[sys.executable, "-c", code] for code in _python_of_readme()]
+        for words in [*commands, *programs]:
+            done = _done([_filled(word, place) for word in words], place)
+            says_extra = done.returncode == 2 and len(done.stderr.splitlines()) == 1 and "[" in done.stderr
+            wrong += not (done.returncode == 0 or says_extra)
+            shown = done.stderr.strip() if done.returncode else "works"
+            print(f"{shlex.join(words)[:100]}: {shown}".replace("\n", "\n    "), flush=True)
+    if wrong:
+        sys.exit(f"{wrong} documented examples neither work nor name an extra")
+
+
+def _python_of_readme() -> list[str]:
+    return re.findall(
+        r"```python\n(.*?)```", (DOCS.parent / "README.md").read_text(encoding="utf-8"), re.DOTALL
+    )
+
+
 def _is_read(verb: str, verbs: list[str]) -> bool:
     return any(f"{{{verb}" in command for other in verbs for command in EXAMPLES[other])
 
@@ -122,14 +148,7 @@ def _record(run: Path) -> str:
 
 
 def _run(command: str, place: Path) -> str:
-    program = Path(sys.executable).parent / "workbench"
-    done = subprocess.run(
-        [str(program), *shlex.split(command)[1:]],
-        cwd=place,
-        env={**os.environ, "COLUMNS": "110"},
-        capture_output=True,
-        text=True,
-    )
+    done = _done(shlex.split(command), place)
     if done.returncode:
         sys.exit(f"{command}\n{done.stderr}")
     text = done.stdout.replace(f"{place.resolve()}/", "").replace(f"{place}/", "")
@@ -138,6 +157,13 @@ def _run(command: str, place: Path) -> str:
         lines = [*lines[:MOST_LINES], f"… ({len(lines) - MOST_LINES} more lines)"]
     print(f"$ {command}\n{chr(10).join(lines[:3])}", flush=True)
     return "\n".join(lines)
+
+
+def _done(words: list[str], place: Path) -> subprocess.CompletedProcess[str]:
+    if words[0] == "workbench":
+        words = [str(Path(sys.executable).parent / "workbench"), *words[1:]]
+    environment = {**os.environ, "COLUMNS": "110"}
+    return subprocess.run(words, cwd=place, env=environment, capture_output=True, text=True, check=False)
 
 
 def help_of(verb: str) -> str:
@@ -170,4 +196,4 @@ def _index() -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    check() if sys.argv[1:] == ["--check"] else main(sys.argv[1:])

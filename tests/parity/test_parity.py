@@ -1,4 +1,9 @@
-"""The built-in models against transformers: the same numbers from the same weights, within 1e-5 in float32."""
+"""The built-in models against transformers: the same numbers from the same weights.
+
+In float32 within 1e-5 of the largest entry. Where a processor rounds worse than that, float64 decides: weights, inputs
+and matrix products in float64 must agree within the same bound (norms, softmax and losses of some families stay in
+float32 there), and the float32 difference, which then is rounding, may be ten times as large.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +14,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.helpers import assert_near
 from tests.parity.families import CASES, PADDING, batch
 from workbench.models.imports import family_of, to_builtin
 
-TOLERANCE = 1e-5
+TOLERANCE = 1e-5  # of the largest entry
 GENERATING = [name for name, case in CASES.items() if case.kind in ("causal", "seq2seq")]
 LOGITS = (
     "logits",
@@ -32,10 +38,10 @@ def models(name: str) -> tuple[Any, Any]:
     return original, to_builtin(original)
 
 
-def close(ours: Tensor, theirs: Tensor, what: str) -> None:
-    torch.testing.assert_close(
-        ours, theirs, atol=TOLERANCE, rtol=TOLERANCE, msg=lambda text: f"{what}: {text}"
-    )
+@cache
+def models_in_float64(name: str) -> tuple[Any, Any]:
+    original = CASES[name].build().double()
+    return original, to_builtin(original).double()
 
 
 def at_tokens(states: Tensor, mask: Tensor) -> Tensor:
@@ -56,14 +62,31 @@ def set_backend(backend: str, *both: Any) -> None:
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
 @pytest.mark.parametrize("name", CASES)
 def test_forward_and_backward(name: str, training: bool, padding: str, backend: str) -> None:
-    original, builtin = models(name)
-    set_backend(backend, original, builtin)
     inputs = batch(CASES[name].kind, padding)
+
+    def differs(both: tuple[Any, Any], tolerance: float) -> AssertionError | None:
+        set_backend(backend, *both)
+        try:
+            compare(*both, inputs, training, tolerance)
+        except AssertionError as error:
+            return error
+        return None
+
+    found = differs(models(name), TOLERANCE)
+    if found is None:
+        return
+    if differs(models(name), 10 * TOLERANCE) or differs(models_in_float64(name), TOLERANCE):
+        raise found
+
+
+def compare(original: Any, builtin: Any, inputs: dict[str, Tensor], training: bool, tolerance: float) -> None:
+    """Logits, hidden states, attention, loss and gradients of the two on one batch."""
     mask = inputs["attention_mask"]
+    is_eager = all(model.config._attn_implementation == "eager" for model in (original, builtin))
     outputs = []
     for model in (original, builtin):
         model.train(training).zero_grad()
-        outputs.append(model(**inputs, output_hidden_states=True, output_attentions=backend == "eager"))
+        outputs.append(model(**inputs, output_hidden_states=True, output_attentions=is_eager))
     theirs, ours = outputs
 
     for field in LOGITS:
@@ -71,7 +94,7 @@ def test_forward_and_backward(name: str, training: bool, padding: str, backend: 
             continue
         is_by_token = theirs[field].shape[:2] == mask.shape and field != "seq_relationship_logits"
         pick = (lambda t: at_tokens(t, mask)) if is_by_token else (lambda t: t)
-        close(pick(ours[field]), pick(theirs[field]), field)
+        assert_near(pick(ours[field]), pick(theirs[field]), tolerance, field)
     for field in SOURCE_SIDE + TARGET_SIDE:
         if not theirs.get(field):
             continue
@@ -79,16 +102,21 @@ def test_forward_and_backward(name: str, training: bool, padding: str, backend: 
         for layer, (our, their) in enumerate(zip(ours[field], theirs[field], strict=True)):
             if field in SOURCE_SIDE:
                 our, their = at_tokens(our, mask), at_tokens(their, mask)
-            close(our, their, f"{field}[{layer}]")
+            assert_near(our, their, tolerance, f"{field}[{layer}]")
 
     if theirs.get("loss") is not None:
-        close(ours.loss, theirs.loss, "loss")
+        assert_near(ours.loss, theirs.loss, tolerance, "loss")
         theirs.loss.backward()
         ours.loss.backward()
-        check_gradients(original, builtin)
+        compare_gradients(original, builtin, tolerance)
 
 
-def check_gradients(original: Any, builtin: Any) -> None:
+def compare_gradients(original: Any, builtin: Any, tolerance: float) -> None:
+    """Every weight's gradient under transformers' name for it.
+
+    A gradient that is zero in exact arithmetic (of a key's bias: softmax ignores what all keys share) is what is left
+    of terms that cancel; a hundredth of the model's largest gradient stands for their size.
+    """
     family = family_of(original.config.model_type)
     gradients = {n: p.grad for n, p in original.named_parameters() if p.grad is not None}
     named = dict(builtin.named_parameters(remove_duplicate=False))
@@ -96,8 +124,9 @@ def check_gradients(original: Any, builtin: Any) -> None:
     assert (
         len({id(named[n]) for n in translated}) >= len(list(builtin.parameters())) - 1
     )  # BART's bias is constant
+    least = 0.01 * max(float(gradient.abs().max()) for gradient in translated.values())
     for name, gradient in translated.items():
-        close(named[name].grad, gradient, f"gradient of {name}")
+        assert_near(named[name].grad, gradient, tolerance, f"gradient of {name}", least)
 
 
 @pytest.mark.parametrize("backend", ["eager", "sdpa"])
@@ -123,7 +152,7 @@ def test_cached_generation(name: str, padding: str, backend: str) -> None:
         ours = builtin.generate(**inputs, num_beams=beams, **settings)
         assert torch.equal(ours.sequences, theirs.sequences)
         for step, (our, their) in enumerate(zip(ours.scores, theirs.scores, strict=True)):
-            close(our, their, f"scores of step {step} with {beams} beams")
+            assert_near(our, their, TOLERANCE, f"scores of step {step} with {beams} beams")
 
 
 @pytest.mark.parametrize("name", GENERATING)
@@ -158,4 +187,4 @@ def test_logits_to_keep(name: str) -> None:
         else inputs["input_ids"]
     )
     del inputs["labels"]
-    close(builtin(**inputs, logits_to_keep=2).logits, full[:, -2:], "logits")
+    assert_near(builtin(**inputs, logits_to_keep=2).logits, full[:, -2:], TOLERANCE, "logits")
