@@ -23,7 +23,7 @@ from workbench.training.objectives import (
     SpecialIds,
 )
 from workbench.training.objectives.gap_sentences import principal_sentences
-from workbench.training.objectives.masked import span_length
+from workbench.training.objectives.masked import choose_spans, hide, span_length
 from workbench.training.objectives.span_corruption import noise_mask
 
 # ids: 0 pad, 1 cls and bos, 2 sep and eos, 3 mask, 4 to 9 sentinels, 10 to 99 words; an even id opens a word
@@ -63,8 +63,7 @@ def test_isolated_documents_restart_positions_and_do_not_predict_across() -> Non
     assert batch["labels"][0].tolist() == [IGNORED, 10, 11, 12, IGNORED, 14, 15]
 
 
-def test_masked_tokens_are_15_percent_and_80_10_10() -> None:
-    """Of 100 ids 15 are chosen; of those 12 are masked, 2 replaced, 1 kept."""
+def test_masked_tokens_are_15_percent_of_a_row() -> None:
     objective = MaskedLM(SPECIAL, 102)
     rows = objective([draw(np.arange(100) % 90 + 10, seed) for seed in range(200)])
     ids, labels = rows["input_ids"].numpy(), rows["labels"].numpy()
@@ -72,13 +71,45 @@ def test_masked_tokens_are_15_percent_and_80_10_10() -> None:
     assert (chosen.sum(1) == 15).all()  # exactly 15 of 100
     assert not chosen[:, 0].any()  # never [CLS]
     assert not chosen[:, -1].any()  # never [SEP]
-    assert (ids[chosen] == SPECIAL.mask).sum() == 200 * 12  # 80 % of 15
-    same = (ids == labels)[chosen].sum()
-    assert (
-        200 <= same <= 260
-    )  # one of 15 stays (15 - round(0.9 * 15)), and a random id may be the same by chance
     assert (ids[~chosen] >= 0).all()
     assert (ids[chosen] >= 3).all()  # never replaced by a special id but the mask
+
+
+def fates(objective: MaskedLM, ids: np.ndarray, rows: int) -> np.ndarray:
+    """Of each chosen token: 0 masked, 1 replaced, 2 as it was; IGNORED where none was chosen. (rows, token)"""
+    batch = objective([draw(ids, seed) for seed in range(rows)])
+    shown, labels = batch["input_ids"].numpy()[:, 1:-1], batch["labels"].numpy()[:, 1:-1]
+    fate = np.where(shown == SPECIAL.mask, 0, np.where(shown == labels, 2, 1))
+    return np.where(labels == IGNORED, IGNORED, fate)
+
+
+@pytest.mark.parametrize("size", [7, 14, 100])  # 1, 2 and 15 chosen tokens a row
+@pytest.mark.parametrize("unit", ["token", "word", "span"])
+def test_80_10_10_holds_for_rows_of_every_length(unit: str, size: int) -> None:
+    """Devlin et al. 2019, section 3.1; a replacement is the true id once in 90, the ordinary ids."""
+    found = fates(MaskedLM(SPECIAL, size + 2, unit=unit), np.arange(size) % 90 + 10, 1000)
+    counts = np.array([(found == fate).sum() for fate in (0, 1, 2)])
+    expected = np.array([0.8, 0.1 * 89 / 90, 0.1 + 0.1 / 90])
+    alike = 3.8 * 1.5 if unit == "span" else 1.0  # tokens of a span are one draw
+    error = np.sqrt(expected * (1 - expected) / counts.sum() * alike)
+    assert (np.abs(counts / counts.sum() - expected) < 4 * error).all()
+
+
+def test_all_tokens_of_a_span_meet_the_same_fate() -> None:
+    """Joshi et al. 2020, section 3.1. Of the replaced tenth, a token is by chance its true id once in 90."""
+    partly_masked = partly_kept = spans = 0
+    ids = np.arange(80) + 10
+    for seed in range(300):
+        units = choose_spans(ids, np.ones(80, dtype=bool), 0.15, SPECIAL, np.random.default_rng(seed))
+        hidden = hide(ids, units, SPECIAL, np.random.default_rng(seed))
+        for span in set(units[units >= 0]):
+            masked, kept = hidden[units == span] == SPECIAL.mask, hidden[units == span] == ids[units == span]
+            spans += 1
+            partly_masked += bool(masked.any() and not masked.all())
+            partly_kept += bool(kept.any() and not kept.all())
+    assert spans > 700
+    assert partly_masked == 0
+    assert partly_kept < 0.02 * spans  # 0.1 x 3.8 / 90 = 0.4 %
 
 
 def test_masks_are_dynamic_by_seed_and_static_for_the_same_seed() -> None:

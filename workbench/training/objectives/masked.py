@@ -9,11 +9,15 @@ import numpy as np
 from jaxtyping import Bool
 
 from workbench.errors import ConfigError
+from workbench.shapes import Array
 from workbench.training.objectives._draw import IGNORED, Batch, Draw, Ids, SpecialIds, pad_rows
 
 __all__ = ["MaskUnit", "MaskedLM", "choose_spans", "choose_tokens", "choose_words", "hide"]
 
 Chosen = Bool[np.ndarray, " token"]
+Units = Array  # (token,) of int: the unit that a chosen token belongs to, NOT_CHOSEN for the others
+
+NOT_CHOSEN = -1
 
 SPAN_SUCCESS, LONGEST_SPAN = 0.2, 10  # Joshi et al. 2020, "SpanBERT", section 3.1: mean length 3.8
 
@@ -29,7 +33,7 @@ class MaskUnit(StrEnum):
 class MaskedLM:
     """Rows ``[CLS] ids [SEP]``; a share of the ids is chosen, and of those 80 % become [MASK], 10 % another id.
 
-    ``rate`` is the share of ids to choose, met exactly for tokens and to within a word or span for the others.
+    What becomes of a chosen token is drawn for each token, of a span for the whole span (:func:`hide`). ``rate`` is the share of ids to choose, met exactly for tokens and to within a word or span for the others.
     Static masks hide the same places of a window each time it comes; dynamic ones others (Liu et al. 2019,
     "RoBERTa", section 4.1): that is decided by the draw's seed. With ``isolate_documents`` a row ends where its
     document does. ``labels`` (B, T) hold the true ids at the chosen places, -100 elsewhere.
@@ -86,8 +90,8 @@ class MaskedLM:
     def mask(self, ids: Ids, rng: np.random.Generator) -> tuple[Ids, Ids]:
         """The ids with some hidden, and the labels."""
         allowed = ~np.isin(ids, list(self.special.reserved))
-        chosen = self.choose(ids, allowed, self.rate, self.special, rng)
-        return hide(ids, chosen, self.special, rng), np.where(chosen, ids, IGNORED)
+        units = self.choose(ids, allowed, self.rate, self.special, rng)
+        return hide(ids, units, self.special, rng), np.where(units != NOT_CHOSEN, ids, IGNORED)
 
 
 def first_document(draw: Draw) -> Ids:
@@ -96,13 +100,24 @@ def first_document(draw: Draw) -> Ids:
     return draw.ids[: inner[0]] if len(inner) else draw.ids
 
 
-def hide(ids: Ids, chosen: Chosen, special: SpecialIds, rng: np.random.Generator) -> Ids:
-    """Of the chosen ids 80 % become [MASK], 10 % a random ordinary id, 10 % stay; Devlin et al. 2019, section 3.1."""
-    hidden, places = ids.copy(), rng.permutation(np.flatnonzero(chosen))
-    masked, replaced = round(0.8 * len(places)), round(0.9 * len(places))
-    hidden[places[:masked]] = special.need("mask", "mlm")
-    hidden[places[masked:replaced]] = rng.choice(special.ordinary, replaced - masked)
+def hide(ids: Ids, units: Units, special: SpecialIds, rng: np.random.Generator) -> Ids:
+    """Of the chosen units 80 % become [MASK], 10 % random ordinary ids, 10 % stay; all tokens of a unit alike.
+
+    Drawn for each unit on its own, so that short rows have these shares too. Devlin et al. 2019, section 3.1, for
+    tokens; Joshi et al. 2020, section 3.1, for spans.
+    """
+    hidden, chosen = ids.copy(), units != NOT_CHOSEN
+    fate = rng.random(int(units.max(initial=NOT_CHOSEN)) + 1)[units[chosen]]
+    places = np.flatnonzero(chosen)
+    masked, replaced = places[fate < 0.8], places[(fate >= 0.8) & (fate < 0.9)]
+    hidden[masked] = special.need("mask", "mlm")
+    hidden[replaced] = rng.choice(special.ordinary, len(replaced))
     return hidden
+
+
+def _one_by_one(chosen: Chosen) -> Units:
+    """Each chosen token as a unit of its own."""
+    return np.where(chosen, np.arange(len(chosen)), NOT_CHOSEN)
 
 
 def _budget(allowed: Chosen, rate: float) -> int:
@@ -111,17 +126,17 @@ def _budget(allowed: Chosen, rate: float) -> int:
 
 def choose_tokens(
     ids: Ids, allowed: Chosen, rate: float, special: SpecialIds, rng: np.random.Generator
-) -> Chosen:
+) -> Units:
     """Exactly ``rate`` of the allowed places, rounded, at least one."""
     chosen = np.zeros(len(ids), dtype=bool)
     chosen[rng.permutation(np.flatnonzero(allowed))[: _budget(allowed, rate)]] = True
-    return chosen
+    return _one_by_one(chosen)
 
 
 def choose_words(
     ids: Ids, allowed: Chosen, rate: float, special: SpecialIds, rng: np.random.Generator
-) -> Chosen:
-    """Whole words in random order, as long as they fit the budget."""
+) -> Units:
+    """Whole words in random order, as long as they fit the budget; each piece is a unit, as in BERT's release."""
     words, chosen, budget = (
         _words(ids, allowed, special),
         np.zeros(len(ids), dtype=bool),
@@ -131,19 +146,17 @@ def choose_words(
         start, end = words[index]
         if chosen.sum() + end - start <= budget or not chosen.any():
             chosen[start:end] = True
-    return chosen
+    return _one_by_one(chosen)
 
 
 def choose_spans(
     ids: Ids, allowed: Chosen, rate: float, special: SpecialIds, rng: np.random.Generator
-) -> Chosen:
-    """Runs of whole words, their number from a geometric distribution cut at ten, until the budget is spent."""
-    words, chosen, budget = (
-        _words(ids, allowed, special),
-        np.zeros(len(ids), dtype=bool),
-        _budget(allowed, rate),
-    )
-    for _ in range(10 * len(words)):
+) -> Units:
+    """Runs of whole words, their number from a geometric distribution truncated at ten, until the budget is spent."""
+    words, budget = _words(ids, allowed, special), _budget(allowed, rate)
+    spans = np.full(len(ids), NOT_CHOSEN)
+    for number in range(10 * len(words)):
+        chosen = spans != NOT_CHOSEN
         if chosen.sum() >= budget:
             break
         length = span_length(rng)
@@ -153,8 +166,8 @@ def choose_spans(
         run = slice(start, end)
         fits = chosen.sum() + (end - start) <= budget + LONGEST_SPAN // 2
         if allowed[run].all() and not chosen[run].any() and fits:
-            chosen[run] = True
-    return chosen
+            spans[run] = number
+    return spans
 
 
 def span_length(rng: np.random.Generator) -> int:
@@ -177,7 +190,7 @@ def _words(ids: Ids, allowed: Chosen, special: SpecialIds) -> list[tuple[int, in
     return words
 
 
-_CHOOSERS: dict[MaskUnit, Callable[..., Chosen]] = {
+_CHOOSERS: dict[MaskUnit, Callable[..., Units]] = {
     MaskUnit.TOKEN: choose_tokens,
     MaskUnit.WORD: choose_words,
     MaskUnit.SPAN: choose_spans,
