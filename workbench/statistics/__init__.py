@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workbench.estimate import Estimate
+from workbench.statistics._answers import best_exact, best_f1, normalized
 from workbench.statistics._bootstrap import bootstrap
 from workbench.statistics._corrections import benjamini_hochberg, holm
 from workbench.statistics._mean import mean_estimate
@@ -13,8 +14,12 @@ from workbench.statistics._measures import (
     macro_f1_measure,
     matthews_measure,
     mean_measure,
+    measure_estimate,
     pearson_measure,
     perplexity_measure,
+    span_f1_measure,
+    span_precision_measure,
+    span_recall_measure,
     spearman_measure,
     unit_perplexity_measure,
 )
@@ -28,6 +33,7 @@ from workbench.statistics._paired import (
 from workbench.statistics._proportion import wilson
 from workbench.statistics._record import Statistic
 from workbench.statistics._seeds import SeedEstimate, over_seeds
+from workbench.statistics._spans import label_spans
 
 __all__ = [
     "Estimate",
@@ -36,21 +42,29 @@ __all__ = [
     "SeedEstimate",
     "Statistic",
     "benjamini_hochberg",
+    "best_exact",
+    "best_f1",
     "bits_per_unit_measure",
     "bootstrap",
     "f1_measure",
     "holm",
+    "label_spans",
     "macro_f1_measure",
     "matthews_measure",
     "mcnemar",
     "mean_estimate",
     "mean_measure",
+    "measure_estimate",
     "minimum_detectable_difference",
+    "normalized",
     "over_seeds",
     "paired_difference",
     "paired_permutation",
     "pearson_measure",
     "perplexity_measure",
+    "span_f1_measure",
+    "span_precision_measure",
+    "span_recall_measure",
     "spearman_measure",
     "unit_perplexity_measure",
     "wilson",

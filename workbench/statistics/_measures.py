@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from scipy import stats
 
+from workbench.errors import NumericsError
+from workbench.estimate import Estimate
 from workbench.shapes import Array
+from workbench.statistics._bootstrap import bootstrap
 
 __all__ = [
     "Measure",
@@ -16,8 +20,12 @@ __all__ = [
     "macro_f1_measure",
     "matthews_measure",
     "mean_measure",
+    "measure_estimate",
     "pearson_measure",
     "perplexity_measure",
+    "span_f1_measure",
+    "span_precision_measure",
+    "span_recall_measure",
     "spearman_measure",
     "unit_perplexity_measure",
 ]
@@ -28,6 +36,39 @@ class Measure(Protocol):
 
     def __call__(self, sample: Array, /) -> Any:
         """The metric of each resample along the leading axes."""
+
+
+def measure_estimate(
+    sample: Array,
+    measure: Measure,
+    *,
+    seed: int,
+    clusters: Array | Sequence[Any] | None = None,
+    resamples: int = 2000,
+    higher_is_better: bool = True,
+) -> Estimate:
+    """``measure`` of ``sample`` (item, column) with its bootstrap interval over items, or over clusters of them.
+
+    Raises :class:`~workbench.errors.NumericsError` as :func:`bootstrap` does.
+    """
+    table = np.asarray(sample, dtype=float)
+    bad = ~np.isfinite(table).all(-1)
+    if bad.any():
+        raise NumericsError(
+            f"{int(bad.sum())} of {len(table)} items are not finite, the first at {bad.argmax()}"
+        )
+
+    def of_drawn(drawn: Array, axis: int = -1) -> Any:
+        return measure(table[drawn.astype(np.int64)])
+
+    return bootstrap(
+        np.arange(len(table)),
+        of_drawn,
+        seed=seed,
+        clusters=clusters,
+        resamples=resamples,
+        higher_is_better=higher_is_better,
+    )
 
 
 def mean_measure(sample: Array) -> Any:
@@ -70,6 +111,28 @@ def matthews_measure(sample: Array) -> Any:
         squares = [total + count**2 for total, count in zip(squares, counts, strict=True)]
     spread = np.sqrt((n**2 - squares[0]) * (n**2 - squares[1]))
     return np.where(spread > 0, (hits * n - products) / np.where(spread > 0, spread, 1), 0.0)
+
+
+def span_f1_measure(sample: Array) -> Any:
+    """F1 of spans; columns are each item's spans found and right, predicted, and gold. 0 where there is none."""
+    right, predicted, gold = np.moveaxis(sample.sum(-2), -1, 0)
+    return _share(2 * right, predicted + gold)
+
+
+def span_precision_measure(sample: Array) -> Any:
+    """Share of predicted spans that are right; columns as in :func:`span_f1_measure`."""
+    right, predicted, _ = np.moveaxis(sample.sum(-2), -1, 0)
+    return _share(right, predicted)
+
+
+def span_recall_measure(sample: Array) -> Any:
+    """Share of gold spans that were found; columns as in :func:`span_f1_measure`."""
+    right, _, gold = np.moveaxis(sample.sum(-2), -1, 0)
+    return _share(right, gold)
+
+
+def _share(above: Array, below: Array) -> Any:
+    return np.divide(above, below, out=np.zeros_like(above, dtype=float), where=below > 0)
 
 
 def pearson_measure(sample: Array) -> Any:

@@ -15,13 +15,11 @@ from workbench.evaluate.metrics import (
     ENTITY_METRICS,
     METRICS,
     PERPLEXITIES,
-    best_exact,
-    best_f1,
-    entity_spans,
     exact_groups,
     rouge,
     score_labels,
 )
+from workbench.statistics import best_exact, best_f1, label_spans
 
 
 def drawn(labels: int, count: int = 400, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -93,7 +91,7 @@ ENTITIES = [
 
 @pytest.mark.parametrize(("tags", "spans"), ENTITIES)
 def test_entities_of_iob_tags(tags, spans):
-    assert entity_spans(tags) == spans
+    assert label_spans(tags) == spans
 
 
 def test_entity_f1_is_over_all_sentences():

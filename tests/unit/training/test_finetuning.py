@@ -24,10 +24,12 @@ from tests.model_folders import save_encoder
 from tests.unit.tiny import WORDS, word_tokenizer
 from workbench.data.tables import read_rows
 from workbench.errors import ConfigError, DataError, ModelError, RunError
+from workbench.evaluate.metrics import score_labels
+from workbench.statistics import wilson
 from workbench.training.finetuning import AnswerKind, FineSettings, FineTask, Method, finetune, load_task
 from workbench.training.finetuning.adapters import add_adapters, merge_adapters
 from workbench.training.finetuning.encoding import collate, encode
-from workbench.training.finetuning.metrics import compute_metrics, label_spans, word_f1
+from workbench.training.finetuning.metrics import compute_metrics
 
 
 def test_a_quote_in_a_tsv_is_text(tmp_path: Path) -> None:
@@ -129,18 +131,29 @@ def test_metrics_agree_with_scikit_learn() -> None:
     assert found["f1"].value == pytest.approx(f1_score(gold, predicted))
     assert found["matthews"].value == pytest.approx(matthews_corrcoef(gold, predicted))
     three, answers = rng.integers(0, 3, 60), rng.integers(0, 3, 60)
-    found = compute_metrics(AnswerKind.CLASS, answers.tolist(), three.tolist())
-    assert found["macro_f1"].value == pytest.approx(f1_score(three, answers, average="macro"))
-    assert found["matthews"].value == pytest.approx(matthews_corrcoef(three, answers))
+    for kept in (three, three % 2):  # in the second, a class is predicted that is never right
+        found = compute_metrics(AnswerKind.CLASS, answers.tolist(), kept.tolist())
+        assert found["macro_f1"].value == pytest.approx(f1_score(kept, answers, average="macro"))
+        assert found["matthews"].value == pytest.approx(matthews_corrcoef(kept, answers))
 
 
-def test_spans_of_labels_and_words_by_hand() -> None:
-    assert label_spans(["B-PER", "I-PER", "O", "I-LOC", "B-LOC"]) == {
-        (0, 2, "PER"),
-        (3, 4, "LOC"),
-        (4, 5, "LOC"),
-    }
-    assert word_f1("the red cat", "red cat") == pytest.approx(0.8)  # 2 shared of 3 and 2: 4/5
+def test_fine_tuning_and_evaluation_give_one_number_for_one_metric() -> None:
+    """Value and interval of labels, numbers and answers; evaluation's are held to scikit-learn and SQuAD's rule."""
+    rng = np.random.default_rng(1)
+    gold, predicted = rng.integers(0, 3, 50).tolist(), rng.integers(0, 3, 50).tolist()
+    names = ["accuracy", "matthews", "macro_f1"]
+    assert compute_metrics(AnswerKind.CLASS, predicted, gold) == score_labels(names, predicted, gold)
+    scores = rng.normal(size=50)
+    noisy = (scores + rng.normal(size=50)).tolist()
+    found = compute_metrics(AnswerKind.NUMBER, noisy, scores.tolist())
+    assert found == score_labels(["pearson", "spearman"], noisy, scores.tolist())
+    answers, wanted = ["the Normans.", "France", "in  1066"], ["Normans", "Paris", "the year 1066"]
+    found = compute_metrics(AnswerKind.SPAN, answers, wanted)
+    assert found["exact_match"].value == pytest.approx(1 / 3)  # articles and full stops do not count
+    assert found["f1"].value == pytest.approx((1 + 0 + 0.5) / 3)  # "in 1066", "year 1066": 1 of 2 and 1 of 2
+
+
+def test_spans_of_labels_by_hand() -> None:
     found = compute_metrics(AnswerKind.TOKENS, [["B-A", "O"]], [["B-A", "B-A"]])
     assert found["span_f1"].value == pytest.approx(2 / 3)  # 1 of 1 predicted, 1 of 2 gold
 
@@ -229,14 +242,17 @@ def test_several_seeds_give_mean_and_spread_and_patience_keeps_the_best(
 ) -> None:
     rows = load_task(cats_or_keys(tmp_path))
     settings = FineSettings(
-        epochs=3, lr=0.02, seeds=(0, 1, 2), patience=1, class_weights=True, precision="float32"
+        epochs=2, lr=0.004, seeds=(0, 1, 2), patience=1, class_weights=True, precision="float32"
     )
     run = finetune(str(encoder), rows, tmp_path / "out", settings, device="cpu")
     per_seed = [metrics["accuracy"] for metrics in run.notes["seeds"].values()]
     accuracy = run.results["rows"]["accuracy"]
+    assert len(set(per_seed)) > 1
     assert accuracy.value == pytest.approx(np.mean(per_seed))
-    assert accuracy.standard_error == pytest.approx(np.std(per_seed, ddof=1) / 3**0.5)
-    assert accuracy.n == 3
+    # seeds' error and items' error (Wilson 1927: the width of each interval), added as variances
+    items = np.mean([wilson(round(value * 11), 11).standard_error ** 2 for value in per_seed])
+    assert accuracy.standard_error == pytest.approx((np.var(per_seed, ddof=1) / 3 + items) ** 0.5)
+    assert accuracy.n == len(rows.validation) == 11
 
 
 def test_what_does_not_go_together_is_told(encoder: Path, tmp_path: Path) -> None:

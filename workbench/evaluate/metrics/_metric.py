@@ -1,4 +1,4 @@
-"""What a metric is, and the three forms that all of them have."""
+"""What a metric is, and the four forms that all of them have."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pandas as pd
 
 from workbench.errors import NumericsError
 from workbench.shapes import Array
-from workbench.statistics import Estimate, bootstrap, mean_estimate
+from workbench.statistics import Estimate, Measure, bootstrap, mean_estimate, measure_estimate
 
-__all__ = ["Mean", "Metric", "OfRows", "OfSums"]
+__all__ = ["Mean", "Metric", "OfMeasure", "OfRows", "OfSums"]
 
 _SLOW_RESAMPLES = 500
 
@@ -56,8 +56,30 @@ class Mean:
 
 
 @dataclass(frozen=True)
+class OfMeasure:
+    """A :class:`~workbench.statistics.Measure` of some columns: F1, correlation."""
+
+    name: str
+    columns: tuple[str, ...]
+    measure: Measure
+    about: str = ""
+    higher_is_better: bool = True
+
+    def estimate(self, examples: pd.DataFrame, seed: int) -> Estimate:
+        """The metric with its bootstrap interval over rows, or over clusters of rows."""
+        _check_rows(self.name, examples)
+        return measure_estimate(
+            examples[list(self.columns)].to_numpy(float),
+            self.measure,
+            seed=seed,
+            clusters=_clusters(examples),
+            higher_is_better=self.higher_is_better,
+        )
+
+
+@dataclass(frozen=True)
 class OfSums:
-    """A function of sums over rows: F1, correlation, perplexity, BLEU.
+    """A function of sums over rows: perplexity, BLEU.
 
     ``parts`` gives (item, k) numbers, ``value`` turns their sums (..., k) into the metric (...).
     """

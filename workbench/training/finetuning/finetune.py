@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import shutil
-import statistics
 import sys
 import time
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from workbench.models._device import resolve_device
 from workbench.models._files import content_hash
 from workbench.models.loading import locate
 from workbench.runs import Run, RunFolder, RunRecord
+from workbench.statistics import over_seeds
 from workbench.training._accelerate import should_reduce_batch_size
 from workbench.training._quiet import quiet
 from workbench.training.checkpoints import save_model_folder
@@ -56,9 +56,10 @@ def finetune(
 ) -> Run:
     """Fine-tune the model called ``model`` on ``rows`` and store it in ``out``, with its run.
 
-    With several seeds, ``out`` holds the model of the first, ``results`` the mean over seeds with its standard
-    error, and the notes each seed's metrics. ``log.jsonl`` is the first seed's loss curve, ``log-seedN.jsonl`` that
-    of another. Raises the package's errors for bad data, methods or models, a loss that is no number, a full disk.
+    With several seeds, ``out`` holds the model of the first, ``results`` the mean over seeds with an interval that has
+    the error of the items and of the seeds, and the notes each seed's metrics. ``log.jsonl`` is the first seed's loss
+    curve, ``log-seedN.jsonl`` that of another. Raises the package's errors for bad data, methods or models, a loss
+    that is no number, a full disk.
     """
     settings = settings or FineSettings()
     where = resolve_device(device)
@@ -293,20 +294,7 @@ def _notes(settings: FineSettings, outcomes: list[_Outcome], out: Path) -> dict[
 
 
 def _over_seeds(outcomes: list[_Outcome]) -> dict[str, Estimate]:
-    """One seed's own interval; of several, mean, standard error and range of the mean over seeds."""
+    """One seed's own interval; of several, the mean with the error of the items and that of the seeds."""
     if len(outcomes) == 1:
         return outcomes[0].metrics
-    found = {}
-    for name, estimate in outcomes[0].metrics.items():
-        values = [o.metrics[name].value for o in outcomes]
-        mean, error = statistics.fmean(values), statistics.stdev(values) / len(values) ** 0.5
-        found[name] = replace(
-            estimate,
-            value=mean,
-            standard_error=error,
-            low=mean - 1.96 * error,
-            high=mean + 1.96 * error,
-            n=len(values),
-            method="normal, over seeds",
-        )
-    return found
+    return {name: over_seeds([o.metrics[name] for o in outcomes]).total for name in outcomes[0].metrics}

@@ -15,9 +15,10 @@ from workbench.data.rows import Blanked
 from workbench.estimate import Estimate
 from workbench.evaluate._requests import Blank
 from workbench.evaluate._task import Item, TaskData
-from workbench.evaluate.metrics import ACCURACY, Metric, best_exact, best_f1, estimate_all
+from workbench.evaluate.metrics import ACCURACY, Metric, estimate_all
 from workbench.evaluate.tasks.shapes._declared import Declared, softmax
 from workbench.models import Kind
+from workbench.statistics import best_exact, best_f1
 
 __all__ = ["Filling"]
 

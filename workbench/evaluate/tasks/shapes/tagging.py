@@ -14,9 +14,10 @@ from workbench.data.rows import TaggedWords
 from workbench.estimate import Estimate
 from workbench.evaluate._requests import AskWords
 from workbench.evaluate._task import Item, TaskData
-from workbench.evaluate.metrics import ENTITY_METRICS, Metric, entity_spans, estimate_all
+from workbench.evaluate.metrics import ENTITY_METRICS, Metric, estimate_all
 from workbench.evaluate.tasks.shapes._declared import Declared
 from workbench.models import Kind
+from workbench.statistics import label_spans
 
 __all__ = ["Tagging"]
 
@@ -47,7 +48,7 @@ class Tagging(Declared):
     def example(self, item: Item, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
         """Tags, and how many entities are right, predicted and gold."""
         (answer,) = answers
-        predicted, gold = entity_spans(answer.labels), entity_spans(item.fields["gold_tags"])
+        predicted, gold = label_spans(answer.labels), label_spans(item.fields["gold_tags"])
         return {
             **item.fields,
             "predicted_tags": list(answer.labels),

@@ -18,13 +18,12 @@ from workbench.evaluate.metrics import (
     EXACT_MATCH,
     WORD_F1,
     Metric,
-    best_exact,
-    best_f1,
     estimate_all,
     rouge,
 )
 from workbench.evaluate.tasks.shapes._declared import Declared, Row, Shots, draw_shots
 from workbench.models import Kind
+from workbench.statistics import best_exact, best_f1
 
 __all__ = ["Answering", "Summarisation", "Translation", "Writing"]
 
