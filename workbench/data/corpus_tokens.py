@@ -73,12 +73,18 @@ class TokenFile:
     @cached_property
     def sentences(self) -> Int[np.ndarray, " sentence"]:
         """Index of the first token of each sentence."""
-        return np.memmap(self.path / "sentences.bin", dtype=np.int64, mode="r")
+        return self._starts("sentences")
 
     @cached_property
     def documents(self) -> Int[np.ndarray, " document"]:
-        """Index of the first token of each document."""
-        return np.memmap(self.path / "documents.bin", dtype=np.int64, mode="r")
+        """Index of the first token of each document that starts in the text."""
+        return self._starts("documents")
+
+    def _starts(self, name: str) -> Int[np.ndarray, " start"]:
+        file = self.path / f"{name}.bin"
+        if not file.stat().st_size:  # a part of a document; an empty file cannot be mapped
+            return np.zeros(0, dtype=np.int64)
+        return np.memmap(file, dtype=np.int64, mode="r")
 
     def __len__(self) -> int:
         return self.info.tokens

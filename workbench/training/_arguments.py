@@ -16,7 +16,7 @@ from workbench.training.settings import LoopSettings, Optimisation, Schedule
 
 __all__ = ["find_precision", "rows_at_once", "training_arguments"]
 
-_NAMES = {Schedule.WSD: "warmup_stable_decay"}
+_NAMES = {Schedule.WSD: "warmup_stable_decay", Schedule.CONSTANT: "constant_with_warmup"}
 
 
 def find_precision(wanted: str, device: torch.device) -> torch.dtype:

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from workbench.errors import ConfigError
+from workbench.errors import ConfigError, DataError
 from workbench.models import load
 from workbench.training._arguments import find_precision, rows_at_once
-from workbench.training.blocks import Blocks, held_out
+from workbench.training.blocks import Blocks
 from workbench.training.building import build_model, build_pair, make_config
 from workbench.training.corpora import Corpora, prepare_corpora
 from workbench.training.objectives import Objective, ObjectiveName, SpecialIds, make_objective, role_of
@@ -20,7 +20,6 @@ from workbench.training.settings import TrainSettings
 __all__ = ["Work", "prepare"]
 
 DEFAULT_LENGTH = 256
-EVALUATION_ROWS = 64
 
 
 @dataclass(frozen=True)
@@ -94,15 +93,16 @@ def _length(settings: TrainSettings, corpora: Corpora) -> int:
 
 def _blocks(settings: TrainSettings, corpora: Corpora, objective: Objective) -> tuple[Blocks, Blocks]:
     window, optimisation = objective.window, settings.optimisation
-    part, last = held_out(corpora.train, window) if corpora.validation is None else (None, None)
+    tokens = len(corpora.train) + len(corpora.validation)
+    if settings.data.validation is None and tokens < 2 * window:
+        raise DataError(
+            f"the corpus has {tokens} tokens, fewer than two rows of {window}; shorten --length, or give more text"
+        )
     training = Blocks(
         corpora.train,
         window,
         optimisation.steps * optimisation.batch_size,
         seed=optimisation.seed,
-        part=part,
         static=settings.objective.static,
     )
-    validation = Blocks(corpora.validation or corpora.train, window, part=last, shuffle=False, static=True)
-    validation.count = min(validation.blocks, EVALUATION_ROWS)
-    return training, validation
+    return training, Blocks(corpora.validation, window, shuffle=False, static=True)

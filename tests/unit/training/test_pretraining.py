@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,17 +17,21 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from safetensors.torch import load_file
+from transformers import Trainer
 
 import workbench
 from workbench.data import corpus_stream
 from workbench.data.corpus_stream import split_sentences, stream_corpus
 from workbench.data.corpus_tokens import TokenFile, build_token_file
 from workbench.errors import ConfigError, DataError, ModelError, NumericsError, RunError
-from workbench.text import train_tokenizer
+from workbench.text import Role, train_tokenizer
 from workbench.training import pretrain
+from workbench.training._arguments import training_arguments
 from workbench.training.blocks import Blocks
 from workbench.training.building import change_fields
 from workbench.training.checkpoints import find_checkpoints, mark_complete, resume_point
+from workbench.training.corpora import prepare_corpora
+from workbench.training.corpus_parts import HELD_OUT, TRAIN, CorpusPart
 from workbench.training.power_law import fit_power_law
 from workbench.training.settings import (
     DataSource,
@@ -33,6 +39,7 @@ from workbench.training.settings import (
     ModelSource,
     ObjectiveChoice,
     Optimisation,
+    Schedule,
     TrainSettings,
     parse_steps,
 )
@@ -315,11 +322,74 @@ def test_blocks_read_everything_once_in_an_order_of_their_own(numbers: TokenFile
     assert Blocks(numbers, 10, 20, seed=3)[4].seed != Blocks(numbers, 10, 20, seed=4)[4].seed
 
 
-def test_a_block_opens_with_a_sentence_and_knows_its_documents(numbers: TokenFile) -> None:
-    blocks = Blocks(numbers, 16, shuffle=False)
-    assert [int(blocks[i].ids[0]) for i in range(6)] == [0, 20, 32, 50, 70, 80]  # 32: no start until 40
-    assert blocks[2].sentences.tolist() == [8]  # 40
-    assert blocks[3].documents.tolist() == [0]  # 50
+@pytest.mark.parametrize("window", [2, 7, 16, 51, 99, 100, 101, 1000])
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_every_token_is_read_once_an_epoch(window: int, shuffle: bool, numbers: TokenFile) -> None:
+    blocks = Blocks(numbers, window, seed=1, shuffle=shuffle)
+    parts = [blocks[i].ids.tolist() for i in range(len(blocks))]
+    assert sorted(token for part in parts for token in part) == list(range(100))
+    assert max(map(len, parts)) <= window
+    assert min(map(len, parts)) >= max(map(len, parts)) - 1
+
+
+def test_a_block_knows_its_sentences_and_documents_and_what_is_elsewhere(numbers: TokenFile) -> None:
+    blocks = Blocks(numbers, 25, shuffle=False)
+    assert blocks[1].sentences.tolist() == [5, 15]  # 30 and 40
+    assert blocks[2].documents.tolist() == [0]  # 50
+    others = {int(draw.spare().ids[0]) for draw in (blocks[i] for i in range(4)) if draw.spare}
+    assert all(blocks[i].spare().ids[0] != blocks[i].ids[0] for i in range(4))  # type: ignore[misc]
+    assert others <= {0, 25, 50, 75}
+
+
+def test_the_held_out_part_is_seen_by_neither_tokenizer_nor_training(place: Path) -> None:
+    """The parts are the text again, and a word that stands at its end only is in no vocabulary."""
+    text = TEXT + " Zyzzyva zyzzyvas." * 20
+    (place / "corpus.txt").write_text(text)
+    for size, held in ((len(text), 1024), (4000, 400), (400_000, 4000)):
+        (place / "sized.txt").write_text((text * 30)[:size])
+        parts = [
+            "".join(p.text for p in CorpusPart(str(place / "sized.txt"), f"{size}", part=part).pieces())
+            for part in (TRAIN, HELD_OUT)
+        ]
+        assert "".join(parts) == (text * 30)[:size]
+        assert held - 60 < len(parts[1]) <= held  # from the next sentence on
+    source = DataSource(corpus=str(place / "corpus.txt"), tokenizer="wordpiece", vocab_size=200)
+    found = prepare_corpora(source, Role.ENCODER, None)
+    assert "zy" not in "".join(found.tokenizer.get_vocab()).lower()
+    assert found.train.info.characters + found.validation.info.characters == len(text)
+
+
+# the share of the highest rate at step k of 20, 4 of them warm-up; the formulas are those named at Schedule
+SCHEDULES: dict[str, Callable[[int], float]] = {
+    "constant": lambda k: 1.0,
+    "linear": lambda k: (20 - k) / 16,
+    "cosine": lambda k: (1 + math.cos(math.pi * (k - 4) / 16)) / 2,
+    "inverse_sqrt": lambda k: math.sqrt(4 / k),
+    "wsd": lambda k: 1.0 if k < 16 else (1 + math.cos(math.pi * (k - 16) / 4)) / 2,
+}
+
+
+@pytest.mark.parametrize("schedule", list(SCHEDULES))
+def test_the_learning_rate_follows_its_formula(schedule: str, tmp_path: Path) -> None:
+    wanted = Optimisation(steps=20, lr=0.5, schedule=Schedule(schedule), warmup=0.2, decay=0.2, batch_size=1)
+    arguments = training_arguments(
+        tmp_path, wanted, LoopSettings(report_to=()), rows=1, device=torch.device("cpu"), has_validation=False
+    )
+    trainer = Trainer(model=torch.nn.Linear(1, 1), args=arguments)
+    trainer.create_optimizer()
+    scheduler = trainer.create_scheduler(20)
+    rates = []
+    for _ in range(20):
+        rates.append(scheduler.get_last_lr()[0])
+        trainer.optimizer.step()
+        scheduler.step()
+    expected = [k / 4 if k < 4 else SCHEDULES[schedule](k) for k in range(20)]
+    assert rates == pytest.approx([0.5 * share for share in expected])
+
+
+def test_a_schedule_that_is_longer_than_the_training_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"warmup 0\.5 and decay 0\.8 are more than all steps"):
+        Optimisation(schedule=Schedule.WSD, warmup=0.5, decay=0.8)
 
 
 def test_a_token_file_of_another_size_is_refused(numbers: TokenFile) -> None:

@@ -33,10 +33,11 @@ class MaskUnit(StrEnum):
 class MaskedLM:
     """Rows ``[CLS] ids [SEP]``; a share of the ids is chosen, and of those 80 % become [MASK], 10 % another id.
 
-    What becomes of a chosen token is drawn for each token, of a span for the whole span (:func:`hide`). ``rate`` is the share of ids to choose, met exactly for tokens and to within a word or span for the others.
-    Static masks hide the same places of a window each time it comes; dynamic ones others (Liu et al. 2019,
-    "RoBERTa", section 4.1): that is decided by the draw's seed. With ``isolate_documents`` a row ends where its
-    document does. ``labels`` (B, T) hold the true ids at the chosen places, -100 elsewhere.
+    What becomes of a chosen token is drawn for each token, of a span for the whole span (:func:`hide`). ``rate`` is
+    the share of ids to choose, met exactly for tokens and to within a word or span for the others. Static masks hide
+    the same places of a window each time it comes; dynamic ones others (Liu et al. 2019, "RoBERTa", section 4.1): that
+    is decided by the draw's seed. With ``isolate_documents`` a row ends where its document does. ``labels`` (B, T) hold
+    the true ids at the chosen places, -100 elsewhere.
     """
 
     auto = "AutoModelForMaskedLM"
