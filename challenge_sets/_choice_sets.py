@@ -15,7 +15,7 @@ from challenge_sets._intervals import proportion
 from challenge_sets._set import Results, Rows, Settings, Work
 from challenge_sets.readers import winograd
 from workbench.data import DataIdentity, Dataset, content_hash
-from workbench.data._files import find_file
+from workbench.data.files import find_file
 from workbench.errors import DataError
 from workbench.models import Kind, LoadedModel
 from workbench.scoring import Engine, Request

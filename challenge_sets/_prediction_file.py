@@ -11,7 +11,7 @@ from typing import Any
 from challenge_sets._expectations import Prediction
 from challenge_sets._predict import Example
 from challenge_sets._tests import Tests
-from workbench.data._files import read_jsonl, text_field
+from workbench.data.files import read_jsonl, text_field
 from workbench.errors import DataError
 
 __all__ = ["PredictionFile"]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from challenge_sets._records import MinimalPair
-from challenge_sets.readers._rows import Row, refuse_equal, tsv_rows
-from workbench.data._files import find_file, read_lines
+from challenge_sets.readers._rows import Row, refuse_equal, table_rows
+from workbench.data.files import find_file, read_lines
 from workbench.errors import DataError
 
 __all__ = ["AgreementItem", "read_gold_text", "read_marvin_linzen"]
@@ -62,7 +62,7 @@ def read_gold_text(path: Path | str) -> Iterator[AgreementItem]:
     :class:`~workbench.errors.DataError` if the two files differ in length, or the position holds another word.
     """
     text_path, gold_path = _pair_of_files(Path(path))
-    sentences, gold = read_lines(text_path), list(tsv_rows(gold_path, _GOLD, header=False))
+    sentences, gold = read_lines(text_path), list(table_rows(gold_path, _GOLD, header=False))
     if len(sentences) != len(gold):
         raise DataError(
             f"{text_path} has {len(sentences)} lines, {gold_path} {len(gold)}; they must go line by line"
@@ -116,7 +116,7 @@ def read_marvin_linzen(path: Path | str) -> Iterator[MinimalPair]:
     """
     path = Path(path)
     file = find_file(path, "marvin_linzen.tsv", "marvin_linzen_first60_each.tsv") if path.is_dir() else path
-    for index, row in enumerate(tsv_rows(file, ("construction", "case", "sentence_good", "sentence_bad"))):
+    for index, row in enumerate(table_rows(file, ("construction", "case", "sentence_good", "sentence_bad"))):
         bad_members = [("a", row["sentence_bad"]), ("b", row.fields.get("sentence_bad2", ""))]
         for letter, bad in bad_members:
             if not bad:

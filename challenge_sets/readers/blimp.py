@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from challenge_sets._records import MinimalPair
-from challenge_sets.readers._rows import csv_rows, tsv_rows
-from workbench.data._files import read_jsonl, text_field
+from challenge_sets.readers._rows import table_rows
+from workbench.data.files import read_jsonl, text_field
+from workbench.data.tables import read_table as read_records
 from workbench.errors import DataError
 
 __all__ = [
@@ -75,20 +76,13 @@ def _from_record(record: dict[str, Any], index: int, where: str) -> MinimalPair:
 
 def read_parquet(path: Path | str) -> Iterator[MinimalPair]:
     """Pairs of one paradigm as the hub's copy has them (``nyu-mll/blimp``), with all fields as metadata."""
-    import pyarrow
-    from pyarrow import parquet
-
-    try:
-        records = parquet.read_table(path).to_pylist()
-    except (OSError, pyarrow.ArrowException) as error:
-        raise DataError(f"cannot read {path} as Parquet: {str(error).splitlines()[0][:150]}") from error
-    for index, record in enumerate(records):
-        yield _from_record(record, index, f"{path}, row {index}")
+    for index, (where, record) in enumerate(read_records(path)):
+        yield _from_record(record, index, where)
 
 
 def read_table(path: Path | str) -> Iterator[MinimalPair]:
     """Pairs of the table with columns UID, pair_id, sentence_good, sentence_bad; quotes are text."""
-    for row in tsv_rows(path, _COLUMNS):
+    for row in table_rows(path, _COLUMNS):
         yield _pair(row["UID"], row["pair_id"], row["sentence_good"], row["sentence_bad"], {})
 
 
@@ -122,7 +116,7 @@ def human_accuracy(path: Path | str) -> dict[str, float]:
     ``path`` is the official ``human_validation_summary.csv``.
     """
     return {
-        row["Condition"]: row.decimal("total_mean") for row in csv_rows(path, ("Condition", "total_mean"))
+        row["Condition"]: row.decimal("total_mean") for row in table_rows(path, ("Condition", "total_mean"))
     }
 
 

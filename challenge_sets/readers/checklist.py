@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from challenge_sets.readers._rows import one_of
-from workbench.data._files import check_text, read_jsonl, text_field
+from workbench.data.files import check_text, read_jsonl, text_field
 from workbench.errors import DataError
 
 __all__ = ["CheckListCase", "CheckListTest", "read"]

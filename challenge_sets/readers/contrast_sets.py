@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from challenge_sets.readers._rows import one_of, read_json, tsv_rows
-from workbench.data._files import check_text, find_file
+from challenge_sets.readers._rows import one_of, table_rows
+from workbench.data.files import check_text, find_file, read_json
 from workbench.errors import DataError
 
 __all__ = ["ContrastSet", "Member", "read_boolq", "read_imdb"]
@@ -44,7 +44,7 @@ def _unquoted(text: str) -> str:
 
 def _reviews(path: Path, *, original: bool) -> list[Member]:
     members = []
-    for row in tsv_rows(path, ("Sentiment", "Text")):
+    for row in table_rows(path, ("Sentiment", "Text")):
         label = one_of(row["Sentiment"], _SENTIMENTS, row.where, "Sentiment").lower()
         members.append(Member((_unquoted(row["Text"]),), label, original))
     return members

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
 
-from challenge_sets.readers._rows import csv_rows, one_of
-from workbench.data._files import find_file
+from challenge_sets.readers._rows import one_of, table_rows
+from workbench.data.files import find_file
 
 __all__ = ["StereotypePair", "read"]
 
@@ -35,7 +35,7 @@ def read(path: Path | str) -> Iterator[StereotypePair]:
     """The pairs of ``crows_pairs_anonymized.csv``, or of the folder that holds it."""
     path = Path(path)
     file = find_file(path, "crows_pairs_anonymized.csv") if path.is_dir() else path
-    for index, row in enumerate(csv_rows(file, _COLUMNS)):
+    for index, row in enumerate(table_rows(file, _COLUMNS)):
         direction = one_of(row["stereo_antistereo"], ("stereo", "antistereo"), row.where, "stereo_antistereo")
         yield StereotypePair(
             id=row.fields.get("", "") or str(index),

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from challenge_sets.readers._rows import one_of, tsv_rows
-from workbench.data._files import find_file
+from challenge_sets.readers._rows import one_of, table_rows
+from workbench.data.files import find_file
 
 __all__ = ["HEURISTICS", "HansItem", "read"]
 
@@ -33,7 +33,7 @@ def read(path: Path | str) -> Iterator[HansItem]:
     """The items of ``heuristics_evaluation_set.txt`` (tab-separated with header), or of its folder."""
     path = Path(path)
     file = find_file(path, "heuristics_evaluation_set.txt") if path.is_dir() else path
-    for row in tsv_rows(file, _COLUMNS):
+    for row in table_rows(file, _COLUMNS):
         yield HansItem(
             id=row["pairID"],
             premise=row["sentence1"],

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from challenge_sets.readers._rows import Row, one_of, tsv_rows
-from workbench.data._files import find_file
+from challenge_sets.readers._rows import Row, one_of, table_rows
+from workbench.data.files import find_file
 from workbench.data.grammar import indefinite_article
 from workbench.errors import DataError
 
@@ -86,7 +86,7 @@ def read_cprag(path: Path | str) -> Iterator[CpragItem]:
         "between_category",
         "constraint",
     )
-    for row in tsv_rows(_file(path, "CPRAG-102.tsv"), columns):
+    for row in table_rows(_file(path, "CPRAG-102.tsv"), columns):
         level = one_of(row["constraint"], ("H", "L"), row.where, "constraint")
         yield CpragItem(
             id=row["item"],
@@ -101,7 +101,7 @@ def read_cprag(path: Path | str) -> Iterator[CpragItem]:
 def read_role(path: Path | str) -> Iterator[RoleItem]:
     """The 88 items of ``ROLE-88.tsv``, or of its folder: 44 pairs, ids ending in ``a`` and ``b``."""
     columns = ("item", "context", "expected", "exp_cloze", "target", "tgt_cloze")
-    for row in tsv_rows(_file(path, "ROLE-88.tsv"), columns):
+    for row in table_rows(_file(path, "ROLE-88.tsv"), columns):
         match = _ROLE_ID.fullmatch(row["item"])
         if match is None:
             raise DataError(f"{row.where}: item must be a number with -a or -b, is {row['item']!r:.40}")
@@ -125,7 +125,7 @@ def _licensed(row: Row) -> bool | None:
 def read_neg(path: Path | str, part: str = "SIMP") -> Iterator[NegItem]:
     """The items of ``NEG-136-SIMP.tsv`` (18) or ``NEG-136-NAT.tsv`` (16), or that ``part`` in its folder."""
     columns = ("item", "context_aff", "context_neg", "target_aff", "target_neg")
-    for row in tsv_rows(_file(path, f"NEG-136-{part}.tsv"), columns):
+    for row in table_rows(_file(path, f"NEG-136-{part}.tsv"), columns):
         yield NegItem(
             id=row["item"],
             affirmative=row["context_aff"].strip(),

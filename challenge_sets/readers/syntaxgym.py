@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from challenge_sets.readers._formula import Formula, FormulaError, parse_formula
-from challenge_sets.readers._rows import read_json
-from workbench.data._files import check_text
+from workbench.data.files import check_text, read_json
 from workbench.errors import DataError, did_you_mean
 
 __all__ = ["Condition", "Item", "Region", "SyntaxGymSuite", "read"]

@@ -8,7 +8,7 @@ from typing import Any
 from probes._data import Item, Place, ProbeData, Unit, Words
 from probes.tasks._sources import probe_data
 from probes.tasks._task import ProbeTask, register
-from workbench.data._files import read_jsonl, text_field
+from workbench.data.files import read_jsonl, text_field
 from workbench.errors import DataError
 from workbench.text import Span, split_words
 

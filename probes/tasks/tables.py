@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from probes._data import Item, Place, ProbeData, Unit, Words
 from probes.tasks._sources import probe_data
 from probes.tasks._task import ProbeTask, register
-from workbench.data._files import read_lines
+from workbench.data.files import read_lines, text_field
+from workbench.data.tables import Row, class_label
+from workbench.data.tables import read_table as read_records
 from workbench.errors import DataError
 
 __all__ = ["read_iob2", "read_table"]
@@ -63,12 +65,12 @@ def _sentences(path: Path, numbered: bool) -> Iterator[tuple[int, list[tuple[str
 
 
 def read_table(path: Path, limit: int | None = None) -> ProbeData:
-    """A CSV (or TSV) with a column ``label``, and ``text`` or ``sentence``: a label of each text.
+    """A table (CSV, TSV, JSONL, Parquet) with a column ``label``, and ``text`` or ``sentence``: a label of each text.
 
     With a column ``word`` (position from 0) the label is of that word; with ``words`` and ``labels`` (both
     space-separated) of each word. Raises :class:`DataError` with file and line.
     """
-    rows = list(_rows(path))[:limit]
+    rows = list(islice(read_records(path), limit))
     names = set(rows[0][1]) if rows else set()
     text = next((n for n in ("text", "sentence") if n in names), None)
     if {"words", "labels"} <= names:
@@ -80,58 +82,46 @@ def read_table(path: Path, limit: int | None = None) -> ProbeData:
         )
     words: list[Words] = []
     items: list[Item] = []
-    for number, row in rows:
-        forms = tuple(row[text].split())
+    for where, row in rows:
+        forms = tuple(text_field(row, text, where).split())
         if not forms:
-            raise DataError(f"{path}, line {number}: the text is empty")
+            raise DataError(f"{where}: the text is empty")
         place, form = Place(len(words), 0, len(forms)), row[text].lower()
         if "word" in names:
-            place, form = _one_word(path, number, row["word"], forms, len(words))
-        items.append(Item((place,), row["label"], form))
-        words.append(Words(forms, None, "", f"{path}, line {number}"))
+            place, form = _one_word(where, str(row.get("word")), forms, len(words))
+        items.append(Item((place,), class_label(row.get("label"), where), form))
+        words.append(Words(forms, None, "", where))
     unit = Unit.WORD if "word" in names else Unit.SENTENCE
     return probe_data("table", unit, tuple(words), items, (path.stem, str(path)), _LABEL)
 
 
-def _one_word(path: Path, line: int, given: str, forms: tuple[str, ...], sentence: int) -> tuple[Place, str]:
+def _one_word(where: str, given: str, forms: tuple[str, ...], sentence: int) -> tuple[Place, str]:
     if not given.strip().isdigit() or int(given) >= len(forms):
-        raise DataError(f"{path}, line {line}: word {given!r} is not a position from 0 to {len(forms) - 1}")
+        raise DataError(f"{where}: word {given!r} is not a position from 0 to {len(forms) - 1}")
     return Place(sentence, int(given), int(given) + 1), forms[int(given)].lower()
 
 
-def _word_table(path: Path, rows: list[tuple[int, dict[str, str]]]) -> ProbeData:
+def _word_table(path: Path, rows: list[tuple[str, Row]]) -> ProbeData:
     words, items = [], []
-    for sentence, (number, row) in enumerate(rows):
-        forms, labels = tuple(row["words"].split()), row["labels"].split()
+    for sentence, (where, row) in enumerate(rows):
+        forms, labels = (tuple(text_field(row, name, where).split()) for name in ("words", "labels"))
         if len(forms) != len(labels):
-            raise DataError(
-                f"{path}, sentence {sentence + 1}, line {number}: {len(forms)} words but {len(labels)} labels"
-            )
+            raise DataError(f"{where}: {len(forms)} words but {len(labels)} labels")
         items += [
-            Item((Place(sentence, w, w + 1),), label, form.lower())
+            Item((Place(sentence, w, w + 1),), class_label(label, where), form.lower())
             for w, (form, label) in enumerate(zip(forms, labels, strict=True))
         ]
-        words.append(Words(forms, None, "", f"{path}, line {number}"))
+        words.append(Words(forms, None, "", where))
     return probe_data("table", Unit.WORD, tuple(words), items, (path.stem, str(path)), _LABEL)
 
 
-def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """Line number and cells by column."""
-    lines = read_lines(path, blank=True)
-    tabs = path.suffix == ".tsv"
-    reader = csv.reader(
-        lines, delimiter="\t" if tabs else ",", quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL
-    )
-    header = next(reader)
-    for cells in reader:
-        if not any(cell.strip() for cell in cells):
-            continue
-        if len(cells) != len(header):
-            raise DataError(
-                f"{path}, line {reader.line_num}: {len(cells)} cells, but the header has {len(header)}"
-            )
-        yield reader.line_num, dict(zip(header, cells, strict=True))
-
-
 register(ProbeTask("ner", Unit.WORD, _ENTITY, read=read_iob2, formats="IOB2, a word and its tag a line"))
-register(ProbeTask("table", Unit.SENTENCE, _LABEL, read=read_table, formats="CSV or TSV with text and label"))
+register(
+    ProbeTask(
+        "table",
+        Unit.SENTENCE,
+        _LABEL,
+        read=read_table,
+        formats="CSV, TSV, JSONL or Parquet with text and label",
+    )
+)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from workbench.data._dataset import DataIdentity, Dataset, content_hash
-from workbench.data._files import check_text, find_file, read_jsonl, read_lines
+from workbench.data.files import check_text, find_file
+from workbench.data.tables import read_table
 from workbench.errors import DataError
 
-__all__ = ["Files", "Hub", "MissingData", "Record", "Source", "field_of", "label_of", "read_records"]
+__all__ = ["Files", "Hub", "MissingData", "Record", "Source", "field_of", "label_of"]
 
 Record = Mapping[str, Any]
 VALIDATION = "validation"
@@ -64,7 +63,7 @@ class Source(Generic[Row]):
             where, records = self._from_hub(split)
         else:
             path = self._find(Path(data_dir), split)
-            where, records = str(path), (self.records or read_records)(path)
+            where, records = str(path), (self.records or read_table)(path)
         rows: list[Row] = []
         for number, (place, record) in enumerate(records):
             rows += self.parse(record, place, f"{self.name}-{number:05d}")
@@ -106,71 +105,6 @@ class Source(Generic[Row]):
                 f"cannot fetch {self.hub.path} from the hub ({error!s:.150}); {help_line}"
             ) from error
         return f"hub: {self.hub.path}", found
-
-
-def read_records(path: Path) -> Iterator[tuple[str, Record]]:
-    """Place and record of each row: TSV with a header (a quote is text there), CSV, JSONL, or a JSON list."""
-    if path.suffix == ".jsonl":
-        yield from ((f"{path}, line {number}", record) for number, record in read_jsonl(path))
-    elif path.suffix == ".json":
-        yield from ((f"{path}, entry {number}", record) for number, record in enumerate(_json_list(path)))
-    elif path.suffix == ".csv":
-        yield from _csv(path)
-    else:
-        yield from tab_separated(path)
-
-
-def tab_separated(path: Path, columns: tuple[str, ...] | None = None) -> Iterator[tuple[str, Record]]:
-    """Rows of a TSV file; ``columns`` names those of a file without a header.
-
-    Raises :class:`~workbench.errors.DataError` for a line with another number of cells.
-    """
-    lines = read_lines(path)
-    names = list(columns) if columns else lines[0].split("\t")
-    for number, line in enumerate(lines[0 if columns else 1 :], 1 if columns else 2):
-        cells = line.split("\t")
-        if len(cells) != len(names):
-            expected = f"{len(names)} columns ({', '.join(names)})"
-            raise DataError(f"{path}, line {number} has {len(cells)} cells; expected {expected}")
-        yield f"{path}, line {number}", dict(zip(names, cells, strict=True))
-
-
-def _csv(path: Path) -> Iterator[tuple[str, Record]]:
-    rows = csv_rows(path)
-    names = rows[0]
-    for number, cells in enumerate(rows[1:], 2):
-        if len(cells) != len(names):
-            raise DataError(f"{path}, row {number} has {len(cells)} cells, the header has {len(names)}")
-        yield f"{path}, row {number}", dict(zip(names, cells, strict=True))
-
-
-def csv_rows(path: Path) -> list[list[str]]:
-    """Cells of a quoted CSV file, whatever its line ends."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = [row for row in csv.reader(file) if row]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"cannot read {path}: {error}") from error
-    if not rows:
-        raise DataError(f"{path} is empty")
-    return rows
-
-
-def read_json(path: Path) -> Any:
-    """The value in a JSON file; raises :class:`~workbench.errors.DataError` naming the place that is broken."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read {path}: {error}") from error
-    except ValueError as error:
-        raise DataError(f"{path} is not valid JSON: {error}") from error
-
-
-def _json_list(path: Path) -> list[Record]:
-    value = read_json(path)
-    if not isinstance(value, list) or not all(isinstance(record, dict) for record in value):
-        raise DataError(f"{path} must be a JSON list of objects")
-    return value
 
 
 def field_of(record: Record, where: str, *names: str) -> Any:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from workbench.data._files import read_lines
-from workbench.data._source import Hub, Record, Source, field_of, read_json
+from workbench.data._source import Hub, Record, Source, field_of
+from workbench.data.files import read_json, read_lines
 from workbench.data.rows import Question
 from workbench.errors import DataError
 

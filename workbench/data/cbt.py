@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from workbench.data._files import read_lines
 from workbench.data._source import Hub, Record, Source
+from workbench.data.files import read_lines
 from workbench.data.rows import Blanked
 from workbench.errors import DataError
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from workbench.data._files import read_lines
-from workbench.data._source import Files, Hub, Record, Source, field_of, label_of, read_records
+from workbench.data._source import Files, Hub, Record, Source, field_of, label_of
+from workbench.data.files import read_lines
 from workbench.data.rows import Choices
+from workbench.data.tables import read_table
 from workbench.errors import DataError
 
 __all__ = ["CHOICE_SOURCES"]
@@ -60,7 +61,7 @@ def _piqa(record: Record, where: str, row: str) -> list[Choices]:
 def _piqa_records(path: Path) -> Iterator[tuple[str, Record]]:
     """Official PIQA has its labels in a file of their own: valid.jsonl and valid-labels.lst."""
     labels_path = path.with_name(f"{path.stem}-labels.lst")
-    records = list(read_records(path))
+    records = list(read_table(path))
     if not labels_path.is_file():
         yield from records
         return

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workbench.data._dataset import DataIdentity, content_hash
-from workbench.data._files import check_text, read_lines
 from workbench.data.conllu import ConlluSentence, read_conllu
+from workbench.data.files import check_text, read_lines
 from workbench.errors import DataError
 
 __all__ = ["Corpus", "read_corpus"]

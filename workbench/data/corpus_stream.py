@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import gzip
 import hashlib
-import json
 import lzma
 import re
 from collections.abc import Iterable, Iterator
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from workbench.data.files import parse_object
 from workbench.errors import DataError
 
 __all__ = ["CorpusPiece", "corpus_files", "corpus_hash", "split_sentences", "stream_corpus"]
@@ -182,11 +182,9 @@ def _documents(texts: Iterable[str]) -> Iterator[CorpusPiece]:
 
 def _jsonl_texts(stream: IO[bytes], file: Path, column: str) -> Iterator[str]:
     for number, line in enumerate(stream, 1):
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"{file}, line {number} is not valid JSON: {error}") from error
-        yield _text_of(record, column, f"{file}, line {number}")
+        where = f"{file}, line {number}"
+        if line.strip():
+            yield _text_of(parse_object(line, where), column, where)
 
 
 def _parquet_texts(file: Path, column: str) -> Iterator[str]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from workbench.data._source import Hub, Record, Source, field_of, label_of, read_records, tab_separated
+from workbench.data._source import Hub, Record, Source, field_of, label_of
 from workbench.data.rows import TextPair
-from workbench.errors import DataError
+from workbench.data.tables import number_of, read_table
 
 __all__ = ["GLUE", "GlueLayout", "glue_source"]
 
@@ -185,8 +185,8 @@ def _prefixes(folders: tuple[str, ...]) -> list[str]:
 def _records(layout: GlueLayout, path: Path) -> Iterable[tuple[str, Record]]:
     """CoLA has a header in its test file only."""
     if layout.name == "cola" and path.name != "test.tsv":
-        return tab_separated(path, _COLA)
-    return read_records(path)
+        return read_table(path, _COLA)
+    return read_table(path)
 
 
 def _parse(layout: GlueLayout, record: Record, where: str, name: str) -> Iterable[TextPair]:
@@ -200,17 +200,14 @@ def _parse(layout: GlueLayout, record: Record, where: str, name: str) -> Iterabl
 
 def _unlabelled(record: Record, where: str) -> bool:
     """Official test files have no label; the hub writes -1."""
-    return Path(where.split(", ")[0]).name in _UNLABELLED or record.get("label") == -1
+    return Path(where.rsplit(", ", 1)[0]).name in _UNLABELLED or record.get("label") == -1
 
 
 def _gold(layout: GlueLayout, record: Record, where: str) -> float:
     value = field_of(record, where, *layout.gold)
     if layout.labels:
         return label_of(value, layout.labels, where)
-    try:
-        return float(value)
-    except ValueError:
-        raise DataError(f"{where}: score {value!r} is no number") from None
+    return number_of(value, where, "score")
 
 
 def _cluster(layout: GlueLayout, record: Record) -> str | None:

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from workbench.data._dataset import DataIdentity, Dataset, content_hash
-from workbench.data._source import Hub, MissingData, Record, Source, csv_rows, field_of, label_of
+from workbench.data._source import Hub, MissingData, Record, Source, field_of, label_of
 from workbench.data.rows import Choices
-from workbench.errors import DataError
+from workbench.data.tables import read_table
 
 __all__ = ["mmlu_split", "read_mmlu"]
 
@@ -53,13 +53,11 @@ def _paths(data_dir: Path, split: str) -> list[Path]:
 
 def _subject(path: Path, ending: str) -> Iterable[Choices]:
     subject = path.stem.removesuffix(f"_{ending}")
-    for number, cells in enumerate(csv_rows(path), 1):
-        where = f"{path}, row {number}"
-        if len(cells) != 6:
-            raise DataError(f"{where} has {len(cells)} cells; expected question, four choices and a letter")
-        gold = label_of(cells[5], _LETTERS, where)
-        name = f"mmlu-{subject}-{number - 1:04d}"
-        yield Choices(name, cells[0].strip(), tuple(cells[1:5]), (gold,), subject=subject)
+    for number, (where, row) in enumerate(read_table(path, ("question", *_LETTERS, "answer"))):
+        gold = label_of(row["answer"], _LETTERS, where)
+        choices = tuple(row[letter] for letter in _LETTERS)
+        name = f"mmlu-{subject}-{number:04d}"
+        yield Choices(name, row["question"].strip(), choices, (gold,), subject=subject)
 
 
 def _parse(record: Record, where: str, row: str) -> list[Choices]:

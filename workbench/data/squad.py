@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from workbench.data._source import Hub, Record, Source, field_of, read_json
+from workbench.data._source import Hub, Record, Source, field_of
+from workbench.data.files import read_json
 from workbench.data.rows import Question
 from workbench.errors import DataError
 

@@ -1,41 +1,81 @@
-"""Rows of a table on disk: CSV, TSV (quotes are text there), JSONL, Parquet."""
+"""The one reader of tables: JSONL, JSON, CSV, TSV (a quote is text there) and Parquet."""
 
 from __future__ import annotations
 
 import csv
-import json
+import io
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from workbench.data.files import check_text, read_json, read_jsonl, read_lines, read_text
 from workbench.errors import DataError
 
-__all__ = ["Row", "read_marks", "read_rows"]
+__all__ = ["Row", "class_label", "number_of", "read_marks", "read_rows", "read_table"]
 
 Row = dict[str, Any]
-FORMATS = (".csv", ".tsv", ".jsonl", ".parquet")
+FORMATS = (".csv", ".tsv", ".txt", ".jsonl", ".json", ".parquet")
 
 
-def read_rows(path: Path, columns: tuple[str, ...] | None = None) -> list[Row]:
-    """All rows as dictionaries; ``columns`` names those of a file without a header.
+def read_table(
+    path: Path | str, columns: Sequence[str] | None = None, *, needs: Sequence[str] = ()
+) -> Iterator[tuple[str, Row]]:
+    """Where each row stands ("FILE, line 3") and its cells by column.
+
+    By the file's ending: ``.jsonl`` is one object a line, ``.json`` a list of objects, ``.csv`` quoted cells that may
+    hold line breaks, ``.parquet`` typed columns; any other is tab-separated without quoting. LF, or CRLF, ends a line;
+    blank lines are no rows. ``columns`` names those of a CSV or TSV file without a header; ``needs`` must be in it.
 
     Raises :class:`~workbench.errors.DataError` naming file and line for anything that is no such table.
     """
-    try:
-        if path.suffix == ".parquet":
-            rows = _parquet(path)
-        elif path.suffix == ".jsonl":
-            rows = _jsonl(path)
-        elif path.suffix in {".csv", ".tsv", ".txt"}:
-            rows = _delimited(path, columns, tabs=path.suffix != ".csv")
-        else:
-            raise DataError(f"cannot tell the format of {path}; allowed endings: {', '.join(FORMATS)}")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    path = Path(path)
+    if path.suffix == ".jsonl":
+        yield from ((f"{path}, line {number}", record) for number, record in read_jsonl(path))
+    elif path.suffix == ".json":
+        yield from _json_list(path)
+    elif path.suffix == ".parquet":
+        yield from _parquet(path)
+    else:
+        lines = _csv_cells(path) if path.suffix == ".csv" else _tsv_cells(path)
+        yield from _named(path, lines, columns, needs)
+
+
+def read_rows(path: Path, columns: Sequence[str] | None = None) -> list[Row]:
+    """All rows of a table of a user, without their places.
+
+    Raises :class:`~workbench.errors.DataError` for an unknown ending, no rows, and as :func:`read_table` does.
+    """
+    if path.suffix not in FORMATS:
+        raise DataError(f"cannot tell the format of {path}; allowed endings: {', '.join(FORMATS)}")
+    rows = [row for _, row in read_table(path, columns)]
     if not rows:
         raise DataError(f"{path} has no rows")
     return rows
+
+
+def class_label(value: object, where: str) -> str:
+    """The name of a class without white space around it; raises :class:`~workbench.errors.DataError` if it is none.
+
+    Nothing, NaN and -1 (as data sets on the hub write it) mark rows without a label.
+    """
+    text = check_text(str(value), where).strip()
+    if value is None or text.lower() in ("", "nan", "-1", "-1.0"):
+        raise DataError(
+            f"{where}: the label is {value!r}, which marks rows without one; remove them, or name the class"
+        )
+    return text
+
+
+def number_of(value: object, where: str, name: str) -> float:
+    """A score as a finite number; raises :class:`~workbench.errors.DataError` for anything else."""
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise DataError(f"{where}: {name} is {value!r:.40}, not a finite number")
+    return number
 
 
 def read_marks(value: object, place: str) -> tuple[int, ...] | None:
@@ -55,46 +95,61 @@ def read_marks(value: object, place: str) -> tuple[int, ...] | None:
     return tuple(int(mark) for mark in marks)
 
 
-def _parquet(path: Path) -> list[Row]:
+def _json_list(path: Path) -> Iterator[tuple[str, Row]]:
+    value = read_json(path)
+    if not isinstance(value, list) or not all(isinstance(record, dict) for record in value):
+        raise DataError(f"{path} must be a JSON list of objects")
+    yield from ((f"{path}, entry {number}", record) for number, record in enumerate(value))
+
+
+def _parquet(path: Path) -> Iterator[tuple[str, Row]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         rows: list[Row] = pq.read_table(path).to_pylist()
-        return rows
-    except pa.ArrowException as error:
-        raise DataError(f"cannot read {path}: {str(error).splitlines()[0][:200]}") from error
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"cannot read {path} as Parquet: {str(error).split(chr(10))[0][:200]}") from error
+    yield from ((f"{path}, row {number}", row) for number, row in enumerate(rows))
 
 
-def _jsonl(path: Path) -> list[Row]:
-    rows = []
-    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise DataError(f"{path}, line {number} is not valid JSON: {error}") from error
-        if not isinstance(row, dict):
-            raise DataError(f"{path}, line {number} must be a JSON object, is {line:.40}")
-        rows.append(row)
-    return rows
+def _tsv_cells(path: Path) -> Iterator[tuple[int, list[str]]]:
+    for number, line in enumerate(read_lines(path, blank=True), 1):
+        if line.strip():
+            yield number, line.split("\t")
 
 
-def _delimited(path: Path, columns: tuple[str, ...] | None, *, tabs: bool) -> list[Row]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        lines = (line.rstrip("\r\n").split("\t") for line in file) if tabs else csv.reader(file)
-        return _named(path, lines, columns)
+def _csv_cells(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Line in which each row begins, and its cells."""
+    text = read_text(path)
+    # The module refuses cells beyond 131,072 characters by default. Raised only: another thread may be reading.
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    start = 1
+    try:
+        for cells in reader:
+            if cells:
+                yield start, cells
+            start = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(f"{path}, line {start} is not valid CSV: {error}") from error
 
 
-def _named(path: Path, lines: Iterable[list[str]], columns: tuple[str, ...] | None) -> list[Row]:
-    rows: list[Row] = []
-    names = list(columns) if columns else None
-    for number, cells in enumerate(lines, 1):
+def _named(
+    path: Path, lines: Iterable[tuple[int, list[str]]], columns: Sequence[str] | None, needs: Sequence[str]
+) -> Iterator[tuple[str, Row]]:
+    names = None if columns is None else list(columns)
+    for number, cells in lines:
         if names is None:
             names = cells
-        elif cells and cells != [""]:
-            if len(cells) != len(names):
-                raise DataError(f"{path}, line {number} has {len(cells)} cells, the header has {len(names)}")
-            rows.append(dict(zip(names, cells, strict=True)))
-    return rows
+            missing = [column for column in needs if column not in names]
+            if missing:
+                raise DataError(
+                    f"{path}, line {number}: no column {', '.join(map(repr, missing))}; "
+                    f"it has {', '.join(map(repr, names))}"
+                )
+        elif len(cells) != len(names):
+            expected = f"{len(names)} ({', '.join(names[:8])}{', ...' if len(names) > 8 else ''})"
+            raise DataError(f"{path}, line {number} has {len(cells)} cells; expected {expected}")
+        else:
+            yield f"{path}, line {number}", dict(zip(names, cells, strict=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from workbench.data._source import Hub, Record, Source, field_of
 from workbench.data.rows import ToxicPrompt
+from workbench.data.tables import number_of
 
 __all__ = ["TOXICITY"]
 
@@ -12,7 +13,7 @@ def _parse(record: Record, where: str, row: str) -> list[ToxicPrompt]:
     prompt = field_of(record, where, "prompt")
     text = field_of(prompt, where, "text")
     rated = prompt.get("toxicity")
-    toxicity = None if rated is None else float(rated)
+    toxicity = None if rated is None else number_of(rated, where, "toxicity")
     return [ToxicPrompt(row, text, toxicity, bool(record.get("challenging", False)))]
 
 

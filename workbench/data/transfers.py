@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from workbench.data._files import read_lines
 from workbench.data._source import Hub, Record, Source, field_of
+from workbench.data.files import read_lines
 from workbench.data.rows import Transfer
 from workbench.errors import DataError
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from workbench.data._files import read_lines
 from workbench.data._source import Hub, Record, Source, field_of
+from workbench.data.files import read_lines
 from workbench.data.rows import Document
 
 __all__ = ["WIKITEXT2", "WIKITEXT2_PLAIN", "plain_text"]

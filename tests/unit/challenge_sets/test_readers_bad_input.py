@@ -33,13 +33,13 @@ def _raises(function, path, content, message):
 @pytest.mark.parametrize(
     ("reader", "content", "message"),
     [
-        (blimp.read, f"{TABLE}\na\t0\tb\n", "line 2 has 3 fields, the header 4"),
+        (blimp.read, f"{TABLE}\na\t0\tb\n", "line 2 has 3 cells; expected 4"),
         (
             blimp.read,
             "UID\tpair\n",
             "line 1: no column 'pair_id', 'sentence_good', 'sentence_bad'; it has 'UID', 'pair'",
         ),
-        (blimp.read, f"{TABLE}\na\t0\tb\tc\n\n\na\t1\td\te\n", "line 3 is empty"),
+        (blimp.read, f"{TABLE}\na\t0\tb\tc\n\n\na\t1\td\n", "line 5 has 3 cells"),  # blank lines count
         (blimp.read, f"{TABLE}\na\t0\tb\t".encode() + b"\xff\n", r"line 2, byte 7: 0xff is not valid UTF-8"),
         (
             hans.read,
@@ -64,7 +64,7 @@ def test_tables(tmp_path, reader, content, message):
             'x,sent_more,sent_less,stereo_antistereo,bias_type\n0,"a\nb",c,stereo,age\n1,a,b,neither,age\n',
             "line 4: stereo_antistereo",
         ),
-        ("x,sent_more,sent_less,stereo_antistereo,bias_type\n0,a,b\n", "line 2 has 3 fields, the header 5"),
+        ("x,sent_more,sent_less,stereo_antistereo,bias_type\n0,a,b\n", "line 2 has 3 cells; expected 5"),
         ('x,sent_more,sent_less,stereo_antistereo,bias_type\n0,"a,b\n', "line 2 is not valid CSV"),
     ],
 )

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.data._files import find_file, read_jsonl, read_lines
+from workbench.data.files import find_file, read_jsonl, read_lines
 from workbench.errors import DataError
 
 

@@ -102,7 +102,7 @@ def test_mistakes_in_training_are_told_in_a_line(
     [
         ([{"text": "a"}] * 9, [], "no 'label'"),
         ([{"text": "a", "label": 0}] * 9, [], "every label is '0'"),
-        ([{"text": "a", "label": "x"}] * 9, ["--kind", "number"], "'x', not a number"),
+        ([{"text": "a", "label": "x"}] * 9, ["--kind", "number"], "'x', not a finite number"),
         (
             [{"text": "a", "label": 0}, {"text": "b", "label": 1}] * 5,
             ["--kind", "klass"],

@@ -7,11 +7,12 @@ import json
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from workbench.data._files import find_file
-from workbench.data.tables import Row, read_rows
+from workbench.data.files import find_file
+from workbench.data.tables import Row, class_label, number_of, read_rows
 from workbench.errors import ConfigError, DataError, did_you_mean
 from workbench.training.finetuning._hub import PREFIX, read_hub
 
@@ -168,20 +169,21 @@ def load_task(
         train, held = _table_rows(name, short, task.label)
     if validation is not None:
         held = read_rows(validation, task.header)
+    train, held = _cleaned(task, train, "training"), _cleaned(task, held, "validation")
     if not held:
         train, held = _split(train, seed)
     if rationale is not None and not any(row.get(rationale) for row in train):
         raise DataError(f"{name}: no row has {rationale!r}; it has {', '.join(map(str, train[0]))}")
     task = replace(_with_labels(task, train), rationale=rationale)
     for rows, where in ((train, "training"), (held, "validation")):
-        _check(task, rows, where)
+        _check_classes(task, rows, where)
     return TaskRows(task, train[:limit], held, None if validation is None else validation.name)
 
 
 def load_rows(path: Path, task: FineTask) -> list[Row]:
     """The table at ``path`` as rows of ``task``; raises :class:`~workbench.errors.DataError` as :func:`load_task`."""
-    rows = read_rows(path)
-    _check(task, rows, path.name)
+    rows = _cleaned(task, read_rows(path), path.name)
+    _check_classes(task, rows, path.name)
     return rows
 
 
@@ -235,29 +237,43 @@ def _with_labels(task: FineTask, rows: list[Row]) -> FineTask:
     return replace(task, labels=tuple(sorted(values, key=lambda v: (not v.isdigit(), v.zfill(8)))))
 
 
-def _check(task: FineTask, rows: list[Row], where: str) -> None:
-    seen = set()
+def _cleaned(task: FineTask, rows: list[Row], where: str) -> list[Row]:
+    """The rows in the file's order, each with all columns and a label of the task's type."""
+    cleaned = []
     for number, row in enumerate(rows, 1):
         place = f"{task.name}, {where} row {number}"
         for column in filter(None, (task.text, task.pair, task.label)):
             if row.get(column) in (None, ""):
                 has = ", ".join(map(str, row))
                 raise DataError(f"{place}: no {column!r}; name columns with --text-column …; it has {has}")
-        seen.add(_checked_label(task, row[task.label], place))
-    if task.kind is AnswerKind.CLASS and len(seen) < 2 and where == "training":
-        raise DataError(
-            f"{task.name}: every label is {next(iter(seen))!r}; classification needs two at least"
-        )
+        cleaned.append({**row, task.label: _label(task, row[task.label], place)})
+    return cleaned
 
 
-def _checked_label(task: FineTask, value: object, place: str) -> object:
+def _label(task: FineTask, value: Any, place: str) -> Any:
+    """The label without white space around it; numbers stay as they are."""
+    if task.kind is AnswerKind.CLASS:
+        name = class_label(value, place)
+        return name if isinstance(value, str) else value
+    if task.kind is AnswerKind.TOKENS:
+        if not isinstance(value, list):
+            raise DataError(f"{place}: {task.label} is {value!r:.40}; a list with one label a word is needed")
+        return [class_label(v, place) if isinstance(v, (str, float)) or v is None else v for v in value]
     if task.kind is AnswerKind.NUMBER:
-        try:
-            return float(str(value))
-        except ValueError:
-            raise DataError(f"{place}: {task.label} is {value!r:.40}, not a number") from None
-    if task.kind is AnswerKind.CLASS and str(value) not in task.labels:
-        raise DataError(f"{place}: {task.label} is {value!r:.40}; known: {', '.join(task.labels[:8])}")
-    if task.kind is AnswerKind.TOKENS and not isinstance(value, list):
-        raise DataError(f"{place}: {task.label} is {value!r:.40}; a list with one label a word is needed")
-    return str(value)
+        number_of(value, place, task.label)
+    return value
+
+
+def _check_classes(task: FineTask, rows: list[Row], where: str) -> None:
+    """Raise :class:`DataError` for a class that is not the task's, and for training rows of one class only."""
+    if task.kind is not AnswerKind.CLASS:
+        return
+    seen = [str(row[task.label]) for row in rows]
+    for number, name in enumerate(seen, 1):
+        if name not in task.labels:
+            known = ", ".join(task.labels[:8])
+            raise DataError(
+                f"{task.name}, {where} row {number}: {task.label} is {name!r:.40}; known: {known}"
+            )
+    if len(set(seen)) < 2 and where == "training":
+        raise DataError(f"{task.name}: every label is {seen[0]!r}; classification needs two at least")
