@@ -43,11 +43,12 @@ class Taker:
         return total.index_add_(0, self._owner, picked) / self._counts[:, None]
 
 
-def batches_by_length(lengths: dict[int, int], budget: int) -> Iterator[list[int]]:
-    """Sentences of like length together, the longest first, up to ``budget`` padded tokens."""
+def batches_by_length(lengths: dict[int, int], budget: int, equal: bool = False) -> Iterator[list[int]]:
+    """Sentences of like length (``equal``: of one) together, the longest first, up to ``budget`` padded tokens."""
     batch: list[int] = []
     for sentence in sorted(lengths, key=lambda s: -lengths[s]):
-        if batch and lengths[batch[0]] * (len(batch) + 1) > budget:
+        full = bool(batch) and lengths[batch[0]] * (len(batch) + 1) > budget
+        if full or (equal and batch and lengths[batch[0]] != lengths[sentence]):
             yield batch
             batch = []
         batch.append(sentence)

@@ -19,8 +19,9 @@ from workbench.scoring._lanes import Lanes, lanes
 from workbench.shapes import Array
 from workbench.text import align_words
 from workbench.trace import Stack
-from workbench.trace._targets import decoder_batch, started
+from workbench.trace.decoder import decoder_batch, encode_targets, started
 from workbench.trace.encoding import Encoded, encode_all, inputs_of
+from workbench.trace.padding import padding_matters
 
 __all__ = ["Stream"]
 
@@ -90,7 +91,11 @@ class Stream:
                     if (span := self._span(texts[s].read, self.places[rows[position]])) is not None
                 ],
             )
-            for chosen in batches_by_length({s: len(t.read.alignment) for s, t in texts.items()}, budget)
+            for chosen in batches_by_length(
+                {s: len(t.read.alignment) for s, t in texts.items()},
+                budget,
+                padding_matters(self.model.model),
+            )
         ]
         batches = [batch for batch in batches if batch.spans]
         window = _Window(len(rows))
@@ -111,7 +116,12 @@ class Stream:
         if not len(alignment):
             return None
         encoded = encode_all(self.model, [alignment])[0]
-        return _Text(encoded, started(self.model, encoded) if self._has_source else encoded)
+        if not self._has_source:
+            return _Text(encoded, encoded)
+        own = align_words(
+            words.forms, self.model.tokenizer, space_after=words.space_after, add_special_tokens=False
+        )
+        return _Text(encoded, started(self.model, encode_targets(self.model, [own])[0]))
 
     @property
     def _has_source(self) -> bool:

@@ -79,7 +79,7 @@ def predictions(model: LoadedModel, texts: Sequence[str], batch_size: int = 32) 
     encoded = encode_all(model, texts)
     found = [0] * len(texts)
     with model.lock:
-        for rows in batches_of(encoded, batch_size):
+        for rows in batches_of(model, encoded, batch_size):
             logits = call_model(model.model, **inputs_of(model, [encoded[i] for i in rows])).logits
             if logits.ndim != 2 or logits.shape[1] < 2:
                 raise TaskError(

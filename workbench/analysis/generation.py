@@ -12,8 +12,9 @@ from jaxtyping import Float
 from workbench.errors import ConfigError, TraceError
 from workbench.models import Kind, LoadedModel
 from workbench.shapes import Array
-from workbench.text import Alignment, align
+from workbench.text import align
 from workbench.trace import Record, Stack, trace
+from workbench.trace.decoder import as_read, decoder_prefix, generation_start
 from workbench.trace.encoding import encode_all, inputs_of
 
 __all__ = ["Generation", "GenerationStep", "generate_steps"]
@@ -73,7 +74,7 @@ def generate_steps(model: LoadedModel, text: str, count: int = 12, *, top: int =
             num_beams=1,
             pad_token_id=model.tokenizer.pad_token_id or 0,
         )[0].tolist()
-    whole = _as_read(model, found)
+    whole = as_read(model, found)
     traced = trace(model, [whole], {Record.ATTENTION, Record.LOGITS})[0]
     steps = _steps(
         model, whole.tokens, range(len(begun), len(found)), traced.attention, traced.get("logits"), top
@@ -86,25 +87,30 @@ def _from_source(model: LoadedModel, text: str, count: int, top: int) -> Generat
     with model.lock, torch.inference_mode():
         # without a cache, which transformers sizes wrongly where encoder and decoder differ in depth
         found = model.model.generate(
-            **inputs, max_new_tokens=count, do_sample=False, num_beams=1, use_cache=False
+            **inputs,
+            **generation_start(model, 1),
+            max_new_tokens=count,
+            do_sample=False,
+            num_beams=1,
+            use_cache=False,
         )[0].tolist()
-    target = _as_read(model, found[1:])  # the start token is put in front again
+    prefix = len(decoder_prefix(model))
+    target = as_read(model, found[prefix:])  # the prefix is put in front again
     traced = trace(model, [text], {Record.ATTENTION, Record.LOGITS}, targets=[target])[0]
     assert traced.source is not None
-    tokens = (traced.tokens[0], *target.tokens)  # an end of text is not read again, but was predicted
+    tokens = (*traced.tokens[:prefix], *target.tokens)  # an end of text is not read again, but was predicted
     cross = traced.get(f"{Stack.CROSS}_attention")
     steps = _steps(
-        model, tokens, range(1, len(tokens)), cross, traced.get("logits"), top, source=traced.source.tokens
+        model,
+        tokens,
+        range(prefix, len(tokens)),
+        cross,
+        traced.get("logits"),
+        top,
+        source=traced.source.tokens,
     )
-    written = str(model.tokenizer.decode(found[1:], skip_special_tokens=True))
+    written = str(model.tokenizer.decode(found[prefix:], skip_special_tokens=True))
     return Generation(model.name, text, written, "cross", steps)
-
-
-def _as_read(model: LoadedModel, ids: Sequence[int]) -> Alignment:
-    """Token ids as they are: decoding and reading again could cut the text otherwise."""
-    tokens = tuple(map(str, model.tokenizer.convert_ids_to_tokens(list(ids))))
-    size = len(ids)
-    return Alignment("", tokens, tuple(ids), ((0, 0),) * size, (), (None,) * size)
 
 
 def _steps(

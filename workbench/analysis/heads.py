@@ -97,7 +97,7 @@ def _batches(
     for start in range(0, len(texts), _CHUNK):
         encoded = encode_all(model, texts[start : start + _CHUNK], max_length)
         longest = max(len(row.alignment) for row in encoded)
-        for rows in batches_of(encoded, max(1, _WEIGHTS // (heads * longest**2))):
+        for rows in batches_of(model, encoded, max(1, _WEIGHTS // (heads * longest**2))):
             yield [encoded[i] for i in rows]
 
 

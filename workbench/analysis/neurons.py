@@ -79,7 +79,7 @@ def top_activations(
         else model.model.base_model
     )
     with model.lock, _inputs_of_layer(output) as seen:
-        for rows in batches_of(encoded, batch_size):
+        for rows in batches_of(model, encoded, batch_size):
             seen.clear()
             inputs = inputs_of(model, [encoded[i] for i in rows])
             call_model(reads, **inputs)

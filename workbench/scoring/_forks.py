@@ -22,7 +22,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from workbench.models import LoadedModel
-from workbench.scoring._forward import forward_batch, scored_only, target_statistics
+from workbench.scoring._forward import forward_batch, project_only, target_statistics
 from workbench.scoring._records import Score, Sequence
 
 __all__ = [
@@ -183,8 +183,14 @@ def forward_groves(
     if kept is not None:
         inputs[cache_argument(model.model)] = _for_rows(kept, len(trees))
     owners = owners.to(model.device)
-    with model.lock, torch.inference_mode(), scored_only(model.model, unique.to(model.device)) as projected:
-        logits = model.model(**inputs, use_cache=kept is not None).logits[0]  # (unique nodes, V)
+    shape = inputs["input_ids"].shape
+    with (
+        model.lock,
+        torch.inference_mode(),
+        project_only(model.model, unique.to(model.device), shape) as projected,
+    ):
+        # (unique nodes, V)
+        logits = projected.chosen(model.model(**inputs, use_cache=kept is not None).logits)
         exact = projected.exact(logits, wanted, owners)
     scores = _scores(batch, targets, *target_statistics(logits, wanted, owners, exact))
     return [tuple(tuple(next(scores) for _ in fork.members) for fork in grove.forks) for grove in batch]

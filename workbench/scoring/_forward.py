@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from collections.abc import Sequence as Sequence_
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from workbench.errors import NumericsError
 from workbench.models import LoadedModel
 from workbench.scoring._records import Score, Sequence
 from workbench.trace.hooks import SharedHooks
-from workbench.trace.reading import reading_only
 
-__all__ = ["Projected", "forward_batch", "project_only", "scored_only", "target_statistics"]
+__all__ = ["Projected", "forward_batch", "project_only", "target_statistics"]
 
 # Rows of logits turned into log-probabilities at a time: their float32 copy should stay in a CPU's cache, and
 # must not fill a GPU's memory.
@@ -31,8 +31,8 @@ def forward_batch(model: LoadedModel, batch: list[Sequence]) -> list[Score]:
     Raises :class:`NumericsError` if a scored position has NaN or no finite logit.
     """
     ids, positions, targets = _tensors(model, batch)
-    with model.lock, torch.inference_mode(), scored_only(model.model, positions) as projected:
-        logits = model.model(input_ids=ids, use_cache=False).logits[0]  # (N scored, V)
+    with model.lock, torch.inference_mode(), project_only(model.model, positions, ids.shape) as projected:
+        logits = projected.chosen(model.model(input_ids=ids, use_cache=False).logits)  # (N scored, V)
         exact = projected.exact(logits, targets)
     log_probabilities, greedy, ranks = target_statistics(logits, targets, exact=exact)
     counts = [sequence.targets for sequence in batch]
@@ -63,16 +63,30 @@ def _tensors(
 
 
 class Projected:
-    """What the output projection of a pass was given and gave."""
+    """What the output projection of a pass was given and gave, if it was called with one state a token."""
 
-    def __init__(self, head: torch.nn.Module) -> None:
+    def __init__(self, head: nn.Module, positions: Int[Tensor, " N"], shape: Sequence_[int]) -> None:
         self._head = head
+        self._positions = positions
+        self._shape = tuple(shape)
         self._hidden: Tensor | None = None
         self._logits: Tensor | None = None
 
-    def see(self, hidden: Float[Tensor, "1 N D"], logits: Float[Tensor, "1 N V"]) -> None:
-        """Keep both until the targets are looked up."""
-        self._hidden, self._logits = hidden, logits
+    def gather(self, hidden: Tensor) -> Tensor:
+        """The states (1, N, D) at the positions; states that are not (B, T, D) stay as they are."""
+        if hidden.shape[:-1] == self._shape:
+            self._hidden = hidden.flatten(0, 1)[self._positions][None]
+            return self._hidden
+        return hidden
+
+    def see(self, hidden: Tensor, logits: Tensor) -> None:
+        """Keep the logits of the gathered states until the targets are looked up."""
+        if hidden is self._hidden:
+            self._logits = logits
+
+    def chosen(self, logits: Float[Tensor, "B T V"]) -> Float[Tensor, "N V"]:
+        """The model's logits at the positions: all that it returns, if its head ran there alone."""
+        return logits.flatten(0, 1)[self._positions] if self._hidden is None else logits[0]
 
     def exact(
         self,
@@ -98,17 +112,17 @@ class Projected:
 
 
 @contextmanager
-def project_only(model: Any, positions: Int[Tensor, " N"]) -> Iterator[Projected]:
-    """While open, the model's output projection sees only the hidden states at flat ``positions``.
+def project_only(model: Any, positions: Int[Tensor, " N"], shape: Sequence_[int]) -> Iterator[Projected]:
+    """While open, the output projection of a pass over (B, T) = ``shape`` tokens sees only flat ``positions``.
 
-    The head gets (1, N, D) instead of (B, T, D), so its logits are (1, N, V), and whatever the
-    architecture does to logits afterwards (scaling, soft-capping) still happens.
+    The head gets (1, N, D) instead of (B, T, D), so its logits are (1, N, V), and whatever the architecture does
+    to logits afterwards (scaling, soft-capping) still happens. :meth:`Projected.chosen` also serves models that
+    multiply with the head's matrix themselves (MobileBERT) or give it other states (ProphetNet's streams).
     """
-
     head = model.get_output_embeddings()
-    seen = Projected(head)
+    seen = Projected(head, positions, shape)
     asked = _HERE.__dict__.setdefault("asked", {})
-    asked[head] = positions, seen
+    asked[head] = seen
     try:
         with _HEADS.on(head):
             yield seen
@@ -116,33 +130,23 @@ def project_only(model: Any, positions: Int[Tensor, " N"]) -> Iterator[Projected
         del asked[head]
 
 
-@contextmanager
-def scored_only(model: Any, positions: Int[Tensor, " N"]) -> Iterator[Projected]:
-    """:func:`project_only`, and what of the last layer serves other positions alone is left out too."""
-    with reading_only(model, positions), project_only(model, positions) as projected:
-        yield projected
-
-
-def _asked_of(head: torch.nn.Module) -> tuple[Tensor, Projected] | None:
-    """Positions that this thread asked of a head, and where to note what it gave."""
-    found: tuple[Tensor, Projected] | None = getattr(_HERE, "asked", {}).get(head)
+def _asked_of(head: nn.Module) -> Projected | None:
+    """What this thread asked of a head."""
+    found: Projected | None = getattr(_HERE, "asked", {}).get(head)
     return found
 
 
-def _look(head: torch.nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
-    """Note the gathered states and their logits."""
+def _look(head: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
+    """Note the gathered states' logits."""
     asked = _asked_of(head)
     if asked is not None:
-        asked[1].see(arguments[0], output)
+        asked.see(arguments[0], output)
 
 
-def _select(head: torch.nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
+def _select(head: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """The arguments with the hidden states gathered; untouched in a thread that asked for nothing."""
     asked = _asked_of(head)
-    if asked is None:
-        return None
-    hidden = arguments[0]
-    return (hidden.reshape(-1, hidden.shape[-1])[asked[0]].unsqueeze(0), *arguments[1:])
+    return None if asked is None else (asked.gather(arguments[0]), *arguments[1:])
 
 
 _HERE = threading.local()

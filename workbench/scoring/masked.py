@@ -15,9 +15,10 @@ from torch import Tensor
 from workbench.errors import DataError, ModelError
 from workbench.models import Kind, LoadedModel
 from workbench.scoring._encode import encode_texts
-from workbench.scoring._forward import scored_only, target_statistics
+from workbench.scoring._forward import project_only, target_statistics
 from workbench.scoring._records import Score
 from workbench.scoring._stream import Stream, collect
+from workbench.trace.padding import together
 
 __all__ = ["MaskedEngine", "MaskedRow", "MaskedText", "Masking", "pseudo_log_likelihood"]
 
@@ -159,7 +160,15 @@ def _score(group: Sequence_[MaskedRow], answers: list[_Answer]) -> Score:
 
 
 def _forward(model: LoadedModel, batch: list[MaskedRow]) -> list[_Answer]:
-    """One pass; the vocabulary projection sees only the asked position of each row."""
+    """Answers of rows, those that may be padded to one length in one pass."""
+    answers: dict[int, _Answer] = {}
+    for places in together(model.model, [row.length for row in batch]):
+        answers.update(zip(places, _one_pass(model, [batch[place] for place in places]), strict=True))
+    return [answers[place] for place in range(len(batch))]
+
+
+def _one_pass(model: LoadedModel, batch: list[MaskedRow]) -> list[_Answer]:
+    """The vocabulary projection sees only the asked position of each row."""
     width = max(row.length for row in batch)
     padding = model.tokenizer.pad_token_id or 0
     ids = _padded([row.ids for row in batch], width, padding, model)
@@ -168,8 +177,8 @@ def _forward(model: LoadedModel, batch: list[MaskedRow]) -> list[_Answer]:
         inputs["token_type_ids"] = _padded([row.segments for row in batch], width, 0, model)
     positions = torch.tensor([n * width + r.position for n, r in enumerate(batch)], device=model.device)
     targets = torch.tensor([row.target for row in batch], device=model.device)
-    with model.lock, torch.inference_mode(), scored_only(model.model, positions):
-        logits = model.model(**inputs).logits[0]  # (rows, V)
+    with model.lock, torch.inference_mode(), project_only(model.model, positions, ids.shape) as projected:
+        logits = projected.chosen(model.model(**inputs).logits)  # (rows, V)
     columns = target_statistics(logits, targets)
     return list(zip(*(column.tolist() for column in columns), strict=True))
 

@@ -8,35 +8,46 @@ from dataclasses import dataclass
 
 import torch
 
-from workbench.errors import DataError, ModelError
+from workbench.errors import DataError
 from workbench.models import Kind, LoadedModel
 from workbench.scoring._encode import encode_texts
-from workbench.scoring._forward import scored_only, target_statistics
+from workbench.scoring._forward import project_only, target_statistics
 from workbench.scoring._records import Request, Score
 from workbench.scoring._stream import Stream, collect
+from workbench.trace.decoder import decoder_prefix
+from workbench.trace.padding import together
 
 __all__ = ["Seq2SeqEngine", "Translation"]
 
 
 @dataclass(frozen=True)
 class Translation:
-    """Ids of a source (with the tokenizer's special tokens) and of a target, all of whose ids are scored."""
+    """Ids of a source (with the tokenizer's special tokens) and of a target, all of whose ids are scored.
+
+    ``prefix`` is what the decoder reads before the target; see :func:`~workbench.trace.decoder.decoder_prefix`.
+    """
 
     source: tuple[int, ...]
     target: tuple[int, ...]
+    prefix: tuple[int, ...]
+
+    @property
+    def read(self) -> tuple[int, ...]:
+        """What the decoder reads: the target's last token is only predicted."""
+        return (*self.prefix, *self.target[:-1])
 
     @property
     def length(self) -> int:
         """Tokens that encoder and decoder read."""
-        return len(self.source) + len(self.target)
+        return len(self.source) + len(self.read)
 
 
 @dataclass(frozen=True)
 class Seq2SeqEngine:
     """Scores targets: the context of a request is what the encoder reads, the continuation the target.
 
-    The decoder starts from the model's start token; no end token is added to the target, so a target may
-    be the start of a longer one.
+    The decoder starts from :func:`~workbench.trace.decoder.decoder_prefix`, which is not scored; no end token is
+    added to the target, so a target may be the start of a longer one.
     """
 
     model: LoadedModel
@@ -45,8 +56,7 @@ class Seq2SeqEngine:
 
     def __post_init__(self) -> None:
         self.model.require(Kind.SEQ2SEQ, verb="scoring targets")
-        if self.model.config.decoder_start_token_id is None:
-            raise ModelError(f"{self.model.name}: its configuration has no decoder_start_token_id")
+        decoder_prefix(self.model)  # refuses a model without a start token
 
     def encode(self, requests: Sequence_[Request]) -> list[Translation]:
         """Ids; raises :class:`~workbench.errors.DataError` for an empty target."""
@@ -57,7 +67,8 @@ class Seq2SeqEngine:
         for request, target in zip(requests, targets, strict=True):
             if not target:
                 raise DataError(f"nothing to score in target {request.continuation[:40]!r}")
-        return [Translation(tuple(s), tuple(t)) for s, t in zip(sources, targets, strict=True)]
+        prefix = decoder_prefix(self.model)
+        return [Translation(tuple(s), tuple(t), prefix) for s, t in zip(sources, targets, strict=True)]
 
     def stream(
         self, requests: Sequence_[Request], done: Set[int] = frozenset()
@@ -72,21 +83,31 @@ class Seq2SeqEngine:
 
 
 def _forward(model: LoadedModel, batch: list[Translation]) -> list[Score]:
+    """Scores of targets, those whose sources may be padded to one length in one pass."""
+    scores: dict[int, Score] = {}
+    for places in together(model.model, [len(t.source) for t in batch]):
+        scores.update(zip(places, _one_pass(model, [batch[place] for place in places]), strict=True))
+    return [scores[place] for place in range(len(batch))]
+
+
+def _one_pass(model: LoadedModel, batch: list[Translation]) -> list[Score]:
     """One pass; padding stands on the right of sources (masked) and targets (never looked at)."""
-    reads, writes = max(len(t.source) for t in batch), max(len(t.target) for t in batch)
-    padding, start = model.tokenizer.pad_token_id or 0, model.config.decoder_start_token_id
+    reads, writes = max(len(t.source) for t in batch), max(len(t.read) for t in batch)
+    padding = model.tokenizer.pad_token_id or 0
     as_tensor = lambda values: torch.tensor(values, device=model.device)  # noqa: E731
     inputs = {
         "input_ids": as_tensor([[*t.source, *[padding] * (reads - len(t.source))] for t in batch]),
         "attention_mask": as_tensor([[1] * len(t.source) + [0] * (reads - len(t.source)) for t in batch]),
-        "decoder_input_ids": as_tensor(
-            [[start, *t.target[:-1], *[padding] * (writes - len(t.target))] for t in batch]
-        ),
+        "decoder_input_ids": as_tensor([[*t.read, *[padding] * (writes - len(t.read))] for t in batch]),
     }
-    positions = as_tensor([row * writes + i for row, t in enumerate(batch) for i in range(len(t.target))])
+    first = len(batch[0].prefix) - 1  # the prefix's last token predicts the target's first
+    positions = as_tensor(
+        [row * writes + i for row, t in enumerate(batch) for i in range(first, first + len(t.target))]
+    )
     targets = as_tensor([token for t in batch for token in t.target])
-    with model.lock, torch.inference_mode(), scored_only(model.model, positions):
-        logits = model.model(**inputs, use_cache=False).logits[0]  # (scored, V)
+    shape = inputs["decoder_input_ids"].shape
+    with model.lock, torch.inference_mode(), project_only(model.model, positions, shape) as projected:
+        logits = projected.chosen(model.model(**inputs, use_cache=False).logits)  # (scored, V)
     columns = [c.split([len(t.target) for t in batch]) for c in target_statistics(logits, targets)]
     return [
         Score(t.target, tuple(p.tolist()), tuple(g.tolist()), tuple(r.tolist()))

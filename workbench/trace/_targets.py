@@ -1,21 +1,18 @@
-"""What a decoder reads, and which score gradients are taken of."""
+"""Which score gradients are taken of."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from workbench.errors import ModelError, TraceError
 from workbench.models import Kind, LoadedModel
-from workbench.text import Alignment, align
-from workbench.trace.encoding import Encoded, inputs_of
+from workbench.text import Alignment
 
-__all__ = ["Target", "check_target", "decoder_batch", "generated_targets", "started", "target_score"]
-
-_MAX_GENERATED = 64
+__all__ = ["Target", "check_target", "target_score"]
 
 
 @dataclass(frozen=True)
@@ -65,42 +62,3 @@ def _position(model: LoadedModel, alignment: Alignment, target: Target) -> int:
     if not -len(alignment) <= position < len(alignment):
         raise TraceError(f"target position {position} is out of range: the text has {len(alignment)} tokens")
     return position % len(alignment)
-
-
-def decoder_batch(model: LoadedModel, read: Sequence[Encoded]) -> dict[str, Tensor]:
-    """What the decoder reads, padded on the right."""
-    inputs = inputs_of(model, read)
-    return {"decoder_input_ids": inputs["input_ids"], "decoder_attention_mask": inputs["attention_mask"]}
-
-
-def started(model: LoadedModel, target: Encoded) -> Encoded:
-    """``target`` as a decoder reads it: behind the start token, and without the end that it predicts."""
-    names = ("decoder_start_token_id", "bos_token_id", "pad_token_id")
-    known = (getattr(model.config, name, None) for name in names)
-    start = next((number for number in known if number is not None), 0)
-    old = target.alignment
-    end = len(old) - (old.ids[-1:] == (model.tokenizer.eos_token_id,))
-    alignment = replace(
-        old,
-        tokens=(model.tokenizer.convert_ids_to_tokens(start), *old.tokens[:end]),
-        ids=(start, *old.ids[:end]),
-        offsets=((0, 0), *old.offsets[:end]),
-        word_ids=(None, *old.word_ids[:end]),
-    )
-    return Encoded(alignment, (0,) * len(alignment), target.cut)
-
-
-def generated_targets(model: LoadedModel, sources: Sequence[Encoded]) -> list[Encoded]:
-    """What the model generates greedily for each source, at most 64 tokens."""
-    targets = []
-    count = min(_MAX_GENERATED, model.max_length - 3)  # special tokens are added when it is read again
-    for source in sources:
-        inputs = inputs_of(model, [source])
-        with torch.no_grad():
-            # without a cache, which transformers sizes wrongly where encoder and decoder differ in depth
-            ids = model.model.generate(
-                **inputs, max_new_tokens=count, do_sample=False, num_beams=1, use_cache=False
-            )
-        alignment = align(model.tokenizer.decode(ids[0], skip_special_tokens=True), model.tokenizer)
-        targets.append(Encoded(alignment, (0,) * len(alignment)))
-    return targets

@@ -13,8 +13,9 @@ from torch import Tensor
 from workbench.errors import DataError, WorkbenchWarning
 from workbench.models import LoadedModel
 from workbench.text import Alignment, align
+from workbench.trace.padding import together
 
-__all__ = ["Encoded", "Text", "batches_of", "encode_all", "inputs_of", "say_cut"]
+__all__ = ["Encoded", "Text", "batches_of", "cut_to", "encode_all", "inputs_of", "say_cut"]
 
 Text: TypeAlias = str | tuple[str, str] | Alignment
 
@@ -65,7 +66,7 @@ def _encode(tokenizer: Any, text: Text, limit: int, index: int) -> Encoded:
         encoded = _pair(tokenizer, *text)
     if not len(encoded.alignment):
         raise DataError(f"text {index} has no tokens: the tokenizer drops all of its characters")
-    return _cut(encoded, limit)
+    return cut_to(encoded, limit)
 
 
 def _pair(tokenizer: Any, first: str, second: str) -> Encoded:
@@ -118,7 +119,7 @@ def _pair_frame(tokenizer: Any) -> tuple[list[int], list[int], list[int], tuple[
     return ids[:first], ids[first + size : second], ids[second + size :], (0, 0, 0, 1, 1)
 
 
-def _cut(encoded: Encoded, limit: int) -> Encoded:
+def cut_to(encoded: Encoded, limit: int) -> Encoded:
     """Keep at most ``limit`` tokens: the end goes, but the special tokens that close the text stay."""
     old = encoded.alignment
     surplus = len(old) - limit
@@ -137,11 +138,16 @@ def _cut(encoded: Encoded, limit: int) -> Encoded:
     return Encoded(alignment, tuple(encoded.segment_ids[i] for i in keep), surplus)
 
 
-def batches_of(encoded: Sequence[Encoded], size: int) -> Iterator[list[int]]:
-    """Positions in ``encoded`` in batches of ``size``, texts of like length together, the longest first."""
+def batches_of(model: LoadedModel, encoded: Sequence[Encoded], size: int) -> Iterator[list[int]]:
+    """Positions in ``encoded`` in batches of ``size``, texts of like length together, the longest first.
+
+    Of one length, where padding changes what the model gives.
+    """
     order = sorted(range(len(encoded)), key=lambda i: -len(encoded[i].alignment))
     for start in range(0, len(order), size):
-        yield order[start : start + size]
+        batch = order[start : start + size]
+        for group in together(model.model, [len(encoded[i].alignment) for i in batch]):
+            yield [batch[place] for place in group]
 
 
 def inputs_of(model: LoadedModel, batch: Sequence[Encoded]) -> dict[str, Tensor]:

@@ -128,7 +128,7 @@ def mean_head_outputs(
     ]
     count = 0
     with intervene(model, *edits):
-        for rows in batches_of(encoded, batch_size):
+        for rows in batches_of(model, encoded, batch_size):
             inputs = inputs_of(model, [encoded[i] for i in rows])
             mask = inputs["attention_mask"]
             count += int(mask.sum())

@@ -15,15 +15,9 @@ from workbench.models import Kind, LoadedModel
 from workbench.shapes import Array
 from workbench.trace._recorder import Recorder, to_numpy
 from workbench.trace._seam import Session, Stack
-from workbench.trace._targets import (
-    Target,
-    check_target,
-    decoder_batch,
-    generated_targets,
-    started,
-    target_score,
-)
+from workbench.trace._targets import Target, check_target, target_score
 from workbench.trace._trace import Record, TextTrace, Trace
+from workbench.trace.decoder import decoder_batch, encode_targets, generated_targets, started
 from workbench.trace.encoding import Encoded, Text, batches_of, encode_all, inputs_of, say_cut
 from workbench.trace.observing import session_on
 from workbench.trace.structure import Route, Structure, evaluating, structure_of, without_cache
@@ -70,7 +64,7 @@ def trace(
         if Record.GRADIENTS in wanted:
             check_target(model, gradient_of)
         done: dict[int, TextTrace] = {}
-        for rows in batches_of(encoded, batch_size):
+        for rows in batches_of(model, encoded, batch_size):
             batch = _Batch([encoded[i] for i in rows], [read[i] for i in rows])
             done.update(zip(rows, _run(model, structure, plan, batch, gradient_of), strict=True))
     texts_done = tuple(done[i] for i in range(len(encoded)))
@@ -139,7 +133,9 @@ def _read(
         if targets is not None:
             raise TraceError(f"{model.name} has no decoder beside an encoder, so it takes no targets")
         return encoded
-    found = generated_targets(model, encoded) if targets is None else encode_all(model, targets, max_length)
+    found = (
+        generated_targets(model, encoded) if targets is None else encode_targets(model, targets, max_length)
+    )
     if len(found) != len(encoded):
         raise TraceError(f"{len(found)} targets for {len(encoded)} texts: give one for each")
     return [started(model, target) for target in found]

@@ -21,7 +21,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from workbench.errors import TraceError
 from workbench.models import LoadedModel
 from workbench.text import Alignment
-from workbench.trace._targets import decoder_batch, generated_targets, started
+from workbench.trace.decoder import decoder_batch, encode_targets, generated_targets, started
 from workbench.trace.encoding import Encoded, Text, encode_all, inputs_of, say_cut
 from workbench.trace.parts import parts_of
 from workbench.trace.structure import evaluating, structure_of, without_cache
@@ -66,7 +66,7 @@ def read_text(model: LoadedModel, text: Text, target: Text | None = None) -> Rea
 
 def _target(model: LoadedModel, source: Encoded, target: Text | None) -> Encoded:
     if target is not None:
-        return encode_all(model, [target])[0]
+        return encode_targets(model, [target])[0]
     with model.lock:
         return generated_targets(model, [source])[0]
 

@@ -93,7 +93,7 @@ def mean_activations(
     count = 0
     layers = range(structure.layers[chosen])
     with intervene(model, *[Edit(where, n, add(n), stack=chosen) for n in layers]):
-        for rows in batches_of(encoded, batch_size):
+        for rows in batches_of(model, encoded, batch_size):
             inputs = inputs_of(model, [encoded[i] for i in rows])
             mask = inputs["attention_mask"]
             count += int(mask.sum())

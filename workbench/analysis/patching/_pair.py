@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from workbench.analysis.patching._metric import Metric, make_metric
 from workbench.errors import DataError, TraceError, did_you_mean
 from workbench.models import Kind, LoadedModel
-from workbench.scoring._forward import project_only
+from workbench.scoring._forward import Projected, project_only
 from workbench.text import Alignment
 from workbench.trace import Edit, Route, Site, Stack, Text, intervene, structure_of
+from workbench.trace.decoder import NOTHING
 from workbench.trace.residual import Reading, StackRun, read_text, run_from, run_rows, run_stack
 
 __all__ = ["PatchPair", "PatchSite", "as_site", "patch_pair"]
@@ -126,11 +126,12 @@ class PatchPair:
         )
         structure = structure_of(self.model.model)
         main, begin = structure.main, 0 if structure.route is Route.OUTPUTS else begin
+        projected: Projected | None = None
         with ExitStack() as stack:
             if self.place is not None:
                 width = len(reading)
                 places = torch.arange(rows, device=self.model.device) * width + self.place
-                stack.enter_context(project_only(self.model.model, places))
+                projected = stack.enter_context(project_only(self.model.model, places, (rows, width)))
             stack.enter_context(
                 intervene(self.model, *[self._moved(e, begin if self.stack is main else 0) for e in edits])
             )
@@ -139,14 +140,8 @@ class PatchPair:
                 logits = run_from(self.model, run, begin, states)
             else:
                 logits = run_rows(self.model, reading.inputs, rows)
-        found = self.metric(self._at_place(logits, rows))
+        found = self.metric(logits if projected is None else projected.chosen(logits))
         return found.detach().cpu() if detached else found
-
-    def _at_place(self, logits: Tensor, rows: int) -> Float[Tensor, "rows V"]:
-        """Logits where the metric is read; a head that is not one module gives those of all places."""
-        if self.place is None:
-            return logits
-        return logits[0] if logits.shape[:2] == (1, rows) else logits[:, self.place]
 
     def _moved(self, edit: Edit, begin: int) -> Edit:
         """The edit with its layer as the session counts it: parts of layers that do not run are not counted."""
@@ -221,14 +216,9 @@ def patch_pair(
 
 
 def _read(model: LoadedModel, text: Text, target_text: Text | None) -> Reading:
+    """The text; the decoder of an encoder-decoder has said nothing where ``target_text`` is not given."""
     if model.kind is Kind.SEQ2SEQ and target_text is None:
-        start = getattr(model.config, "decoder_start_token_id", None)
-        name = model.tokenizer.convert_ids_to_tokens(0 if start is None else start)
-        target_text = Alignment("", (str(name),), (start or 0,), ((0, 0),), (), (None,))
-        reading = read_text(model, text, target_text)
-        ids = torch.tensor([[start or 0]], device=model.device)
-        inputs = {**reading.inputs, "decoder_input_ids": ids, "decoder_attention_mask": torch.ones_like(ids)}
-        return Reading(inputs, target_text, reading.source, reading.cut)
+        target_text = NOTHING
     return read_text(model, text, target_text)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +21,7 @@ from workbench.errors import ModelError, TraceError
 from workbench.models import Kind, LoadedModel
 from workbench.trace import Stack, structure_of
 from workbench.trace.encoding import inputs_of
-from workbench.trace.reading import examine_reading, reading_only
+from workbench.trace.padding import padding_matters
 from workbench.trace.structure import evaluating, without_cache
 
 __all__ = ["Seam", "differentiable"]
@@ -69,10 +69,9 @@ class Seam:
         self.baseline = torch.where(
             self.explained[..., None], baseline.to(self.embeddings), self.embeddings
         ).detach()
-        self._equal_lengths = model.kind is Kind.CLASSIFIER and _looks_back_only(model)
-        self._reads_first = _reads_first(model, self.questions)
-        if self._reads_first is not None:
-            examine_reading(model.model, self._reads_first)
+        self._equal_lengths = padding_matters(model.model) or (
+            model.kind is Kind.CLASSIFIER and _looks_back_only(model)
+        )
         self._keeps_logits = "logits_to_keep" in inspect.signature(model.model.forward).parameters
 
     def __len__(self) -> int:
@@ -103,7 +102,7 @@ class Seam:
         """
         numbers = rows.tolist()
         if self._equal_lengths and len({self.lengths[n] for n in numbers}) > 1:
-            # the head takes the last token, and without ids it cannot tell which one that is
+            # padding is read, or the head takes the last token and cannot tell without ids which one that is
             singles = [self.score(embeddings[i : i + 1], rows[i : i + 1]) for i in range(len(numbers))]
             return torch.cat(singles)
         plan = [
@@ -111,7 +110,7 @@ class Seam:
         ]
         terms = self._terms(plan)
         kept = self._kept(terms, plan)
-        output = self._run(embeddings, plan, terms, kept)
+        output = self._run(embeddings, plan, kept)
         return _total(output, terms, kept, len(numbers), self.questions[0].output)
 
     def values(self, embeddings: Tensor, rows: Tensor) -> Tensor:
@@ -176,7 +175,6 @@ class Seam:
         self,
         embeddings: Tensor,
         plan: Sequence[tuple[int, int, int]],
-        terms: Sequence[_Placed],
         kept: Sequence[int] | None,
     ) -> Any:
         """The model's output for each (row, question, read) of ``plan``."""
@@ -194,25 +192,12 @@ class Seam:
         if kept is not None:
             inputs["logits_to_keep"] = torch.tensor(kept, device=embeddings.device)
         try:
-            with self._reading(terms, len(plan), width, embeddings.device):
-                return self.model.model(**inputs, **without_cache(self.model.model))
+            return self.model.model(**inputs, **without_cache(self.model.model))
         except (NotImplementedError, TypeError) as error:
             raise ModelError(
                 f"{type(self.model.model).__name__} does not run from input embeddings ({error}); "
                 "use method='attention' or another model"
             ) from error
-
-    def _reading(
-        self, terms: Sequence[_Placed], rows: int, width: int, device: torch.device
-    ) -> AbstractContextManager[None]:
-        """The last layer runs only where the terms read, if it is known where that is."""
-        if self._reads_first is None:
-            return nullcontext()
-        if self._reads_first:
-            places = list(range(0, rows * width, width))
-        else:
-            places = sorted({t.output_row * width + (t.term.position or 0) for t in terms})
-        return reading_only(self.model.model, torch.tensor(places, device=device), self._reads_first)
 
     def _joined(
         self, embeddings: Tensor, plan: Sequence[tuple[int, int, int]], reads: Sequence[Read], width: int
@@ -305,14 +290,6 @@ def _indices(numbers: Sequence[int], like: Tensor) -> Tensor:
 
 def _mask(sizes: Sequence[int], width: int, device: torch.device) -> Tensor:
     return (torch.arange(width, device=device) < torch.tensor(sizes, device=device)[:, None]).long()
-
-
-def _reads_first(model: LoadedModel, questions: Sequence[Question]) -> bool | None:
-    """Whether one row of logits a text is read, else one a token; ``None`` where the head reads something else."""
-    terms = [term for question in questions for part in question.parts for term in part.terms]
-    if model.model.config.is_encoder_decoder or any(term.field != "logits" for term in terms):
-        return None
-    return all(term.position is None for term in terms)
 
 
 def _looks_back_only(model: LoadedModel) -> bool:

@@ -12,7 +12,7 @@ from workbench.analysis.saliency._question import Output, Part, Question, Read, 
 from workbench.errors import TaskError, did_you_mean
 from workbench.models import Kind, LoadedModel
 from workbench.text import Alignment, align
-from workbench.trace._targets import generated_targets, started
+from workbench.trace.decoder import decoder_prefix, generated_targets
 from workbench.trace.encoding import Encoded, Text, encode_all, inputs_of
 from workbench.trace.structure import call_model
 
@@ -53,9 +53,8 @@ def ask(model: LoadedModel, text: Text, asked: Asked) -> Question:
 
 
 def generated_ids(model: LoadedModel, text: Text) -> tuple[int, ...]:
-    """What a seq2seq model writes greedily for ``text``, without its start token."""
-    encoded = encode_all(model, [text])[0]
-    return started(model, generated_targets(model, [encoded])[0]).alignment.ids[1:]
+    """What a seq2seq model writes greedily for ``text``, without the decoder's prefix."""
+    return generated_targets(model, [encode_all(model, [text])[0]])[0].alignment.ids
 
 
 def _encoded(model: LoadedModel, text: Text) -> Encoded:
@@ -240,8 +239,9 @@ def _seq2seq(model: LoadedModel, text: Text, asked: Asked) -> Question:
     written = [(ids, note) for ids, note in written if ids]
     if not written:
         raise TaskError(f"{model.name} writes nothing for this text; give a target")
-    start = started(model, Encoded(encoded.alignment, ())).alignment.ids[0]
-    reads = [Read(decoder=(start, *ids[:-1])) for ids, _ in written]
+    prefix = decoder_prefix(model)
+    first = len(prefix) - 1  # its last token predicts the target's first
+    reads = [Read(decoder=(*prefix, *ids[:-1])) for ids, _ in written]
     parts = []
     for number, ((ids, _), sign) in enumerate(_signed(written)):
         chosen = range(len(ids)) if asked.position is None else (asked.position,)
@@ -249,7 +249,7 @@ def _seq2seq(model: LoadedModel, text: Text, asked: Asked) -> Question:
             raise TaskError(
                 f"position {asked.position} is out of range: the target has {len(ids)} tokens, from 0"
             )
-        parts.append(Part(tuple(Term(ids[i], i) for i in chosen), number, sign))
+        parts.append(Part(tuple(Term(ids[i], first + i) for i in chosen), number, sign))
     shown = [
         repr(model.tokenizer.decode(list(ids) if asked.position is None else [ids[asked.position]]))
         for ids, _ in written
@@ -266,8 +266,12 @@ def _seq2seq(model: LoadedModel, text: Text, asked: Asked) -> Question:
 
 
 def _written(model: LoadedModel, name: str) -> tuple[tuple[int, ...], str]:
-    ids = tuple(model.tokenizer(text_target=name).input_ids)
+    """Ids of a target, with the end of text where the tokenizer writes one behind texts."""
+    ids = tuple(model.tokenizer(name, add_special_tokens=False).input_ids)
     _check_known(model, name, ids)
+    end = model.tokenizer.eos_token_id
+    if end is not None and end in model.tokenizer(name).input_ids[len(ids) :]:
+        ids = (*ids, end)
     return ids, f"{len(ids)} tokens"
 
 

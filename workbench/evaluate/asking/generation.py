@@ -14,6 +14,7 @@ from workbench.evaluate._requests import Generated, Prompt
 from workbench.evaluate.asking._how import How
 from workbench.models import Kind, LoadedModel
 from workbench.scoring._batches import token_budget
+from workbench.trace.decoder import decoder_prefix, generation_start
 
 __all__ = ["ask_prompts"]
 
@@ -100,7 +101,7 @@ def _write(model: LoadedModel, batch: list[Prompt], ids: list[list[int]], seed: 
     pad = pad if pad is not None else model.tokenizer.eos_token_id or 0
     rows = torch.tensor([[pad] * (width - len(row)) + row for row in ids], device=model.device)
     mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in ids], device=model.device)
-    started = width if model.kind is Kind.CAUSAL else 1
+    started = width if model.kind is Kind.CAUSAL else len(decoder_prefix(model))
     options: dict[str, Any] = {"max_new_tokens": first.max_tokens, "num_beams": 1, "pad_token_id": pad}
     if first.temperature > 0:
         options |= {"do_sample": True, "temperature": first.temperature, "top_p": first.top_p, "top_k": 0}
@@ -112,7 +113,9 @@ def _write(model: LoadedModel, batch: list[Prompt], ids: list[list[int]], seed: 
     devices = [model.device] if model.device.type == "cuda" else []
     with model.lock, torch.inference_mode(), torch.random.fork_rng(devices):
         torch.manual_seed(seed)
-        written = model.model.generate(input_ids=rows, attention_mask=mask, **options)
+        written = model.model.generate(
+            input_ids=rows, attention_mask=mask, **generation_start(model, len(rows)), **options
+        )
     return [_read(model, row[started:].tolist(), first) for row in written]
 
 

@@ -10,6 +10,7 @@ from workbench.evaluate.doctor._compare import agree
 from workbench.evaluate.doctor._records import Finding, NotApplicable
 from workbench.evaluate.doctor._subject import padded, sample_sequences
 from workbench.models import Kind, LoadedModel
+from workbench.trace.decoder import generation_start
 
 __all__ = ["cached_generation"]
 
@@ -43,9 +44,10 @@ def _greedy(loaded: LoadedModel, prompt: list[int], use_cache: bool) -> tuple[li
         output_logits=True,
         return_dict_in_generate=True,
         pad_token_id=loaded.tokenizer.pad_token_id or 0,
-        decoder_start_token_id=None if batch.decoder_ids is None else int(batch.decoder_ids[0, 0]),
     )
     with torch.no_grad():
-        answer = loaded.model.generate(batch.ids, attention_mask=batch.mask, generation_config=settings)
+        answer = loaded.model.generate(
+            batch.ids, attention_mask=batch.mask, generation_config=settings, **generation_start(loaded, 1)
+        )
     logits = torch.cat(answer.logits).float()
     return answer.sequences[0, -len(logits) :].tolist(), logits

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from workbench.evaluate.doctor._records import NotApplicable
 from workbench.models import Kind, LoadedModel
+from workbench.trace.decoder import decoder_prefix
 
 __all__ = [
     "Batch",
@@ -97,12 +98,8 @@ def _reads_target(loaded: LoadedModel) -> bool:
 
 
 def _target(loaded: LoadedModel) -> list[int]:
-    """For encoder-decoders: the same short target for every row, after the decoder's start token."""
-    places = (loaded.config, getattr(loaded.model, "generation_config", None))
-    names = ("decoder_start_token_id", "bos_token_id", "pad_token_id")
-    starts = [getattr(place, name, None) for name in names for place in places]
-    start = next((int(s) for s in starts if s is not None), 0)
-    return [start, *sample_sequences(loaded)[0]][:_DECODED]
+    """For encoder-decoders: the same short target for every row, behind the decoder's prefix."""
+    return [*decoder_prefix(loaded), *sample_sequences(loaded)[0]][:_DECODED]
 
 
 def takes_positions(loaded: LoadedModel) -> bool:

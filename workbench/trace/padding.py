@@ -1,0 +1,66 @@
+"""Which texts may share a pass: where padding changes what a model gives, only those of one length."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from contextvars import Context
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+
+from workbench.trace.structure import call_model, sample_inputs
+
+__all__ = ["padding_matters", "together"]
+
+_PADDED = 3
+_TOLERANCE = 1e-3  # of the largest entry; rounding is far below it in float32
+_COARSE_TOLERANCE = 0.05
+_known: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
+
+
+def padding_matters(model: Any) -> bool:
+    """Whether masked padding on the right of a transformers model's input changes its output elsewhere.
+
+    Measured with two small passes, once: convolutions (ConvBERT), pooled sequences (Funnel) and landmarks
+    (Nyströmformer) read the padding too, whatever the mask says.
+    """
+    if model not in _known:
+        # in a context of its own, so that no open session watches or changes these passes
+        _known[model] = Context().run(_measure, model)
+    return _known[model]
+
+
+def together(model: Any, lengths: Sequence[Hashable]) -> list[list[int]]:
+    """Positions in ``lengths`` in groups that may be padded to one length: all, or those of one length each."""
+    if len(set(lengths)) < 2 or not padding_matters(model):
+        return [list(range(len(lengths)))]
+    groups: dict[Hashable, list[int]] = {}
+    for position, length in enumerate(lengths):
+        groups.setdefault(length, []).append(position)
+    return list(groups.values())
+
+
+def _measure(model: Any) -> bool:
+    alone = sample_inputs(model)
+    padded = {
+        **alone,
+        "input_ids": _longer(alone["input_ids"], getattr(model.config, "pad_token_id", None) or 0),
+        "attention_mask": _longer(alone["attention_mask"], 0),
+    }
+    first, second = (_output(call_model(model.base_model, **inputs)) for inputs in (alone, padded))
+    second = second[:, : first.shape[1]]
+    exact = first.dtype in (torch.float32, torch.float64)
+    limit = (_TOLERANCE if exact else _COARSE_TOLERANCE) * float(first.abs().max())
+    return not float((first - second).abs().max()) <= limit
+
+
+def _longer(row: Tensor, value: int) -> Tensor:
+    return nn.functional.pad(row, (0, _PADDED), value=value)
+
+
+def _output(output: Any) -> Tensor:
+    """The last hidden states (B, T, D)."""
+    found: Tensor = next(value for value in output.values() if isinstance(value, Tensor) and value.ndim == 3)
+    return found
