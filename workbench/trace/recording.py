@@ -17,9 +17,9 @@ from workbench.trace._recorder import Recorder, to_numpy
 from workbench.trace._seam import Session, Stack
 from workbench.trace._targets import Target, check_target, target_score
 from workbench.trace._trace import Record, TextTrace, Trace
-from workbench.trace.decoder import decoder_batch, encode_targets, generated_targets, started
-from workbench.trace.encoding import Encoded, Text, batches_of, encode_all, inputs_of, say_cut
+from workbench.trace.encoding import Text, batches_of
 from workbench.trace.observing import session_on
+from workbench.trace.passes import TextPass, pass_inputs, text_passes
 from workbench.trace.structure import Route, Structure, evaluating, structure_of, without_cache
 
 __all__ = ["trace"]
@@ -58,25 +58,15 @@ def trace(
     with model.lock:
         structure = _structure(model, wanted)
         plan = _plan(structure, wanted, layers, heads)
-        encoded = encode_all(model, texts, max_length)
-        say_cut(encoded, model)
-        read = _read(model, encoded, targets, max_length)
+        passes = text_passes(model, texts, targets, max_length)
         if Record.GRADIENTS in wanted:
             check_target(model, gradient_of)
         done: dict[int, TextTrace] = {}
-        for rows in batches_of(model, encoded, batch_size):
-            batch = _Batch([encoded[i] for i in rows], [read[i] for i in rows])
+        for rows in batches_of(model, [one.source for one in passes], batch_size):
+            batch = [passes[i] for i in rows]
             done.update(zip(rows, _run(model, structure, plan, batch, gradient_of), strict=True))
-    texts_done = tuple(done[i] for i in range(len(encoded)))
+    texts_done = tuple(done[i] for i in range(len(passes)))
     return Trace(model.name, model.kind, structure.main, texts_done, plan.record, plan.layers, plan.heads)
-
-
-@dataclass(frozen=True)
-class _Batch:
-    """What the encoder (or only stack) reads, and what the main stack reads: the same without a decoder."""
-
-    source: list[Encoded]
-    read: list[Encoded]
 
 
 @dataclass(frozen=True)
@@ -125,29 +115,11 @@ def _plan(
     )
 
 
-def _read(
-    model: LoadedModel, encoded: list[Encoded], targets: Sequence[Text] | None, max_length: int | None
-) -> list[Encoded]:
-    """What the main stack reads: the texts themselves, or the targets of an encoder-decoder."""
-    if not model.model.config.is_encoder_decoder:
-        if targets is not None:
-            raise TraceError(f"{model.name} has no decoder beside an encoder, so it takes no targets")
-        return encoded
-    found = (
-        generated_targets(model, encoded) if targets is None else encode_targets(model, targets, max_length)
-    )
-    if len(found) != len(encoded):
-        raise TraceError(f"{len(found)} targets for {len(encoded)} texts: give one for each")
-    return [started(model, target) for target in found]
-
-
 def _run(
-    model: LoadedModel, structure: Structure, plan: Plan, batch: _Batch, gradient_of: Target | None
+    model: LoadedModel, structure: Structure, plan: Plan, batch: list[TextPass], gradient_of: Target | None
 ) -> list[TextTrace]:
     recorder = Recorder(plan.record, plan.layers, plan.heads, structure.main)
-    inputs = inputs_of(model, batch.source)
-    if model.model.config.is_encoder_decoder:
-        inputs.update(decoder_batch(model, batch.read))
+    inputs = pass_inputs(model, batch)
     gradients = Record.GRADIENTS in plan.record
     with ExitStack() as stack:
         stack.enter_context(evaluating(model.model))
@@ -159,7 +131,7 @@ def _run(
         hidden = bool({Record.HIDDEN, Record.GRADIENTS} & plan.record)
         output = called(**inputs, **without_cache(called), output_hidden_states=hidden)
     gradient = _gradients(model, output, batch, gradient_of) if gradients else None
-    return [_text_trace(recorder, output, gradient, batch, row, model) for row in range(len(batch.source))]
+    return [_text_trace(recorder, output, gradient, batch, row, model) for row in range(len(batch))]
 
 
 def _called(model: LoadedModel, record: frozenset[Record]) -> Any:
@@ -178,12 +150,12 @@ def _hidden(output: Any, encoder: bool) -> tuple[Tensor, ...] | None:
 
 
 def _gradients(
-    model: LoadedModel, output: Any, batch: _Batch, gradient_of: Target | None
+    model: LoadedModel, output: Any, batch: list[TextPass], gradient_of: Target | None
 ) -> tuple[Tensor, ...]:
     hidden = _hidden(output, encoder=False)
     if not hidden:
         raise TraceError(f"{type(model.model).__name__} returns no hidden states to differentiate by")
-    score = target_score(model, output.logits, [row.alignment for row in batch.read], gradient_of)
+    score = target_score(model, output.logits, [one.read.alignment for one in batch], gradient_of)
     found = torch.autograd.grad(score, hidden, allow_unused=True)
     return tuple(torch.zeros_like(h) if g is None else g for h, g in zip(hidden, found, strict=True))
 
@@ -192,11 +164,11 @@ def _text_trace(
     recorder: Recorder,
     output: Any,
     gradient: tuple[Tensor, ...] | None,
-    batch: _Batch,
+    batch: list[TextPass],
     row: int,
     model: LoadedModel,
 ) -> TextTrace:
-    read, source = batch.read[row], batch.source[row]
+    read, source = batch[row].read, batch[row].source
     length, source_length = len(read.alignment), len(source.alignment)
     seq2seq = model.model.config.is_encoder_decoder
     keep_hidden = Record.HIDDEN in recorder.record

@@ -21,9 +21,9 @@ from transformers.modeling_outputs import BaseModelOutput
 from workbench.errors import TraceError
 from workbench.models import LoadedModel
 from workbench.text import Alignment
-from workbench.trace.decoder import decoder_batch, encode_targets, generated_targets, started
-from workbench.trace.encoding import Encoded, Text, encode_all, inputs_of, say_cut
+from workbench.trace.encoding import Text
 from workbench.trace.parts import parts_of
+from workbench.trace.passes import TextPass, pass_inputs, text_passes
 from workbench.trace.structure import evaluating, structure_of, without_cache
 
 __all__ = ["Reading", "StackRun", "read_text", "run_from", "run_rows", "run_stack"]
@@ -31,16 +31,26 @@ __all__ = ["Reading", "StackRun", "read_text", "run_from", "run_rows", "run_stac
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """One text as a model reads it: ``inputs`` to call the model with (batch 1), and what its main stack reads.
-
-    ``source`` is the text that the encoder of an encoder-decoder reads, else ``None``; ``cut`` counts tokens
-    that did not fit.
-    """
+    """One text as a model reads it: ``inputs`` to call the model with (batch 1), and the texts of its stacks."""
 
     inputs: Mapping[str, Any]
-    alignment: Alignment
-    source: Alignment | None = None
-    cut: int = 0
+    texts: TextPass
+    has_source: bool  # whether an encoder beside the main stack reads a text of its own
+
+    @property
+    def alignment(self) -> Alignment:
+        """What the main stack reads."""
+        return self.texts.read.alignment
+
+    @property
+    def source(self) -> Alignment | None:
+        """What the encoder of an encoder-decoder reads."""
+        return self.texts.source.alignment if self.has_source else None
+
+    @property
+    def cut(self) -> int:
+        """Tokens that did not fit."""
+        return self.texts.source.cut
 
     def __len__(self) -> int:
         return len(self.alignment)
@@ -52,23 +62,8 @@ def read_text(model: LoadedModel, text: Text, target: Text | None = None) -> Rea
     Raises :class:`~workbench.errors.DataError` for an empty text and :class:`TraceError` for a target that the
     model has no decoder for.
     """
-    source = encode_all(model, [text])[0]
-    say_cut([source], model)
-    inputs: dict[str, Any] = dict(inputs_of(model, [source]))
-    if not model.config.is_encoder_decoder:
-        if target is not None:
-            raise TraceError(f"{model.name} has no decoder beside an encoder, so it takes no target text")
-        return Reading(inputs, source.alignment, cut=source.cut)
-    read = started(model, _target(model, source, target))
-    inputs.update(decoder_batch(model, [read]))
-    return Reading(inputs, read.alignment, source.alignment, source.cut)
-
-
-def _target(model: LoadedModel, source: Encoded, target: Text | None) -> Encoded:
-    if target is not None:
-        return encode_targets(model, [target])[0]
-    with model.lock:
-        return generated_targets(model, [source])[0]
+    (one,) = text_passes(model, [text], None if target is None else [target])
+    return Reading(pass_inputs(model, [one]), one, bool(model.config.is_encoder_decoder))
 
 
 @dataclass(frozen=True, eq=False)

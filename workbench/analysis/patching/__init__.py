@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.analysis.patching._ablation import mean_ablation, mean_activations
+from workbench.analysis.patching._ablation import mean_ablation
 from workbench.analysis.patching._activation import Patch, activation_patching, patched_values
 from workbench.analysis.patching._attribution import attribution_patching
 from workbench.analysis.patching._mean import mean_effects
@@ -23,7 +23,6 @@ __all__ = [
     "component",
     "head_paths",
     "mean_ablation",
-    "mean_activations",
     "mean_effects",
     "patch_pair",
     "patched_values",

@@ -11,13 +11,11 @@ from torch import Tensor
 from workbench.analysis.patching._activation import grid_of
 from workbench.analysis.patching._pair import PatchPair, PatchSite, as_site
 from workbench.errors import DataError
-from workbench.models import LoadedModel
 from workbench.statistics import Statistic
-from workbench.trace import Edit, Stack, Text, intervene
-from workbench.trace.encoding import batches_of, encode_all, inputs_of
-from workbench.trace.structure import call_model, structure_of
+from workbench.trace import Edit, Text
+from workbench.trace.interventions import mean_outputs
 
-__all__ = ["mean_ablation", "mean_activations"]
+__all__ = ["mean_ablation"]
 
 
 def mean_ablation(
@@ -25,7 +23,8 @@ def mean_ablation(
 ) -> Statistic:
     """The clean run with one component at its mean: 1 where nothing is lost, 0 where the answer is the corrupted.
 
-    The mean is over all tokens of ``texts`` (by default the two of the pair), as in Wang et al. 2022, section 2.2.
+    The mean is over all tokens that the patched stack reads of ``texts`` (by default the two of the pair), as in
+    Wang et al. 2022, section 2.2; a decoder beside an encoder reads the pair's own target behind each.
     By layer and head, or by layer for ``attention_out`` and ``mlp_out``; at all positions.
 
     Raises :class:`~workbench.errors.DataError` for ``residual``: a layer's mean state ends all that came before.
@@ -33,8 +32,7 @@ def mean_ablation(
     where = as_site(site)
     if where is PatchSite.RESIDUAL:
         raise DataError("mean ablation is of components; choose head, attention_out or mlp_out")
-    given = list(pair.read) if texts is None else texts
-    means = mean_activations(pair.model, given, where, pair.stack)
+    means = mean_outputs(pair.model, pair.passes(texts), where.traced, pair.stack)
     heads: list[int | None] = [None] if where is not PatchSite.HEAD else [*range(pair.heads)]
     cells = [(layer, head) for layer in range(pair.layers) for head in heads]
     values = np.zeros(len(cells))
@@ -66,41 +64,3 @@ def _edits(rows: Sequence[tuple[int, int | None]], means: Sequence[Tensor], site
         return ablate
 
     return [Edit(site.traced, layer, change(layer)) for layer in sorted({layer for layer, _ in rows})]
-
-
-def mean_activations(
-    model: LoadedModel, texts: Sequence[Text], site: str, stack: Stack | None = None, batch_size: int = 8
-) -> list[Tensor]:
-    """Mean of a site in each layer over all tokens of ``texts``: (D,), or (H, d) of heads. Memory: one batch.
-
-    Of an encoder-decoder, the encoder's.
-    """
-    where = as_site(site).traced
-    encoded = encode_all(model, texts)
-    structure = structure_of(model.model)
-    chosen = structure.stack(stack or (Stack.ENCODER if model.config.is_encoder_decoder else None))
-    sums: dict[int, Tensor] = {}
-    mask = torch.empty(0)
-
-    def add(layer: int) -> Callable[[Tensor], Tensor]:
-        def look(values: Tensor) -> Tensor:
-            total = torch.tensordot(mask.to(values.device).double(), values.double(), dims=2)
-            sums[layer] = sums.get(layer, torch.zeros_like(total)) + total
-            return values
-
-        return look
-
-    count = 0
-    layers = range(structure.layers[chosen])
-    with intervene(model, *[Edit(where, n, add(n), stack=chosen) for n in layers]):
-        for rows in batches_of(model, encoded, batch_size):
-            inputs = inputs_of(model, [encoded[i] for i in rows])
-            mask = inputs["attention_mask"]
-            count += int(mask.sum())
-            root = (
-                structure.root(model.model, chosen)
-                if model.config.is_encoder_decoder
-                else model.model.base_model
-            )
-            call_model(root, **inputs)
-    return [sums[n].div(count).float() for n in layers]

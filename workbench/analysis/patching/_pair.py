@@ -18,6 +18,7 @@ from workbench.scoring._forward import Projected, project_only
 from workbench.text import Alignment
 from workbench.trace import Edit, Route, Site, Stack, Text, intervene, structure_of
 from workbench.trace.decoder import NOTHING
+from workbench.trace.passes import TextPass, text_passes
 from workbench.trace.residual import Reading, StackRun, read_text, run_from, run_rows, run_stack
 
 __all__ = ["PatchPair", "PatchSite", "as_site", "patch_pair"]
@@ -103,6 +104,15 @@ class PatchPair:
             f"{i} {a}" if a == b else f"{i} {a}|{b}"
             for i, (a, b) in enumerate(zip(self.read[0].tokens, self.read[1].tokens, strict=True))
         )
+
+    def passes(self, texts: Sequence[Text] | None = None) -> list[TextPass]:
+        """The pair's own two passes, or those of other texts, behind which a decoder reads the clean one's target."""
+        if texts is None:
+            return [self.clean.texts, self.corrupted.texts]
+        if not self.clean.has_source:
+            return text_passes(self.model, texts)
+        found = text_passes(self.model, texts, [NOTHING] * len(texts))
+        return [replace(one, read=self.clean.texts.read) for one in found]
 
     def normalised(self, value: float) -> float:
         """``value`` of the metric on the scale where the corrupted run is 0 and the clean one 1."""
