@@ -12,6 +12,7 @@ from challenge_sets._conventions import convention, reduction
 from workbench.data import Dataset
 from workbench.errors import ConfigError
 from workbench.models import Kind
+from workbench.records import check_fields
 from workbench.statistics import Estimate
 
 __all__ = ["ChallengeSet", "Item", "Results", "Rows", "Settings", "Work", "by_group"]
@@ -40,12 +41,9 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         convention(self.convention)
         reduction(self.reduction)
-        for name in ("limit", "limit_per_paradigm"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"{name} is {value}; allowed: 1 or more, or leave it out for all items")
         if self.masking not in ("original", "within_word_l2r"):
             raise ConfigError(f"unknown masking {self.masking!r}; allowed: original, within_word_l2r")
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import yaml
 
-from workbench.errors import ConfigError, DataError, did_you_mean
+from workbench.errors import ConfigError, did_you_mean
+from workbench.yaml_reader import read_nodes
 
 __all__ = ["Entry", "read_yaml"]
 
@@ -45,19 +46,14 @@ class Entry:
         return found
 
     def items(self) -> Iterator[tuple[str, Entry]]:
-        """Key and entry of each pair; the entry of a key that stands twice is an error."""
+        """Key and entry of each pair."""
         if not isinstance(self.node, yaml.MappingNode):
             raise self.fail(f"a mapping of keys to values is expected, is {self._short()}")
-        seen: set[str] = set()
         for key_node, value_node in self.node.value:
             key = str(key_node.value)
             # The mark of a value on lines of its own is below its key: errors name the key's line.
             value_node.start_mark = key_node.start_mark
-            entry = Entry(value_node, self.file)
-            if key in seen:
-                raise entry.fail(f"key {key!r} stands twice")
-            seen.add(key)
-            yield key, entry
+            yield key, Entry(value_node, self.file)
 
     def list(self) -> list[Entry]:
         """The entries of a list; a single value is a list of one."""
@@ -114,22 +110,6 @@ class Entry:
 def read_yaml(path: Path) -> Entry:
     """The top entry of a file; only data, no tags that make objects.
 
-    Raises :class:`~workbench.errors.DataError` if the file is unreadable, not UTF-8, empty or not YAML.
+    Raises what :func:`workbench.yaml_reader.read_nodes` raises.
     """
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path}, byte {error.start + 1} is not valid UTF-8; save the file as UTF-8"
-        ) from error
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise DataError(f"{path}, line {line} is not valid YAML: {error.problem}") from error
-    except (yaml.YAMLError, RecursionError) as error:
-        raise DataError(f"{path} is not valid YAML: {error}") from error
-    if node is None:
-        raise DataError(f"{path} is empty")
-    return Entry(node, str(path))
+    return Entry(read_nodes(path), str(path))

@@ -7,6 +7,7 @@ from typing import Any
 
 from probes.features.policy import parse_site
 from workbench.errors import ConfigError, did_you_mean
+from workbench.records import check_fields
 
 __all__ = ["SPLITS", "STRENGTHS", "ProbeSettings"]
 
@@ -41,6 +42,7 @@ class ProbeSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         parse_site(self.what)
         if self.split not in SPLITS:
             raise ConfigError(f"unknown split {self.split!r}; {did_you_mean(self.split, list(SPLITS))}")

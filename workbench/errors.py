@@ -10,6 +10,7 @@ __all__ = [
     "RunError",
     "TaskError",
     "TraceError",
+    "UnknownName",
     "WorkbenchError",
     "WorkbenchWarning",
     "did_you_mean",
@@ -36,6 +37,14 @@ class TaskError(WorkbenchError):
     """A task, suite, probe, method or metric is unknown or asked of the wrong kind of model."""
 
 
+class UnknownName(TaskError):
+    """A name that is not among those known: ``noun`` says of what, :attr:`name` is what was given."""
+
+    def __init__(self, noun: str, name: str, allowed: list[str]) -> None:
+        super().__init__(f"unknown {noun} {name!r:.80}; {did_you_mean(name, allowed)}")
+        self.name = name
+
+
 class TraceError(WorkbenchError):
     """Something was asked of a trace that it did not record, or that is out of range."""
 
@@ -53,10 +62,20 @@ class NumericsError(WorkbenchError):
 
 
 def did_you_mean(name: str, allowed: list[str], count: int = 3) -> str:
-    """The nearest allowed names as a phrase: ``did you mean 'a' or 'b'?``, or the full list if none is near."""
+    """The nearest allowed names as a phrase: ``did you mean 'a' or 'b'?``.
+
+    Where none is near, the allowed names; of more than a dozen only the nearest five, and how many there are.
+    """
     from difflib import get_close_matches
 
-    near = get_close_matches(name, allowed, n=count, cutoff=0.5)
+    near = get_close_matches(name[:_LONGEST], allowed, n=count, cutoff=0.5)
     if near:
         return "did you mean " + " or ".join(repr(n) for n in near) + "?"
-    return "known: " + ", ".join(sorted(allowed))
+    if len(allowed) <= _LISTED:
+        return "known: " + ", ".join(sorted(allowed))
+    nearest = get_close_matches(name[:_LONGEST], allowed, n=5, cutoff=0.0)
+    return f"nearest of {len(allowed)}: {', '.join(nearest)}"
+
+
+_LISTED = 12
+_LONGEST = 200  # characters of a name that are compared: matching takes time quadratic in them

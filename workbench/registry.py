@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
-from workbench.errors import TaskError, did_you_mean
+from workbench.errors import UnknownName
 
 __all__ = ["Registry"]
 
@@ -27,13 +27,11 @@ class Registry(Generic[Item]):
         return item
 
     def get(self, name: str) -> Item:
-        """The item called ``name``; raises :class:`~workbench.errors.TaskError` with near names."""
+        """The item called ``name``; raises :class:`~workbench.errors.UnknownName` with near names."""
         try:
             return self._items[name]
         except KeyError:
-            raise TaskError(
-                f"unknown {self.noun} {name!r}; {did_you_mean(name, list(self._items))}"
-            ) from None
+            raise UnknownName(self.noun, name, list(self._items)) from None
 
     def names(self) -> list[str]:
         """All names, sorted."""

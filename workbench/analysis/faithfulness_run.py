@@ -20,6 +20,7 @@ from workbench.data.tables import read_marks, read_rows
 from workbench.errors import DataError, did_you_mean
 from workbench.estimate import Estimate
 from workbench.models import LoadedModel
+from workbench.records import check_fields
 from workbench.runs import Run, RunFolder, RunRecord, default_root
 from workbench.statistics import bootstrap
 
@@ -45,6 +46,9 @@ class SaliencySettings:
     layer: int | None = None
     unit: str = "token"
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     def options(self) -> Options:

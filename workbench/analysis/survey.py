@@ -19,6 +19,7 @@ from workbench.analysis.repetition import repetition_scores
 from workbench.data.corpus import Corpus, read_corpus
 from workbench.estimate import Estimate
 from workbench.models import Kind, LoadedModel
+from workbench.records import check_fields
 from workbench.runs import Run, RunFolder, RunRecord, default_root
 from workbench.shapes import Array
 from workbench.statistics import Statistic
@@ -40,6 +41,9 @@ class SurveySettings:
     min_words: int = 30  # of a relation, in each half
     subtypes: bool = False
     seed: int = 0  # of the random tokens for induction scores
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 def survey(

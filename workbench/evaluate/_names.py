@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from workbench.errors import TaskError, did_you_mean
+from workbench.errors import TaskError, UnknownName
 from workbench.evaluate._options import Options
 from workbench.evaluate._task import Task
 from workbench.evaluate.tasks import GROUPS, TASKS
@@ -17,12 +17,12 @@ __all__ = ["expand", "find_task"]
 def expand(names: Sequence[str]) -> tuple[str, ...]:
     """Names of single tasks, each once: a group becomes its members.
 
-    Raises :class:`~workbench.errors.TaskError` for a name that is neither, with the nearest known ones.
+    Raises :class:`~workbench.errors.UnknownName` for a name that is neither, with the nearest known ones.
     """
     found: dict[str, None] = {}
     for name in names:
         if name not in TASKS and name not in GROUPS and ":" not in name:
-            raise TaskError(f"unknown task {name!r}; {did_you_mean(name, [*TASKS, *GROUPS])}")
+            raise UnknownName("task", name, [*TASKS, *GROUPS])
         found.update(dict.fromkeys(GROUPS.get(name, (name,))))
     return tuple(found)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from workbench.errors import ConfigError
 from workbench.evaluate._options import Options
+from workbench.records import check_fields
 
 __all__ = ["Settings"]
 
@@ -33,10 +34,9 @@ class Settings:
     judge: str | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not self.tasks:
             raise ConfigError("no task named; see workbench tasks")
-        if self.limit is not None and self.limit < 1:
-            raise ConfigError(f"limit is {self.limit}; allowed: 1 or more, or leave it out for all items")
         _ = self.options  # checks them
 
     @property

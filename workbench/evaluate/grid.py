@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 
 from workbench.errors import ConfigError, WorkbenchError, did_you_mean
 from workbench.evaluate._names import expand, find_task
 from workbench.evaluate._runner import evaluate
 from workbench.evaluate._settings import Settings
 from workbench.models import LoadedModel, load
+from workbench.records import check_fields, check_value
 from workbench.runs import Run, RunState, list_runs, write_atomically
+from workbench.yaml_reader import read_values
 
 __all__ = [
     "Cell",
@@ -41,6 +42,9 @@ class ModelChoice:
     dtype: str = "auto"
     device: str = "auto"
     implementation: str = "hf"
+
+    def __post_init__(self) -> None:
+        check_fields(self, "model ")
 
     def load(self) -> LoadedModel:
         """The model."""
@@ -115,12 +119,7 @@ def read_grid(path: Path) -> Grid:
     :class:`~workbench.errors.ConfigError` naming the field, and :class:`~workbench.errors.TaskError` for an
     unknown task, before anything is run.
     """
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())[:200]}") from error
+    content = read_values(path)
     if not isinstance(content, dict):
         raise ConfigError(
             f"{path} must hold a mapping with models and tasks, holds a {type(content).__name__}"
@@ -130,13 +129,17 @@ def read_grid(path: Path) -> Grid:
         if name not in known:
             raise ConfigError(f"{path}: unknown field {name!r}; {did_you_mean(str(name), known)}")
     models, tasks = (_listed(content, name, path) for name in ("models", "tasks"))
+    if not all(isinstance(task, str) for task in tasks):
+        raise ConfigError(f"{path}: tasks are {tasks!r:.60}; allowed: a list of names")
     settings = {name: content[name] for name in _SETTINGS if name in content}
+    check_value("batch_tokens", content.get("batch_tokens", "auto"), str | int)
+    check_value("doctor", content.get("doctor", False), bool)
     grid = Grid(
         models=tuple(_model(entry, path) for entry in models),
-        tasks=expand([str(task) for task in tasks]),
+        tasks=expand(tasks),
         settings=settings,
         batch_tokens=content.get("batch_tokens", "auto"),
-        doctor=bool(content.get("doctor", False)),
+        doctor=content.get("doctor", False),
     )
     for cell in grid.cells():
         find_task(cell.task, cell.settings.options)
@@ -159,8 +162,7 @@ def _model(entry: Any, path: Path) -> ModelChoice:
     for name in entry:
         if name not in known:
             raise ConfigError(f"{path}: model field {name!r} is unknown; {did_you_mean(str(name), known)}")
-    told = {name: str(value) for name, value in entry.items() if value is not None}
-    return ModelChoice(**told)
+    return ModelChoice(**{name: value for name, value in entry.items() if value is not None})
 
 
 def run_grid(

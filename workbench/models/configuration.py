@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import yaml
 from transformers import PreTrainedConfig
 
-from workbench.errors import ConfigError
+from workbench.errors import ConfigError, did_you_mean
 from workbench.models.parts import (
     AttentionConfig,
     DepthConfig,
@@ -21,6 +21,8 @@ from workbench.models.parts import (
     require,
 )
 from workbench.nn.masks import layer_types
+from workbench.records import check_value
+from workbench.yaml_reader import parse
 
 __all__ = ["DecoderConfig", "EncoderConfig", "EncoderDecoderConfig", "TransformerConfig"]
 
@@ -32,6 +34,13 @@ _PARTS = {
     "embeddings": EmbeddingConfig,
     "depth": DepthConfig,
     "head": HeadConfig,
+}
+# fields beside the parts, and their types
+_PLAIN = {
+    **{"vocab_size": int, "hidden_size": int, "dropout": float, "initializer_range": float},
+    "tie_word_embeddings": bool,
+    **{f"{name}_token_id": int | None for name in ("pad", "bos", "decoder_start")},
+    "eos_token_id": int | list | None,
 }
 
 
@@ -71,7 +80,10 @@ class TransformerConfig(PreTrainedConfig):
 
     def _check(self) -> None:
         """What one part alone cannot know."""
+        for name, hint in _PLAIN.items():
+            check_value(name, getattr(self, name), hint)
         require(self.vocab_size >= 1, "vocab_size", self.vocab_size, "1 or more")
+        require(self.hidden_size >= 1, "hidden_size", self.hidden_size, "1 or more")
         require(0.0 <= self.dropout < 1.0, "dropout", self.dropout, "from 0 up to, not including, 1")
         heads, width = self.attention.heads, self.hidden_size
         if self.attention.head_size is None:
@@ -150,8 +162,8 @@ class TransformerConfig(PreTrainedConfig):
             name: asdict(v) if is_dataclass(v) and not isinstance(v, type) else v for name, v in plain.items()
         }
 
-    def to_yaml(self) -> str:
-        """The settings that define the architecture, as YAML; :meth:`from_yaml` reads them."""
+    def settings(self) -> dict[str, Any]:
+        """The settings that define the architecture; :meth:`from_settings` takes them."""
         settings = self.to_dict()
         names = ["model_type", "vocab_size", "hidden_size", *_PARTS, "dropout", "tie_word_embeddings"]
         names += [
@@ -161,17 +173,32 @@ class TransformerConfig(PreTrainedConfig):
             "decoder_start_token_id",
             "initializer_range",
         ]
-        return yaml.safe_dump({n: settings[n] for n in names if settings.get(n) is not None}, sort_keys=False)
+        return {n: settings[n] for n in names if settings.get(n) is not None}
+
+    def to_yaml(self) -> str:
+        """:meth:`settings` as YAML; :meth:`from_yaml` reads them."""
+        return yaml.safe_dump(self.settings(), sort_keys=False)
 
     @classmethod
     def from_yaml(cls, text: str) -> TransformerConfig:
         """The configuration written by :meth:`to_yaml`, of the class that its ``model_type`` names."""
-        settings = yaml.safe_load(text)
-        require(isinstance(settings, dict), "configuration", text[:40], "a YAML mapping")
-        model_type = settings.pop("model_type", None)
+        return cls.from_settings(parse(text, "the configuration"))
+
+    @classmethod
+    def from_settings(cls, settings: Any, where: str = "the configuration") -> TransformerConfig:
+        """The configuration of the class that ``model_type`` names.
+
+        Raises :class:`~workbench.errors.ConfigError`, naming ``where`` if it is no mapping of settings.
+        """
+        require(isinstance(settings, dict), where, settings, "a mapping of settings")
         by_type = {shape.model_type: shape for shape in (EncoderConfig, DecoderConfig, EncoderDecoderConfig)}
+        model_type = str(settings.get("model_type"))
         require(model_type in by_type, "model_type", model_type, ", ".join(by_type))
-        return by_type[model_type](**settings)
+        known = list(by_type[model_type]().to_dict())
+        for name in settings:
+            if name not in known:
+                raise ConfigError(f"{where}: unknown setting {name!r}; {did_you_mean(str(name), known)}")
+        return by_type[model_type](**{k: v for k, v in settings.items() if k != "model_type"})
 
 
 class EncoderConfig(TransformerConfig):

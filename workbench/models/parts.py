@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from workbench.errors import ConfigError, did_you_mean
 from workbench.nn import ACTIVATIONS, GATED_NAMES, NORMS
 from workbench.nn.residual import PLACEMENTS, SCALES
+from workbench.records import check_fields
 
 __all__ = [
     "AttentionConfig",
@@ -36,7 +37,7 @@ def _one_of(field: str, value: object, allowed: Collection[str]) -> None:
 
 
 def _positive(field: str, value: int | None) -> None:
-    require(value is None or (isinstance(value, int) and value >= 1), field, value, "1 or more")
+    require(value is None or value >= 1, field, value, "1 or more")
 
 
 def _probability(field: str, value: float) -> None:
@@ -63,6 +64,7 @@ class AttentionConfig:
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
+        check_fields(self, "attention.")
         for name in ("heads", "key_value_heads", "head_size", "window", "global_every"):
             _positive(f"attention.{name}", getattr(self, name))
         require(
@@ -97,6 +99,7 @@ class PositionConfig:
     max_distance: int = 128
 
     def __post_init__(self) -> None:
+        check_fields(self, "positions.")
         _one_of("positions.kind", self.kind, POSITION_KINDS)
         _positive("positions.max_length", self.max_length)
         require(self.offset >= 0, "positions.offset", self.offset, "0 or more")
@@ -122,6 +125,7 @@ class NormConfig:
     final: bool = True
 
     def __post_init__(self) -> None:
+        check_fields(self, "norm.")
         _one_of("norm.kind", self.kind, NORMS)
         _one_of("norm.placement", self.placement, PLACEMENTS)
         _one_of("norm.residual_scale", self.residual_scale, SCALES)
@@ -138,6 +142,7 @@ class FeedForwardConfig:
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
+        check_fields(self, "feed_forward.")
         _one_of("feed_forward.activation", self.activation, [*ACTIVATIONS, *GATED_NAMES])
         _positive("feed_forward.size", self.size)
         _probability("feed_forward.dropout", self.dropout)
@@ -157,6 +162,7 @@ class EmbeddingConfig:
     frozen_padding: bool = False
 
     def __post_init__(self) -> None:
+        check_fields(self, "embeddings.")
         _positive("embeddings.size", self.size)
         require(self.segments >= 0, "embeddings.segments", self.segments, "0 or more")
         _probability("embeddings.dropout", self.dropout)
@@ -171,6 +177,7 @@ class DepthConfig:
     groups: int | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self, "depth.")
         for name in ("layers", "decoder_layers", "groups"):
             _positive(f"depth.{name}", getattr(self, name))
         for name in ("layers", "decoder_layers"):
@@ -192,6 +199,7 @@ class HeadConfig:
     pooler: str | None = "tanh"
 
     def __post_init__(self) -> None:
+        check_fields(self, "head.")
         for name in ("transform", "pooler"):
             if getattr(self, name) is not None:
                 _one_of(f"head.{name}", getattr(self, name), ACTIVATIONS)

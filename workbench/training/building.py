@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 
 from workbench.errors import ConfigError, did_you_mean
 from workbench.models import load
@@ -15,6 +14,7 @@ from workbench.models.configuration import EncoderConfig, TransformerConfig
 from workbench.models.presets import preset
 from workbench.training.objectives.replaced_tokens import ReplacedTokens
 from workbench.training.settings import ModelSource
+from workbench.yaml_reader import parse, read_values
 
 __all__ = ["build_model", "build_pair", "change_fields", "make_config"]
 
@@ -29,27 +29,19 @@ def make_config(source: ModelSource, tokenizer: Any) -> TransformerConfig:
 
     Raises :class:`~workbench.errors.ConfigError` for an unreadable file or an impossible combination.
     """
-    if source.preset is not None:
-        config = preset(source.preset)
-    else:
-        try:
-            config = TransformerConfig.from_yaml(_configuration(str(source.config)).read_text())
-        except OSError as error:
-            raise ConfigError(
-                f"cannot read configuration {source.config}: {error.strerror or error}"
-            ) from error
-        except yaml.YAMLError as error:
-            raise ConfigError(
-                f"{source.config} is not valid YAML: {' '.join(str(error).split())[:200]}"
-            ) from error
-    settings = yaml.safe_load(config.to_yaml())
+    config = preset(source.preset) if source.preset is not None else _read(str(source.config))
+    settings = config.settings()
     settings["vocab_size"] = len(tokenizer)
     for name in ("pad_token_id", "bos_token_id", "eos_token_id"):
         settings[name] = getattr(tokenizer, name)
     if config.is_encoder_decoder:
         settings["decoder_start_token_id"] = first_of(tokenizer.bos_token_id, tokenizer.pad_token_id)
-    changed = change_fields(settings, source.set)
-    return TransformerConfig.from_yaml(yaml.safe_dump(changed))
+    return TransformerConfig.from_settings(change_fields(settings, source.set))
+
+
+def _read(name: str) -> TransformerConfig:
+    file = _configuration(name)
+    return TransformerConfig.from_settings(read_values(file), str(file))
 
 
 def _configuration(name: str) -> Path:
@@ -75,10 +67,10 @@ def change_fields(settings: dict[str, Any], changes: tuple[str, ...]) -> dict[st
         if not separator:
             raise ConfigError(f"cannot read {change!r}; write field=value, such as norm.placement=pre")
         path = _SHORT.get(path.strip(), path.strip())
-        value = yaml.safe_load(text)
+        value = parse(text, f"--set {path}") if text.strip() else None
         value = _VALUES.get(path, {}).get(value, value) if isinstance(value, str) else value
-        if path == "hidden_size":
-            _scale_feed_forward(changed, int(value))
+        if path == "hidden_size" and isinstance(value, int):
+            _scale_feed_forward(changed, value)
         _set(changed, path, value)
     return changed
 

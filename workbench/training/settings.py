@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 import yaml
 
 from workbench.errors import ConfigError, did_you_mean
+from workbench.records import check_fields
+from workbench.yaml_reader import parse
 
 __all__ = [
     "DataSource",
@@ -49,6 +51,7 @@ class ModelSource:
     set: tuple[str, ...] = ()  # such as "positions.kind=rotary"
 
     def __post_init__(self) -> None:
+        check_fields(self, "model.")
         given = [name for name in ("preset", "config", "model") if getattr(self, name)]
         if len(given) != 1:
             raise ConfigError(
@@ -74,6 +77,12 @@ class DataSource:
     text_column: str = "text"
     isolate_documents: bool = False
 
+    def __post_init__(self) -> None:
+        check_fields(self, "data.")
+        for name in ("vocab_size", "length"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise ConfigError(f"data.{name} is {getattr(self, name)}; allowed: 1 or more")
+
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectiveChoice:
@@ -86,6 +95,9 @@ class ObjectiveChoice:
     noise: tuple[str, ...] = ()
     teacher: str | None = None
     temperature: float = 2.0
+
+    def __post_init__(self) -> None:
+        check_fields(self, "objective.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +116,7 @@ class Optimisation:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        check_fields(self, "optimisation.")
         for name in ("steps", "batch_size"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; allowed: 1 or more")
@@ -142,6 +155,14 @@ class LoopSettings:
     minutes: float | None = None
     report_to: tuple[str, ...] = ("tensorboard",)
 
+    def __post_init__(self) -> None:
+        check_fields(self, "loop.")
+        for name in ("micro_batch", "log_every", "eval_every", "save_every"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise ConfigError(f"loop.{name} is {getattr(self, name)}; allowed: 1 or more")
+        if self.minutes is not None and self.minutes <= 0:
+            raise ConfigError(f"loop.minutes is {self.minutes}; allowed: more than 0")
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainSettings:
@@ -177,19 +198,17 @@ class TrainSettings:
                 raise ConfigError(
                     f"unknown part {name!r} of a recipe; {did_you_mean(str(name), list(parts))}"
                 )
+        for name in ("model", "data"):
+            if name not in values:
+                raise ConfigError(f"a recipe lacks {name}; it needs model and data")
         return cls(**{name: _record(parts[name], name, content) for name, content in values.items()})
 
     @classmethod
-    def from_yaml(cls, text: str) -> TrainSettings:
-        """Read a recipe; raises :class:`~workbench.errors.ConfigError` for anything else."""
-        try:
-            values = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise ConfigError(
-                f"the recipe is not valid YAML: {' '.join(str(error).split())[:200]}"
-            ) from error
+    def from_yaml(cls, text: str, file: str = "the recipe") -> TrainSettings:
+        """Read a recipe; raises :class:`~workbench.errors.ConfigError` for anything else, naming ``file``."""
+        values = parse(text, file)
         if not isinstance(values, dict):
-            raise ConfigError(f"a recipe is a YAML mapping with model, data, …; got {str(values)[:40]!r}")
+            raise ConfigError(f"{file} must be a mapping with model, data, …; it is {str(values)[:40]!r}")
         return cls.from_dict(values)
 
     def digest(self, *content: str) -> str:
@@ -214,11 +233,10 @@ def _record(kind: type[Record], name: str, content: Any) -> Record:
     values = {key: tuple(v) if isinstance(v, list) else v for key, v in content.items()}
     if kind is Optimisation and values.get("schedule") in list(Schedule):
         values["schedule"] = Schedule(str(values["schedule"]))
-    try:
-        return kind(**values)
-    except TypeError as error:
-        missing = [f.name for f in fields(kind) if f.default is dataclasses.MISSING]  # type: ignore[arg-type]
-        raise ConfigError(f"{name} lacks {', '.join(missing)} or holds a wrong type: {error}") from error
+    for needed in fields(kind):  # type: ignore[arg-type]
+        if needed.default is dataclasses.MISSING and needed.name not in values:
+            raise ConfigError(f"{name} lacks {needed.name}; add it to the recipe")
+    return kind(**values)
 
 
 def parse_steps(text: str, total: int) -> tuple[int, ...]:

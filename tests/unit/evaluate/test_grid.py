@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from tests.model_folders import save_llama
 from workbench.cli.grid import command
-from workbench.errors import ConfigError, TaskError
+from workbench.errors import ConfigError, DataError, TaskError
 from workbench.evaluate.grid import read_grid, run_grid, summary
 from workbench.runs import Run
 
@@ -90,7 +90,7 @@ def test_mistakes_in_the_file_are_told_before_anything_runs(models, tmp_path, ch
 def test_an_unknown_engine_and_a_file_that_is_missing(models, tmp_path):
     with pytest.raises(ConfigError, match="engine is 'slurm'; allowed: local, ray"):
         run_grid(read_grid(grid_file(models, tmp_path)), tmp_path, engine="slurm")
-    with pytest.raises(ConfigError, match="cannot read"):
+    with pytest.raises(DataError, match="cannot read"):
         read_grid(tmp_path / "none.yaml")
 
 

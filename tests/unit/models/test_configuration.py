@@ -22,7 +22,7 @@ MISTAKES: list[tuple[dict[str, Any], str, str, str]] = [  # settings, field, val
     ({"attention": {"heads": 8, "key_value_heads": 3}}, "attention.key_value_heads", "3", "1, 2, 4, 8"),
     ({"attention": {"window": 0}}, "attention.window", "0", "1 or more"),
     ({"attention": {"window": -2}}, "attention.window", "-2", "1 or more"),
-    ({"attention": {"heads": "8"}}, "attention.heads", "'8'", "1 or more"),
+    ({"attention": {"heads": "8"}}, "attention.heads", "'8'", "a whole number"),
     ({"attention": {"global_every": 2}}, "attention.global_every", "2", "attention.window"),
     ({"attention": {"dropout": 1.0}}, "attention.dropout", "1.0", "from 0"),
     ({"hidden_size": 30, "attention": {"heads": 4}}, "hidden_size", "30", "multiple of attention.heads = 4"),

@@ -76,7 +76,7 @@ def train(place: Path, **changes: str) -> list[str]:
         ({"corpus": "nothing.txt"}, "no corpus at"),
         ({"objective": "clmm"}, "did you mean 'clm'"),
         ({"objective": "mlm"}, "this objective trains workbench-encoder models"),
-        ({"config": "nothing.yaml"}, "cannot read configuration"),
+        ({"config": "nothing.yaml"}, "cannot read nothing.yaml"),
         ({"tokenizer": "nothing"}, "no tokenizer 'nothing'"),
         ({"steps": "0"}, "steps is 0; allowed: 1 or more"),
         ({"length": "64"}, "length is 64; allowed: 8 to 32"),

@@ -16,6 +16,7 @@ from workbench.data._dataset import DataIdentity
 from workbench.errors import DataError
 from workbench.estimate import Estimate
 from workbench.models import LoadedModel
+from workbench.records import check_fields
 from workbench.runs import Run, RunFolder, RunRecord, default_root
 from workbench.scoring import Engine, Request, Score
 
@@ -37,6 +38,9 @@ class ContextSettings:
     longest: int = 200
     first_token: str = "auto"
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def conditions(self) -> list[Condition]:
         """All conditions; raises :class:`~workbench.errors.DataError` for names that do not exist."""

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from torch import Tensor
 
 from workbench.analysis.saliency._seam import Seam
+from workbench.records import check_fields
 from workbench.registry import Registry
 
 __all__ = ["METHODS", "Compute", "Options", "Raw", "SaliencyMethod", "Unit"]
@@ -39,6 +40,9 @@ class Options:
     keep_first: bool = False  # a decoder's attention sink stays in every baseline and gets no score
     seed: int = 0
     batch_tokens: int = 2048  # tokens in one forward pass: bounds memory, does not change scores
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True)

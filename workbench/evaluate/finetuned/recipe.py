@@ -8,10 +8,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from workbench.errors import ConfigError, did_you_mean
 from workbench.training.finetuning import FineSettings, Method
+from workbench.yaml_reader import parse, read_values
 
 __all__ = ["Recipe", "read_recipe"]
 
@@ -35,20 +34,10 @@ class Recipe:
 def read_recipe(path: Path | None = None) -> Recipe:
     """A recipe from YAML; the package's own without a path. Raises :class:`~workbench.errors.ConfigError`."""
     if path is None:
-        text, name = (
-            (resources.files("workbench.evaluate") / "recipes" / "glue.yaml").read_text(),
-            "glue.yaml",
-        )
+        text = (resources.files("workbench.evaluate") / "recipes" / "glue.yaml").read_text(encoding="utf-8")
+        content, name = parse(text, "glue.yaml"), "glue.yaml"
     else:
-        name = str(path)
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"cannot read the recipe {path}: {error}") from error
-    try:
-        content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{name} is not valid YAML: {' '.join(str(error).split())[:150]}") from error
+        content, name = read_values(Path(path)), str(path)
     if not isinstance(content, dict) or content.get("version") != 1:
         raise ConfigError(f"{name} must start with 'version: 1' and hold 'default' and 'tasks'")
     default, tasks = _mapping(content, "default", name), _mapping(content, "tasks", name)
@@ -70,3 +59,7 @@ def _check(values: Any, where: str) -> None:
     for key in values:
         if key not in _KNOWN:
             raise ConfigError(f"{where}: unknown setting {key!r}; {did_you_mean(str(key), list(_KNOWN))}")
+    try:
+        FineSettings(**values)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from error

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from workbench.errors import ConfigError, did_you_mean
+from workbench.records import check_fields
 from workbench.training.finetuning.methods import LEARNING_RATES, Method
 
 __all__ = ["FineSettings"]
@@ -42,6 +43,7 @@ class FineSettings:
     seeds: tuple[int, ...] = (0,)
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.method not in list(Method):
             raise ConfigError(
                 f"unknown method {self.method!r}; {did_you_mean(self.method, [*map(str, Method)])}"

@@ -1,0 +1,49 @@
+"""Characters that are no text: what a terminal would obey, and halves of characters."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["lone_surrogate", "neutral", "without_surrogate_pairs"]
+
+# Control characters (C0, DEL, C1), line and paragraph separators, marks, embeddings, overrides and isolates
+# of direction, other invisible format characters, tags, and surrogates. The two joiners stay: Persian words
+# and emoji are written with them.
+_OBEYED = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def neutral(text: str, keep: str = "") -> str:
+    r"""``text`` with every character that a terminal obeys written as ``\uXXXX``, but for those in ``keep``.
+
+    Inside a JSON string the escape stands for the same character, so JSON stays the same data.
+    """
+    return _OBEYED.sub(lambda found: found[0] if found[0] in keep else _escape(found[0]), text)
+
+
+def _escape(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))
+
+
+def without_surrogate_pairs(text: str) -> str:
+    r"""``text`` with each pair of surrogates (``\ud83d\ude00``) joined to the character that it stands for.
+
+    Raises ``ValueError`` that names the first surrogate without a partner.
+    """
+    if not _SURROGATE.search(text):
+        return text
+    joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    lone = lone_surrogate(joined)
+    if lone is not None:
+        raise ValueError(f"the lone surrogate {lone}; write the character itself or the full pair")
+    return joined
+
+
+def lone_surrogate(text: str) -> str | None:
+    r"""The first surrogate in ``text`` as ``\udXXX``, or ``None``: it is half a character."""
+    found = _SURROGATE.search(text)
+    return None if found is None else _escape(found[0])
