@@ -25,7 +25,7 @@ from challenge_sets._suite import Suite
 from challenge_sets._suite_load import load_suite_file
 from challenge_sets._suite_set import SuiteSet, export_texts, suite_set
 from challenge_sets._tests import DIR, INV, MFT, Prompt, Test
-from workbench.errors import DataError, TaskError, did_you_mean
+from workbench.errors import DataError, UnknownName
 from workbench.runs import Run
 
 __all__ = [
@@ -73,13 +73,13 @@ def _folder() -> Path:
 
 
 def suite_path(name: str) -> Path:
-    """The file of a suite given by name or path; raises :class:`~workbench.errors.TaskError` with near names."""
+    """The file of a suite given by name or path; raises :class:`~workbench.errors.UnknownName` with near names."""
     path = Path(name)
     if path.exists() or path.suffix in (*_ENDINGS, *_PICKLES) or len(path.parts) > 1:
         return path
     if name in suite_names():
         return _folder() / f"{name}.yaml"
-    raise TaskError(f"unknown suite {name!r}; {did_you_mean(name, suite_names())} Or give a file or folder")
+    raise UnknownName("suite", name, suite_names(), "or give a file or folder")
 
 
 def load_suites(name: str) -> tuple[Suite, ...]:

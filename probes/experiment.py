@@ -15,7 +15,7 @@ from probes.report import ProbeReport
 from probes.settings import ProbeSettings
 from probes.splits import Split, split_items
 from probes.trees import probe_trees
-from workbench.errors import TaskError, did_you_mean
+from workbench.errors import TaskError, UnknownName
 from workbench.models import LoadedModel
 
 __all__ = ["PROBE_KINDS", "check_kind", "layers_of", "probe", "run_experiment"]
@@ -56,7 +56,7 @@ def check_kind(kind: str) -> None:
         raise TaskError(
             f"probe {kind!r} reads {PROBES.get(kind).reads}; experiments run probes of your own that read one layer"
         )
-    raise TaskError(f"unknown probe {kind!r}; {did_you_mean(kind, [*PROBE_KINDS, *PROBES.names()])}")
+    raise UnknownName("probe", kind, [*PROBE_KINDS, *PROBES.names()])
 
 
 def run_experiment(

@@ -40,8 +40,10 @@ class TaskError(WorkbenchError):
 class UnknownName(TaskError):
     """A name that is not among those known: ``noun`` says of what, :attr:`name` is what was given."""
 
-    def __init__(self, noun: str, name: str, allowed: list[str]) -> None:
-        super().__init__(f"unknown {noun} {name!r:.80}; {did_you_mean(name, allowed)}")
+    def __init__(self, noun: str, name: str, allowed: list[str], otherwise: str = "") -> None:
+        near = did_you_mean(name, allowed)
+        end = f"{'' if near.endswith('?') else ';'} {otherwise}" if otherwise else ""
+        super().__init__(f"unknown {noun} {name!r:.80}; {near}{end}")
         self.name = name
 
 

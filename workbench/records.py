@@ -26,8 +26,8 @@ def check_fields(record: Any, where: str = "") -> None:
     """Check a dataclass instance, for its ``__post_init__``: recipes, grids and callers may give any value.
 
     Numbers must be finite, seeds (of fields ``seed`` and ``seeds``) from 0 to :data:`LARGEST_SEED`,
-    limits 1 or more, texts without lone surrogates. Raises :class:`~workbench.errors.ConfigError` naming ``where`` and the field, the value, and
-    what is allowed.
+    limits 1 or more, texts without lone surrogates. Raises :class:`~workbench.errors.ConfigError` naming
+    ``where`` and the field, the value, and what is allowed.
     """
     hints = get_type_hints(type(record))
     for field in fields(record):
@@ -40,7 +40,7 @@ def check_fields(record: Any, where: str = "") -> None:
 
 
 def check_value(name: str, value: Any, hint: Any) -> None:
-    """Raise :class:`~workbench.errors.ConfigError` unless ``value`` is of the type ``hint``; see :func:`check_fields`."""
+    """Raise :class:`~workbench.errors.ConfigError` unless ``value`` is of type ``hint``, as in :func:`check_fields`."""
     if not _fits(value, hint):
         raise ConfigError(f"{name} is {value!r:.60}; allowed: {_words(hint)}")
 

@@ -16,7 +16,9 @@ __all__ = ["compose", "parse", "read_nodes", "read_values"]
 _ALIASED = 10_000
 """Nodes that aliases may add to those that are written; a few lines of nested aliases make billions."""
 
-_TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "seq", "map", "merge")}
+_TAGS = {
+    f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "seq", "map", "merge")
+}
 
 
 class _Loader(yaml.SafeLoader):
@@ -108,7 +110,9 @@ class _Check:
         if id(node) in self.open:
             raise self._error(node, "an alias names what contains it; write the value out")
         if node.tag not in _TAGS:
-            raise self._error(node, f"tag {node.tag!r:.60} is not allowed; write texts, numbers, lists, mappings")
+            raise self._error(
+                node, f"tag {node.tag!r:.60} is not allowed; write texts, numbers, lists, mappings"
+            )
         self.open.add(id(node))
         size = 1 + sum(self._size(child) for child in self._children(node))
         self.open.remove(id(node))
@@ -151,7 +155,10 @@ def _number(construct: Any) -> Any:
             return construct(loader, node)
         except (ValueError, OverflowError):
             raise yaml.constructor.ConstructorError(
-                None, None, f"{node.value!r:.40} is no number that can be read; quote it if it is a text", node.start_mark
+                None,
+                None,
+                f"{node.value!r:.40} is no number that can be read; quote it if it is a text",
+                node.start_mark,
             ) from None
 
     return constructed

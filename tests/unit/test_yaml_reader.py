@@ -15,9 +15,7 @@ from workbench.training.settings import TrainSettings
 from workbench.yaml_reader import parse, read_values
 
 # Ten levels of ten aliases each: written out, ten thousand million values in 400 bytes.
-LAUGHS = "a0: &a0 [x]\n" + "".join(
-    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 11)
-)
+LAUGHS = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 11))
 RECURSIVE = "version: &v\n  again: *v\n"
 
 
@@ -41,7 +39,7 @@ def test_plain_data_is_read(text, value):
         (LAUGHS, "f.yaml, line 5: its aliases add up to more than 10,000 values"),
         (RECURSIVE, "f.yaml, line 1: an alias names what contains it"),
         ("a: &a\n- b: *a\n", "f.yaml, line 1: an alias names what contains it"),
-        ("x: 1\nname: \"half \\ud83d\"", r"f.yaml, line 2: the text has the lone surrogate \ud83d"),
+        ('x: 1\nname: "half \\ud83d"', r"f.yaml, line 2: the text has the lone surrogate \ud83d"),
         ("a: 1\nb: 2\na: 3", "f.yaml, line 3: key 'a' stands twice"),
         ("a: 1\n1: 2\n'1': 3", "f.yaml, line 3: key '1' stands twice"),
         ("a: !!python/name:os.system x", "is not allowed"),
@@ -91,7 +89,9 @@ def test_suites_and_the_page_s_editor_refuse_them_too(tmp_path):
 def test_yaml_is_parsed_in_one_place():
     """PyYAML's own loaders have neither limit; the package's files but one may only write YAML."""
     root = Path(__file__).parents[2]
-    files = [f for package in ("workbench", "probes", "challenge_sets") for f in (root / package).rglob("*.py")]
+    files = [
+        f for package in ("workbench", "probes", "challenge_sets") for f in (root / package).rglob("*.py")
+    ]
     calls = re.compile(r"yaml\.(safe_|full_|unsafe_)?(load|compose|parse)\w*\(")
     found = [f.name for f in files if calls.search(f.read_text(encoding="utf-8"))]
     assert found == ["yaml_reader.py"]
@@ -100,7 +100,10 @@ def test_yaml_is_parsed_in_one_place():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("models: [m]\ntasks: [lambada_sample]\nseed: 2020-99-99", "seed is '2020-99-99'; allowed: a whole number"),
+        (
+            "models: [m]\ntasks: [lambada_sample]\nseed: 2020-99-99",
+            "seed is '2020-99-99'; allowed: a whole number",
+        ),
         ("models: [m]\ntasks: [lambada_sample]\nseed: -1", "seed is -1; allowed: from 0 to 4294967295"),
         ("models: [m]\ntasks: [lambada_sample]\nlimit: .inf", "limit is inf; allowed: a whole number"),
         ("models: [m]\ntasks: [lambada_sample]\nchat: maybe", "chat is 'maybe'; allowed: true or false"),
@@ -122,7 +125,10 @@ def test_odd_scalars_in_a_grid_are_named(text, message, tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("model: {preset: gpt2}\ndata: {corpus: 2020-99-99}\noptimisation: {lr: fast}", "optimisation.lr is 'fast'"),
+        (
+            "model: {preset: gpt2}\ndata: {corpus: 2020-99-99}\noptimisation: {lr: fast}",
+            "optimisation.lr is 'fast'",
+        ),
         ("model: {preset: gpt2}\ndata: {corpus: x}\noptimisation: {seed: -1}", "optimisation.seed is -1"),
         ("model: {preset: gpt2}\ndata: {corpus: x}\nloop: {report_to: 3}", "loop.report_to is 3"),
         ("model: {preset: gpt2}\ndata: {corpus: x, length: .nan}", "data.length is nan"),

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 import click
 
 from workbench import __version__
+from workbench.characters import lone_surrogate, neutral
+from workbench.cli._elsewhere import elsewhere
 from workbench.errors import WorkbenchError, WorkbenchWarning, did_you_mean
+from workbench.terminal import say
 
 __all__ = ["main"]
 
@@ -92,34 +97,74 @@ def cli() -> None:
     """Evaluate transformer language models and look inside them."""
 
 
-def _note(others: Callable[..., None]) -> Callable[..., None]:
-    """Shows our own warnings in one line, each once; those of other packages as ``others`` does."""
+def _note() -> Callable[..., None]:
+    """Shows our own warnings in one line, each once; those of other packages as Python does."""
     said: set[str] = set()
 
-    def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
+    def show(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any) -> None:
         if not issubclass(category, WorkbenchWarning):
-            others(message, category, *where)
+            say(warnings.formatwarning(message, category, filename, lineno), error=True, end="")
         elif str(message) not in said:
             said.add(str(message))
-            click.echo(f"note: {message}", err=True)
+            say(f"note: {' '.join(str(message).split())}", error=True)
 
     return show
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Run the command line. A user's mistake prints one line and exits with 2; Ctrl-C exits with 130."""
+@contextmanager
+def _harmless_output() -> Iterator[None]:
+    """Warnings and log lines of other packages, which may quote foreign files, cannot steer the terminal either."""
+    factory = logging.getLogRecordFactory()
+
+    def record(*arguments: Any, **named: Any) -> logging.LogRecord:
+        made = factory(*arguments, **named)
+        made.msg, made.args = neutral(made.getMessage(), keep="\n"), ()
+        return made
+
+    logging.setLogRecordFactory(record)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("default", WorkbenchWarning)
-            warnings.showwarning = _note(warnings.showwarning)
-            code = cli.main(arguments, prog_name="workbench", standalone_mode=False)
+            warnings.showwarning = _note()
+            yield
+    finally:
+        logging.setLogRecordFactory(factory)
+
+
+def _refuse(message: object, hint: str = "") -> int:
+    say(f"workbench: {' '.join(str(message).split())}{hint}", error=True)
+    return 2
+
+
+def _check_words(words: Sequence[str]) -> None:
+    """Raise :class:`~workbench.errors.WorkbenchError` for an argument that is no text."""
+    for number, word in enumerate(words, 1):
+        if "\0" in word:
+            raise WorkbenchError(f"argument {number} has a NUL character at {word.index(chr(0))}; remove it")
+        lone = lone_surrogate(word)
+        if lone is not None:
+            raise WorkbenchError(f"argument {number} has {lone}, half a character; write it in UTF-8")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line. A user's mistake prints one line and exits with 2; Ctrl-C exits with 130."""
+    words = sys.argv[1:] if arguments is None else arguments
+    code: Any = 0
+    try:
+        with _harmless_output():
+            _check_words(words)
+            code = cli.main(list(words), prog_name="workbench", standalone_mode=False)
     except WorkbenchError as error:
-        click.echo(f"workbench: {' '.join(str(error).split())}", err=True)
-        code = 2
+        code = _refuse(error, elsewhere(error))
     except click.ClickException as error:
-        click.echo(f"workbench: {' '.join(error.format_message().split())} (see --help)", err=True)
-        code = 2
+        code = _refuse(error.format_message(), " (see --help)")
+    except OSError as error:
+        if error.errno is None:
+            raise
+        code = _refuse(
+            f"{error.strerror}: {error.filename or 'while reading or writing'}; name another file or folder"
+        )
     except (click.Abort, KeyboardInterrupt):
-        click.echo("workbench: interrupted", err=True)
+        say("workbench: interrupted", error=True)
         code = 130
     sys.exit(code if isinstance(code, int) else 0)

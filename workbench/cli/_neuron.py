@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from workbench.cli._inside import load_in_float32
 from workbench.errors import DataError
+from workbench.terminal import say, say_json
 
 if TYPE_CHECKING:
     from workbench.analysis.neurons import Firing, NeuronPromotion
@@ -36,7 +34,7 @@ def show_neuron(name: str, options: dict[str, Any], as_json: bool) -> None:
             "promotion": None if promotion is None else asdict(promotion),
             "firings": [asdict(firing) for firing in firings],
         }
-        click.echo(json.dumps(said, ensure_ascii=False))
+        say_json(said)
         return
     _print(model.name, (layer, neuron), promotion, firings)
 
@@ -63,13 +61,13 @@ def _print(
 ) -> None:
     from workbench.cli._tables import table
 
-    click.echo(f"{name}, neuron {neuron[1]} of layer {neuron[0]}")
+    say(f"{name}, neuron {neuron[1]} of layer {neuron[0]}")
     if promotion is not None:
         rows = [
             (up, f"{gain:+.3f}", down, f"{loss:+.3f}")
             for (up, gain), (down, loss) in zip(promotion.raised, promotion.lowered, strict=True)
         ]
-        click.echo("\n" + table(("raises", "logit", "lowers", "logit "), rows))
+        say("\n" + table(("raises", "logit", "lowers", "logit "), rows))
     if firings:
         found = [
             (
@@ -80,4 +78,4 @@ def _print(
             )
             for f in firings
         ]
-        click.echo("\n" + table(("activation", "text", "position", "tokens"), found))
+        say("\n" + table(("activation", "text", "position", "tokens"), found))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
+from workbench.terminal import say
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,18 +23,18 @@ def over_steps(model: str, settings: Settings, out: Path | None, dtype: str, dev
     from workbench.runs import default_root
 
     def tell(step: int, run: Any) -> None:
-        click.echo(f"step {step}: {run.path}", err=True)
+        say(f"step {step}: {run.path}", error=True)
 
     frame = evaluate_over_steps(model, settings, out=out, dtype=dtype, device=device, tell=tell)
     rows = [
         (r.step, r.task, r.metric, f"{r.value:.4f}", f"{r.low:.4f}", f"{r.high:.4f}")
         for r in frame.itertuples()
     ]
-    click.echo(table(("step", "task", "metric", "value", "95 % low", "95 % high"), rows))
+    say(table(("step", "task", "metric", "value", "95 % low", "95 % high"), rows))
     stem = (out or default_root()) / f"{Path(model.split('@')[0]).name}-over-steps"
     frame.to_csv(stem.with_suffix(".csv"), index=False)
     _plot(frame).save(stem.with_suffix(".html"))
-    click.echo(f"\nemergence plot: {stem.with_suffix('.html')}; table: {stem.with_suffix('.csv')}")
+    say(f"\nemergence plot: {stem.with_suffix('.html')}; table: {stem.with_suffix('.csv')}")
 
 
 def _plot(frame: pd.DataFrame) -> View:

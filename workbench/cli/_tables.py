@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from workbench.characters import neutral
 from workbench.estimate import Estimate
 from workbench.text.escape import display_width
 
@@ -50,7 +51,7 @@ def _short(value: object) -> object:
 def _cell(value: object) -> str:
     if value is None:
         return "-"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else neutral(str(value))
 
 
 def _is_number(text: str) -> bool:

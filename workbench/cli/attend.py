@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import warnings
 from pathlib import Path
@@ -11,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workbench.cli._options import model_options
+from workbench.cli._types import COUNT, INDEX, PATH, SEED
 from workbench.errors import WorkbenchError
+from workbench.terminal import say, say_json
 
 if TYPE_CHECKING:
     from workbench.models import LoadedModel
@@ -42,19 +43,19 @@ def _numbers(context: click.Context, option: click.Parameter, value: str | None)
     show_default=True,
     help="alignment: attention of target to source, for encoder-decoders.",
 )
-@click.option("--layer", type=int, help="Layer shown first, from 0.")
+@click.option("--layer", type=INDEX, help="Layer shown first, from 0.")
 @click.option("--heads", callback=_numbers, metavar="N,N", help="Heads shown first, from 0: 0,3.")
 @click.option(
     "--include-layers", callback=_numbers, metavar="N,N", help="Only these layers, for long texts: 0,5."
 )
 @click.option("--words", is_flag=True, help="Start with sub-words merged to words.")
 @click.option("--hide-sinks", is_flag=True, help="Start without the first token and separators.")
-@click.option("--corpus", type=click.Path(path_type=Path), help="A text a line, or a .conllu treebank.")
-@click.option("--limit", type=int, help="Only the first N texts of the corpus.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the induction scores' tokens.")
+@click.option("--corpus", type=PATH, help="A text a line, or a .conllu treebank.")
+@click.option("--limit", type=COUNT, help="Only the first N texts of the corpus.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the induction scores' tokens.")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Of a text: file to write, .html, .svg, .png, .pdf or .csv. Of a corpus: folder for runs.",
 )
 @model_options
@@ -113,7 +114,7 @@ def _show_text(name: str, text: str, options: dict[str, Any], as_json: bool) -> 
     except OSError as error:
         raise WorkbenchError(f"cannot write {out}: {error.strerror or error}; name another --out") from error
     if traced.cut:
-        click.echo(f"note: {traced.cut:,} tokens did not fit into {model.name} and were cut", err=True)
+        say(f"note: {traced.cut:,} tokens did not fit into {model.name} and were cut", error=True)
     tokens = len(traced[0].tokens)
     said = {
         "file": str(out),
@@ -122,7 +123,10 @@ def _show_text(name: str, text: str, options: dict[str, Any], as_json: bool) -> 
         "tokens": tokens,
         "cut": traced.cut,
     }
-    click.echo(json.dumps(said, ensure_ascii=False) if as_json else str(out))
+    if as_json:
+        say_json(said)
+    else:
+        say(out)
 
 
 def _measure(name: str, corpus: Path, options: dict[str, Any], as_json: bool) -> None:
@@ -141,11 +145,11 @@ def _measure(name: str, corpus: Path, options: dict[str, Any], as_json: bool) ->
     run = survey(model, settings, out=options["out"], doctor=doctor, progress=progress)
     _save_figures(run)
     if as_json:
-        click.echo(json.dumps(_summary(run), ensure_ascii=False))
+        say_json(_summary(run))
     else:
         from workbench.cli._survey_text import survey_text
 
-        click.echo(survey_text(run))
+        say(survey_text(run))
 
 
 def _save_figures(run: Run) -> None:

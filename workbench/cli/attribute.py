@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 import warnings
@@ -13,7 +12,9 @@ import click
 
 from workbench.cli._attribute_tables import examination_text, measures_text, scores_text
 from workbench.cli._options import model_options
+from workbench.cli._types import COUNT, INDEX, PATH, SEED
 from workbench.errors import WorkbenchError
+from workbench.terminal import say, say_json
 from workbench.text.escape import printable
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ __all__ = ["command"]
     "--target", help="Continuation, word in the blank, class, text to write; the likeliest if left out."
 )
 @click.option("--contrast", help="Explain the target rather than this one.")
-@click.option("--position", type=int, help="Which blank, written token or labelled token, from 0.")
+@click.option("--position", type=INDEX, help="Which blank, written token or labelled token, from 0.")
 @click.option(
     "--method",
     "methods",
@@ -45,24 +46,22 @@ __all__ = ["command"]
 @click.option("--output", help="logit, log_probability or probability.")
 @click.option("--words", is_flag=True, help="Merge sub-words to words.")
 @click.option("--normalise", default="none", show_default=True, help="none, sum or max.")
-@click.option("--steps", type=click.IntRange(1), help="Integrated gradients: exactly N; adapted if left out.")
-@click.option("--samples", type=click.IntRange(1), help="Of methods that draw.")
-@click.option("--layer", type=int, help="Of layer methods, from 0; the middle one if left out.")
+@click.option("--steps", type=COUNT, help="Integrated gradients: exactly N; adapted if left out.")
+@click.option("--samples", type=COUNT, help="Of methods that draw.")
+@click.option("--layer", type=INDEX, help="Of layer methods, from 0; the middle one if left out.")
 @click.option(
     "--keep-first", is_flag=True, help="Leave the first token in place: a decoder's attention sink."
 )
 @click.option(
     "--unit", default="token", show_default=True, help="token, word, span or sentence: what goes at once."
 )
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=SEED, default=0, show_default=True)
 @click.option(
     "--each", is_flag=True, help="Of an encoder-decoder: every written token by every source token."
 )
 @click.option("--bars", is_flag=True, help="Bars instead of text in colours.")
 @click.option("--yes", is_flag=True, help="Go on although the cost is high.")
-@click.option(
-    "--data", type=click.Path(path_type=Path), help="A table of texts: .tsv, .csv, .jsonl or .parquet."
-)
+@click.option("--data", type=PATH, help="A table of texts: .tsv, .csv, .jsonl or .parquet.")
 @click.option("--text-column", default=None, help="Of --data; default sentence or text.")
 @click.option(
     "--label-column", default=None, help="Of --data: explain this class instead of the predicted one."
@@ -70,14 +69,14 @@ __all__ = ["command"]
 @click.option(
     "--rationale-column", default=None, help="Of --data: a list with 1 for each word people marked."
 )
-@click.option("--limit", type=click.IntRange(1), help="Only the first N texts of --data.")
+@click.option("--limit", type=COUNT, help="Only the first N texts of --data.")
 @click.option(
     "--evaluate", is_flag=True, help="Measure how far the scores can be believed, beside random ones."
 )
-@click.option("--resume", type=click.Path(path_type=Path), help="Go on with a run of --data --evaluate.")
+@click.option("--resume", type=PATH, help="Go on with a run of --data --evaluate.")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Of a text: file to write, .html, .png, .svg, .pdf, .tex or .csv. Of --data: folder for runs.",
 )
 @model_options
@@ -164,22 +163,22 @@ def _explain(name: str, text: str, options: dict[str, Any], as_json: bool) -> No
         for method in methods
     ]
     if _sink_is_first(model, found):
-        click.echo(
+        say(
             "note: the first token scores highest; taking a decoder's first token out takes out its attention sink: "
             "--keep-first leaves it in place",
-            err=True,
+            error=True,
         )
     if options["out"] is not None:
         _save(_drawn(found, options["bars"]), options["out"])
     report = _examined(model, source, methods, options) if options["evaluate"] else None
     if as_json:
-        click.echo(json.dumps(_plain(found, report, options["out"]), ensure_ascii=False))
+        say_json(_plain(found, report, options["out"]))
         return
-    click.echo(scores_text(found))
+    say(scores_text(found))
     if report is not None:
-        click.echo("\n" + examination_text(report))
+        say("\n" + examination_text(report))
     if options["out"] is not None:
-        click.echo(str(options["out"]))
+        say(str(options["out"]))
 
 
 def _sink_is_first(model: LoadedModel, found: list[Attribution]) -> bool:
@@ -224,16 +223,14 @@ def _each(
     if options["out"] is not None:
         _save(generation_map(found, written), options["out"])
     if as_json:
-        click.echo(
-            json.dumps({"written": written, **_plain(found, None, options["out"])}, ensure_ascii=False)
-        )
+        say_json({"written": written, **_plain(found, None, options["out"])})
         return
     for token, attribution in zip(written, found, strict=True):
         best = ", ".join(
             f"{printable(attribution.tokens[i])} {attribution.scores[i]:+.3f}"
             for i in attribution.order()[:4]
         )
-        click.echo(f"{printable(token)}: {best}")
+        say(f"{printable(token)}: {best}")
 
 
 def _examined(
@@ -281,10 +278,10 @@ def _evaluate(name: str, data: Path, options: dict[str, Any], as_json: bool) -> 
         allow_cost=options["yes"],
     )
     if as_json:
-        click.echo(json.dumps(_summary(run), ensure_ascii=False))
+        say_json(_summary(run))
         return
-    click.echo(measures_text(run.results))
-    click.echo(f"run: {run.path}")
+    say(measures_text(run.results))
+    say(f"run: {run.path}")
 
 
 def _summary(run: Run) -> dict[str, Any]:

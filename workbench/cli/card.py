@@ -8,19 +8,17 @@ from typing import Any
 
 import click
 
+from workbench.cli._types import PATH
 from workbench.errors import WorkbenchError
+from workbench.terminal import say
 
 __all__ = ["command"]
 
 
 @click.command("card")
 @click.argument("model")
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="Markdown file to write (default: to the screen)."
-)
-@click.option(
-    "--root", type=click.Path(path_type=Path), help="Where runs lie (default: runs/ or WORKBENCH_RUNS)."
-)
+@click.option("--out", type=PATH, help="Markdown file to write (default: to the screen).")
+@click.option("--root", type=PATH, help="Where runs lie (default: runs/ or WORKBENCH_RUNS).")
 def command(model: str, out: Path | None, root: Path | None) -> None:
     """Write a card of MODEL, a name as the runs have it: metadata, results with intervals, how they were made.
 
@@ -33,12 +31,12 @@ def command(model: str, out: Path | None, root: Path | None) -> None:
 
     text = model_card(model, runs_of(model, root), about=_about(model))
     if out is None:
-        click.echo(text, nl=False)
+        say(text, end="")
         return
     if out.is_dir():
         raise WorkbenchError(f"--out {out} is a folder; give a file name such as {out / 'README.md'}")
     write_atomically(out, text.encode("utf-8", "backslashreplace"))
-    click.echo(out)
+    say(out)
 
 
 def _about(model: str) -> dict[str, Any]:

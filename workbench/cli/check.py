@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,9 @@ import click
 from click.core import ParameterSource
 
 from workbench.cli._options import model_options
+from workbench.cli._types import COUNT, INDEX, PATH, SEED
 from workbench.errors import RunError, WorkbenchError
+from workbench.terminal import say, say_json
 
 __all__ = ["command"]
 
@@ -23,27 +24,21 @@ __all__ = ["command"]
     "--suite",
     help="A test suite: a name (sentiment, ...), a YAML or JSONL file, a folder of them, rewrites:NAME, or all.",
 )
-@click.option(
-    "--predictions", type=click.Path(path_type=Path), help="JSONL of predictions in place of MODEL."
-)
-@click.option("--export", type=click.Path(path_type=Path), help="Write the suite's texts as JSONL and stop.")
-@click.option(
-    "--data-dir", type=click.Path(path_type=Path), help="Folder with the set's files, or hub:owner/name."
-)
-@click.option("--limit", type=int, help="Only the first N items.")
-@click.option("--limit-per-paradigm", type=int, help="Only the first N items of each paradigm or test.")
+@click.option("--predictions", type=PATH, help="JSONL of predictions in place of MODEL.")
+@click.option("--export", type=PATH, help="Write the suite's texts as JSONL and stop.")
+@click.option("--data-dir", type=PATH, help="Folder with the set's files, or hub:owner/name.")
+@click.option("--limit", type=COUNT, help="Only the first N items.")
+@click.option("--limit-per-paradigm", type=COUNT, help="Only the first N items of each paradigm or test.")
 @click.option("--convention", default="workbench", show_default=True, help="workbench, lm-eval or minicons.")
 @click.option("--reduction", default="sum", show_default=True, help="Compare sum, mean or word.")
 @click.option("--masking", default="original", show_default=True, help="original or within_word_l2r.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of samples.")
-@click.option("--explain", type=click.IntRange(min=0), default=0, help="Explain the N worst failures.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of samples.")
+@click.option("--explain", type=INDEX, default=0, help="Explain the N worst failures.")
 @model_options
 @click.option(
     "--batch-tokens", default="auto", show_default=True, help="Tokens of one forward pass, or auto."
 )
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="Folder that gets the run folder (default: runs/)."
-)
+@click.option("--out", type=PATH, help="Folder that gets the run folder (default: runs/).")
 @click.option("--resume", help="Go on with a run that was cut short: its folder or id.")
 @click.option("--no-doctor", is_flag=True, help="Skip the numeric self-check; the run says so.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
@@ -60,16 +55,16 @@ def command(context: click.Context, /, **_options: Any) -> None:
     arguments = _completed(context)
     challenge = _challenge(arguments)
     if arguments["export"]:
-        click.echo(f"{_export(challenge, arguments)} texts written to {arguments['export']}")
+        say(f"{_export(challenge, arguments)} texts written to {arguments['export']}")
         return
     model, run = _check(challenge, arguments)
     explanations = _explain(run, model, arguments["explain"])
     if arguments["as_json"]:
-        click.echo(json.dumps({**summary(run), **explanations}, ensure_ascii=False))
+        say_json({**summary(run), **explanations})
     else:
         _print(run)
         for text in explanations.get("explanations", []):
-            click.echo(f"\n{text['summary']}")
+            say(f"\n{text['summary']}")
 
 
 def _completed(context: click.Context) -> dict[str, Any]:
@@ -199,17 +194,17 @@ def _print(run: Any) -> None:
     from workbench.cli._check_tables import failures_text, groups_text, tests_text
 
     model, doctor = run.record.model, (run.record.doctor or {}).get("verdict", "skipped")
-    click.echo(f"{model['name']} ({model.get('dtype') or model['kind']}), doctor: {doctor}")
-    click.echo(f"{run.notes.get('policy', '')}\n")
+    say(f"{model['name']} ({model.get('dtype') or model['kind']}), doctor: {doctor}")
+    say(f"{run.notes.get('policy', '')}\n")
     tests = tests_text(suite_table(run)) if run.notes.get("tests") else ""
     for text in (failures_text(failing(run)), tests, groups_text(groups_table(run))):
         if text:
-            click.echo(f"{text}\n")
+            say(f"{text}\n")
     if run.notes.get("left_out"):
-        click.echo(run.notes["left_out"])
+        say(run.notes["left_out"])
     throughput = run.throughput
     rate = throughput.get("items_per_second", 0.0)
-    click.echo(f"{throughput.get('items', 0):,} items, {rate:,.1f} a second; run stored in {run.path}")
-    click.echo(f"next: workbench report {run.path}")
+    say(f"{throughput.get('items', 0):,} items, {rate:,.1f} a second; run stored in {run.path}")
+    say(f"next: workbench report {run.path}")
     if doctor == "fail":
-        click.echo(f"warning: the doctor found faults; see: workbench doctor {model['name']}", err=True)
+        say(f"warning: the doctor found faults; see: workbench doctor {model['name']}", error=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from workbench.cli._types import PATH, SEED
 from workbench.errors import RunError
+from workbench.terminal import say, say_json
 
 if TYPE_CHECKING:
     from workbench.runs import Run
@@ -20,7 +21,7 @@ __all__ = ["command"]
 @click.argument("runs", nargs=-1)
 @click.option("--task", help="Only this task.")
 @click.option("--metric", help="Only this metric.")
-@click.option("--root", type=click.Path(path_type=Path), help="Where runs lie (default: runs/).")
+@click.option("--root", type=PATH, help="Where runs lie (default: runs/).")
 @click.option("--leaderboard", is_flag=True, help="Order the runs, ties grouped (without RUN: all runs).")
 @click.option("--agreement", is_flag=True, help="How often two runs are right together; who alone is right.")
 @click.option("--slices", is_flag=True, help="Each run's worst slices, corrected for the search.")
@@ -29,10 +30,8 @@ __all__ = ["command"]
 )
 @click.option("--slice", "chosen", help="The metric of each run on one slice, such as label=1.")
 @click.option("--calibration", is_flag=True, help="Expected calibration error and Brier score of each run.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of resampling.")
-@click.option(
-    "--figure", type=click.Path(path_type=Path), help="Draw it: FILE.html, .svg, .png, .pdf or .csv."
-)
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of resampling.")
+@click.option("--figure", type=PATH, help="Draw it: FILE.html, .svg, .png, .pdf or .csv.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def command(runs: tuple[str, ...], root: Path | None, as_json: bool, figure: Path | None, **o: Any) -> None:
     """Compare RUNs (folders or ids) in pairs on the items they share, with tests and a verdict in words.
@@ -58,7 +57,10 @@ def command(runs: tuple[str, ...], root: Path | None, as_json: bool, figure: Pat
         shown = views.comparisons(stored, **options)
     if figure is not None:
         _draw(shown, figure)
-    click.echo(json.dumps(shown.record, ensure_ascii=False) if as_json else shown.text)
+    if as_json:
+        say_json(shown.record)
+    else:
+        say(shown.text)
 
 
 def _open(names: tuple[str, ...], root: Path | None, everything: bool) -> list[Run]:
@@ -82,4 +84,4 @@ def _draw(shown: Any, path: Path) -> None:
     if shown.draw is None:
         raise RunError("this view has no figure; drawn are comparisons, --agreement and --calibration")
     shown.draw().save(path)
-    click.echo(f"figure written to {path}", err=True)
+    say(f"figure written to {path}", error=True)

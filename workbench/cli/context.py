@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from pathlib import Path
@@ -11,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workbench.cli._options import model_options
+from workbench.cli._types import COUNT, PATH, SEED
 from workbench.errors import RunError, WorkbenchError
+from workbench.terminal import say, say_json
 
 if TYPE_CHECKING:
     from workbench.analysis.context import ContextSettings
@@ -34,9 +35,9 @@ def _numbers(context: click.Context, option: click.Parameter, value: str) -> tup
 @click.command(name="context")
 @click.argument("model", required=False)
 @click.option("--task", help="lambada_openai, lambada_standard or lambada_sample: their last words.")
-@click.option("--text-file", type=click.Path(path_type=Path), help="Or a text: content words drawn from it.")
-@click.option("--data-dir", type=click.Path(path_type=Path), help="Folder with the task's data file.")
-@click.option("--limit", type=int, help="Only the first N passages, or N words of a text (default 100).")
+@click.option("--text-file", type=PATH, help="Or a text: content words drawn from it.")
+@click.option("--data-dir", type=PATH, help="Folder with the task's data file.")
+@click.option("--limit", type=COUNT, help="Only the first N passages, or N words of a text (default 100).")
 @click.option(
     "--operations",
     default="keep,shuffle all,drop content,drop function",
@@ -47,12 +48,12 @@ def _numbers(context: click.Context, option: click.Parameter, value: str) -> tup
 @click.option(
     "--distances", default="1,5,10,20,50", show_default=True, callback=_numbers, help="Words left intact."
 )
-@click.option("--window", type=int, help="Change only N words beyond the distance, not all.")
-@click.option("--longest", type=click.IntRange(1), default=200, show_default=True, help="Context of a text.")
+@click.option("--window", type=COUNT, help="Change only N words beyond the distance, not all.")
+@click.option("--longest", type=COUNT, default=200, show_default=True, help="Context of a text.")
 @click.option("--first-token", default="auto", show_default=True, help="auto, bos, prefix or unscored.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the changes and the intervals.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the changes and the intervals.")
 @model_options
-@click.option("--out", type=click.Path(path_type=Path), help="Folder that gets the run (default: runs/).")
+@click.option("--out", type=PATH, help="Folder that gets the run (default: runs/).")
 @click.option("--resume", help="Go on with a run that was cut short: its folder or id; MODEL is not needed.")
 @click.option("--no-doctor", is_flag=True, help="Skip the numeric self-check; the run says so.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
@@ -70,7 +71,7 @@ def command(model: str | None, as_json: bool, **options: Any) -> None:
     run = _resumed(options) if options["resume"] else _started(model, options)
     _save_figures(run)
     if as_json:
-        click.echo(json.dumps(_summary(run), ensure_ascii=False))
+        say_json(_summary(run))
     else:
         _print(run)
 
@@ -155,7 +156,7 @@ def _print(run: Run) -> None:
 
     model = run.record.model
     source = next(iter(run.record.data))
-    click.echo(f"{model['name']} ({model['dtype']}) on {run.notes['items']} words of {source}\n")
+    say(f"{model['name']} ({model['dtype']}) on {run.notes['items']} words of {source}\n")
     rows = [
         (
             p.curve,
@@ -169,7 +170,7 @@ def _print(run: Run) -> None:
         for p in context_points(run.examples(), int(run.record.recipe["seed"]))
     ]
     header = ("curve", "distance", "loss (nats)", "accuracy", "loss above full", "items changed")
-    click.echo(table(header, rows))
+    say(table(header, rows))
     length = run.results[source].get("effective context length (words)")
     if length is not None:
         most = max(run.record.recipe["distances"])
@@ -177,11 +178,11 @@ def _print(run: Run) -> None:
             f"{n:.0f}" if math.isfinite(n) else f"more than {most}"
             for n in (length.value, length.low, length.high)
         )
-        click.echo(
+        say(
             f"\neffective context: {value} words [{low}, {high}] keep the loss within 1 % of that of the full context"
         )
     rate = run.throughput.get("tokens_per_second", 0.0)
-    click.echo(f"{rate:,.0f} tokens/s; run stored in {run.path}, curves in its figures folder")
+    say(f"{rate:,.0f} tokens/s; run stored in {run.path}, curves in its figures folder")
 
 
 def _summary(run: Run) -> dict[str, Any]:

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import click
 
+from workbench.cli._types import PATH, Whole
 from workbench.errors import WorkbenchError
+from workbench.terminal import say
 
 __all__ = ["command"]
 
@@ -34,14 +36,12 @@ _OPTIONS = {
 
 
 @click.command(name="dashboard")
-@click.option(
-    "--runs", type=click.Path(path_type=Path), help="Folder of runs (default: runs/ or WORKBENCH_RUNS)."
-)
+@click.option("--runs", type=PATH, help="Folder of runs (default: runs/ or WORKBENCH_RUNS).")
 @click.option("--model", "models", multiple=True, help="A model to offer beside the known ones; repeatable.")
 @click.option(
     "--folder", "folders", multiple=True, help="A further folder that pages may read files from; repeatable."
 )
-@click.option("--port", type=int, help=f"Port (default: the first free one from {_FIRST_PORT}).")
+@click.option("--port", type=Whole(1, 65535), help=f"Port (default: the first free one from {_FIRST_PORT}).")
 def command(runs: Path | None, models: tuple[str, ...], folders: tuple[str, ...], port: int | None) -> None:
     """Open the dashboard on localhost. Ctrl-C stops it."""
     if find_spec("streamlit") is None:
@@ -55,7 +55,7 @@ def command(runs: Path | None, models: tuple[str, ...], folders: tuple[str, ...]
     environment["WORKBENCH_DASHBOARD_FOLDERS"] = "\n".join(str(Path(folder).absolute()) for folder in folders)
     chosen = _free_port(port)
     options = [f"--{name}={value}" for name, value in _OPTIONS.items()]
-    click.echo(f"starting the dashboard on http://localhost:{chosen} (Ctrl-C stops it)")
+    say(f"starting the dashboard on http://localhost:{chosen} (Ctrl-C stops it)")
     sys.stdout.flush()
     arguments = [sys.executable, "-P", "-m", "workbench.dashboard", f"--server.port={chosen}", *options]
     os.execve(sys.executable, arguments, environment)

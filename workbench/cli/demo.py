@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from workbench.cli._types import PATH
+from workbench.terminal import say
+
 if TYPE_CHECKING:
     from workbench.models import LoadedModel
     from workbench.report import Picture
@@ -139,9 +142,7 @@ _QUICK = (
 
 @click.command(name="demo")
 @click.option("--quick", is_flag=True, help="Only the bundled models; under a minute.")
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="Folder that gets runs and report (default: runs/)."
-)
+@click.option("--out", type=PATH, help="Folder that gets runs and report (default: runs/).")
 def command(quick: bool, out: Path | None) -> None:
     """Examine three models: self-check, word prediction, minimal pairs, a suite, a probe, attention, saliency.
 
@@ -156,17 +157,17 @@ def command(quick: bool, out: Path | None) -> None:
     found.out.mkdir(parents=True, exist_ok=True)
     for name, steps in _QUICK if quick else _FULL:
         model = load(name)
-        click.echo(f"\n{name}: {model.kind}, {model.num_parameters:,} parameters")
+        say(f"\n{name}: {model.kind}, {model.num_parameters:,} parameters")
         for title, step in steps:
             _say(title, step(model, found))
     page = write_report(
         found.runs, found.out / "demo-report.html", title="Three models, examined", exhibits=found.pictures
     )
-    click.echo(f"\n{time.monotonic() - started:.0f} s; {len(found.runs)} runs in {found.out}")
-    click.echo(f"report: {page.resolve()}")
-    click.echo("next, the same in the browser: make dashboard, or workbench dashboard")
+    say(f"\n{time.monotonic() - started:.0f} s; {len(found.runs)} runs in {found.out}")
+    say(f"report: {page.resolve()}")
+    say("next, the same in the browser: make dashboard, or workbench dashboard")
 
 
 def _say(title: str, result: str) -> None:
-    click.echo(f"  {title}: {result}")
+    say(f"  {title}: {result}")
     sys.stdout.flush()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sys
 
 import click
+
+from workbench.terminal import say, say_json
 
 __all__ = ["command"]
 
@@ -35,9 +36,9 @@ def command(model: str, dtype: str, device: str, implementation: str, as_json: b
         "implementation": loaded.implementation,
     }
     if as_json:
-        click.echo(json.dumps({**identity, **report.to_dict()}, allow_nan=False))
+        say_json({**identity, **report.to_dict()}, allow_nan=False)
     else:
-        click.echo(", ".join(f"{name} {value}" for name, value in identity.items()))
-        click.echo(doctor_table(report.to_dict()["checks"]))
-        click.echo(f"verdict: {report.verdict}")
+        say(", ".join(f"{name} {value}" for name, value in identity.items()))
+        say(doctor_table(report.to_dict()["checks"]))
+        say(f"verdict: {report.verdict}")
     sys.exit(1 if report.verdict == "fail" else 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -12,7 +11,9 @@ import click
 from click.core import ParameterSource
 
 from workbench.cli._options import model_options
+from workbench.cli._types import COUNT, PATH, SEED, Whole
 from workbench.errors import RunError, WorkbenchError
+from workbench.terminal import say, say_json
 
 if TYPE_CHECKING:
     from workbench.evaluate import Settings
@@ -25,37 +26,31 @@ _TASK_OPTIONS = ("shots", "chat", "split", "stride", "judge")
 @click.command(name="evaluate")
 @click.argument("model", required=False)
 @click.option("--task", "tasks", help="Task names, separated by commas; see: workbench tasks.")
-@click.option("--data-dir", type=click.Path(path_type=Path), help="Folder with the tasks' data files.")
-@click.option("--limit", type=int, help="Only the first N items of each task.")
+@click.option("--data-dir", type=PATH, help="Folder with the tasks' data files.")
+@click.option("--limit", type=COUNT, help="Only the first N items of each task.")
 @click.option(
     "--seed",
-    type=int,
+    type=SEED,
     default=0,
     show_default=True,
     help="Seed of intervals, of few-shot examples, of samples.",
 )
-@click.option("--shots", type=int, help="Examples before each question (default: the task's own).")
+@click.option("--shots", type=Whole(0, 100), help="Examples before each question (default: the task's own).")
 @click.option("--chat", is_flag=True, help="Write prompts in the model's chat format.")
 @click.option("--split", help="train, validation or test (default: the task's own).")
-@click.option("--stride", type=int, help="Tokens scored in each window of a long text.")
+@click.option("--stride", type=COUNT, help="Tokens scored in each window of a long text.")
 @click.option("--judge", help="Text classifier that rates generated text.")
 @click.option("--finetune", is_flag=True, help="Train a head on the task's train split first.")
 @click.option("--seeds", default="0", show_default=True, help="Seeds of training, separated by commas.")
-@click.option(
-    "--recipe", type=click.Path(path_type=Path), help="YAML file that says how each task is trained."
-)
-@click.option("--train-limit", type=int, help="Only the first N rows to train on.")
-@click.option(
-    "--submission", type=click.Path(path_type=Path), help="Write GLUE's test-set archive (with --split test)."
-)
+@click.option("--recipe", type=PATH, help="YAML file that says how each task is trained.")
+@click.option("--train-limit", type=COUNT, help="Only the first N rows to train on.")
+@click.option("--submission", type=PATH, help="Write GLUE's test-set archive (with --split test).")
 @click.option("--first-token", default="auto", show_default=True, help="auto, bos, prefix or unscored.")
 @model_options
 @click.option(
     "--batch-tokens", default="auto", show_default=True, help="Tokens of one forward pass, or auto."
 )
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="Folder that gets the run folder (default: runs/)."
-)
+@click.option("--out", type=PATH, help="Folder that gets the run folder (default: runs/).")
 @click.option("--resume", help="Go on with a run that was cut short: its folder or id.")
 @click.option("--over-steps", is_flag=True, help="Every checkpoint that the training run MODEL kept.")
 @click.option("--no-doctor", is_flag=True, help="Skip the numeric self-check; the run says so.")
@@ -82,7 +77,7 @@ def command(context: click.Context, /, **_options: Any) -> None:
     if arguments["submission"] is not None:
         _submit(run, arguments["submission"])
     if arguments["as_json"]:
-        click.echo(json.dumps(summary(run), ensure_ascii=False))
+        say_json(summary(run))
     else:
         print_run(run)
 
@@ -181,7 +176,7 @@ def _submit(run: Any, path: Path) -> None:
     write_submission(run, path)
     missing = missing_files(submission_files(run.examples()))
     rest = f"; the server also wants {', '.join(missing)}" if missing else ""
-    click.echo(f"GLUE submission written to {path}{rest}", err=True)
+    say(f"GLUE submission written to {path}{rest}", error=True)
 
 
 def _finetune(arguments: _Arguments) -> Any:
@@ -190,7 +185,7 @@ def _finetune(arguments: _Arguments) -> Any:
 
     def tell(task: str, seed: int, run: Any) -> None:
         values = ", ".join(f"{name} {e.value:.4f}" for name, e in run.results[task].items())
-        click.echo(f"{task}, seed {seed}: {values}; {run.path}", err=True)
+        say(f"{task}, seed {seed}: {values}; {run.path}", error=True)
 
     training = Finetuned(
         recipe=read_recipe(arguments["recipe"]),
@@ -241,12 +236,12 @@ def print_run(run: Any) -> None:
     from workbench.cli._tables import results_table
 
     model, doctor = run.record.model, (run.record.doctor or {}).get("verdict", "skipped")
-    click.echo(f"{model['name']} ({model['parameters']:,} parameters, {model['dtype']}), doctor: {doctor}\n")
-    click.echo(results_table(run.results))
+    say(f"{model['name']} ({model['parameters']:,} parameters, {model['dtype']}), doctor: {doctor}\n")
+    say(results_table(run.results))
     for remark in _remarks(run.notes):
-        click.echo(remark)
+        say(remark)
     rate = run.throughput.get("tokens_per_second", 0.0)
-    click.echo(f"\n{rate:,.0f} tokens/s; run stored in {run.path}")
-    click.echo(f"next: workbench report {run.path}")
+    say(f"\n{rate:,.0f} tokens/s; run stored in {run.path}")
+    say(f"next: workbench report {run.path}")
     if doctor == "fail":
-        click.echo(f"warning: the doctor found faults; see: workbench doctor {model['name']}", err=True)
+        say(f"warning: the doctor found faults; see: workbench doctor {model['name']}", error=True)

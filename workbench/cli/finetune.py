@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
+from workbench.cli._types import COUNT, NUMBER, PATH
 from workbench.errors import ConfigError
+from workbench.terminal import say
 
 __all__ = ["command"]
 
@@ -20,38 +21,42 @@ __all__ = ["command"]
     required=True,
     help="A GLUE task (mrpc, …), a CSV, TSV, JSONL or Parquet file, or hub:owner/name[@configuration].",
 )
-@click.option("--data-dir", type=click.Path(path_type=Path), help="Folder of the GLUE files.")
-@click.option("--validation", type=click.Path(path_type=Path), help="File to validate on (default: a tenth).")
+@click.option("--data-dir", type=PATH, help="Folder of the GLUE files.")
+@click.option("--validation", type=PATH, help="File to validate on (default: a tenth).")
 @click.option("--kind", help="class, number, tokens, span, choice or response.  [default: class]")
 @click.option("--text-column", help="Column of the text, question, words or prompt.")
 @click.option("--pair-column", help="Column of the second text, context or choices.")
 @click.option("--label-column", help="Column of the label, score, labels, answer or response.")
 @click.option("--rationale-column", help="Column with 1 for each word that attention is led to, else 0.")
-@click.option("--rationale-weight", type=float, default=0.1, show_default=True, help="Of that in the loss.")
+@click.option("--rationale-weight", type=NUMBER, default=0.1, show_default=True, help="Of that in the loss.")
 @click.option(
     "--method", default="full", show_default=True, help="full, head, lora, adapter, prefix, prompt."
 )
-@click.option("--epochs", type=float, default=3.0, show_default=True)
-@click.option("--batch-size", type=int, default=32, show_default=True)
+@click.option("--epochs", type=NUMBER, default=3.0, show_default=True)
+@click.option("--batch-size", type=COUNT, default=32, show_default=True)
 @click.option(
     "--lr",
-    type=float,
+    type=NUMBER,
     help="Learning rate (default: the method's own; twice as much in full tuning of under 50 M weights).",
 )
-@click.option("--length", type=int, default=128, show_default=True, help="Most tokens of a row.")
-@click.option("--rank", type=int, default=8, show_default=True, help="Of LoRA; adapters are 8 times as wide.")
+@click.option("--length", type=COUNT, default=128, show_default=True, help="Most tokens of a row.")
 @click.option(
-    "--virtual-tokens", type=int, default=20, show_default=True, help="Of prefix and prompt tuning."
+    "--rank", type=COUNT, default=8, show_default=True, help="Of LoRA; adapters are 8 times as wide."
 )
-@click.option("--layers", type=int, help="Keep only the model's first N layers.")
-@click.option("--patience", type=int, help="Stop after so many epochs without a better result.")
+@click.option(
+    "--virtual-tokens", type=COUNT, default=20, show_default=True, help="Of prefix and prompt tuning."
+)
+@click.option("--layers", type=COUNT, help="Keep only the model's first N layers.")
+@click.option("--patience", type=COUNT, help="Stop after so many epochs without a better result.")
 @click.option("--class-weights", is_flag=True, help="Count each class as if all were equally frequent.")
-@click.option("--mixup", type=float, default=0.0, help="Mix rows by shares from Beta(x, x).  [default: none]")
+@click.option(
+    "--mixup", type=NUMBER, default=0.0, help="Mix rows by shares from Beta(x, x).  [default: none]"
+)
 @click.option("--seeds", default="0", show_default=True, help="One or more, separated by commas.")
-@click.option("--limit", type=int, help="Only the first N rows to train on.")
+@click.option("--limit", type=COUNT, help="Only the first N rows to train on.")
 @click.option("--precision", default="auto", show_default=True, help="auto, float32 or bfloat16.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, mps.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder (default: runs/MODEL-TASK-METHOD).")
+@click.option("--out", type=PATH, help="Folder (default: runs/MODEL-TASK-METHOD).")
 def command(model: str, task: str, **options: Any) -> None:
     """Fine-tune MODEL on a task; the result opens in this workbench and in transformers.
 
@@ -87,7 +92,7 @@ def command(model: str, task: str, **options: Any) -> None:
     )
     out = options["out"] or default_root() / f"{Path(model).name}-{rows.task.name}-{settings.method}"
     run = finetune(model, rows, out, settings, device=options["device"], progress=True)
-    _print(run, sys.stdout)
+    _print(run)
 
 
 def _seeds(text: str) -> tuple[int, ...]:
@@ -99,14 +104,13 @@ def _seeds(text: str) -> tuple[int, ...]:
         ) from None
 
 
-def _print(run: Any, stream: Any) -> None:
+def _print(run: Any) -> None:
     from workbench.cli._tables import results_table
 
     used = run.throughput
-    click.echo(results_table(run.results), stream)
+    say(results_table(run.results))
     share = used["trained_parameters"] / used["all_parameters"]
-    click.echo(
+    say(
         f"\n{used['trained_parameters']:,} weights trained ({share:.1%}), {used['seconds']:,.0f} s, "
-        f"{used['peak_memory_mib']:,.0f} MiB at most; stored in {run.path}",
-        stream,
+        f"{used['peak_memory_mib']:,.0f} MiB at most; stored in {run.path}"
     )

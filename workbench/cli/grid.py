@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from workbench.cli._types import COUNT, PATH
+from workbench.terminal import say, say_json
+
 if TYPE_CHECKING:
     from workbench.evaluate.grid import CellResult
 
@@ -16,12 +19,10 @@ __all__ = ["command"]
 
 
 @click.command("grid")
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="Folder of the runs (default: runs/ and FILE's name)."
-)
+@click.argument("file", type=PATH)
+@click.option("--out", type=PATH, help="Folder of the runs (default: runs/ and FILE's name).")
 @click.option("--engine", default="local", show_default=True, help="local, or ray.")
-@click.option("--workers", type=int, default=2, show_default=True, help="Processes that Ray starts here.")
+@click.option("--workers", type=COUNT, default=2, show_default=True, help="Processes that Ray starts here.")
 @click.option("--address", help="A running Ray cluster: auto, or HOST:PORT; all machines must reach --out.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def command(
@@ -46,18 +47,18 @@ def command(
     frame = summary(results)
     if as_json:
         rows = json.loads(frame.to_json(orient="records"))
-        click.echo(json.dumps({"out": str(folder), "rows": rows}, ensure_ascii=False))
+        say_json({"out": str(folder), "rows": rows})
     else:
-        click.echo(_table(frame))
-        click.echo(f"\n{len(results)} cells; table in {folder / 'summary.csv'}")
-        click.echo(f"next: workbench compare --leaderboard --root {folder}")
+        say(_table(frame))
+        say(f"\n{len(results)} cells; table in {folder / 'summary.csv'}")
+        say(f"next: workbench compare --leaderboard --root {folder}")
     if any(result.problem for result in results):
         sys.exit(1)
 
 
 def _tell(result: CellResult) -> None:
     what = result.problem or f"done, {result.run}"
-    click.echo(f"{result.cell.model.name} on {result.cell.task}: {what}", err=True)
+    say(f"{result.cell.model.name} on {result.cell.task}: {what}", error=True)
 
 
 def _table(frame: Any) -> str:

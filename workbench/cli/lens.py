@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from pathlib import Path
@@ -13,7 +12,9 @@ import click
 from workbench.cli._inside import load_in_float32, saved
 from workbench.cli._neuron import show_neuron
 from workbench.cli._options import model_options
+from workbench.cli._types import COUNT, PATH, PLACE, SEED, Whole
 from workbench.errors import WorkbenchError
+from workbench.terminal import say, say_json
 
 if TYPE_CHECKING:
     from workbench.analysis.lens import LensReading, TunedLens
@@ -35,19 +36,19 @@ __all__ = ["command"]
     show_default=True,
     help="attribution: what each head and layer adds to the target's logit.",
 )
-@click.option("--position", type=int, default=None, help="Place of trajectory and attribution, from 0 or -1.")
-@click.option("--top", type=click.IntRange(1, 50), default=5, show_default=True, help="Tokens kept a cell.")
-@click.option("--tuned", is_flag=True, help="Read through the model's tuned lens.")
-@click.option("--train", type=click.Path(path_type=Path), help="Train a tuned lens on a corpus file first.")
 @click.option(
-    "--lens-folder", type=click.Path(path_type=Path), help="Where it lies; else beside the model's weights."
+    "--position", type=PLACE, default=None, help="Place of trajectory and attribution, from 0 or -1."
 )
-@click.option("--steps", type=click.IntRange(1), default=200, show_default=True, help="Steps of --train.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of --train.")
+@click.option("--top", type=Whole(1, 50), default=5, show_default=True, help="Tokens kept a cell.")
+@click.option("--tuned", is_flag=True, help="Read through the model's tuned lens.")
+@click.option("--train", type=PATH, help="Train a tuned lens on a corpus file first.")
+@click.option("--lens-folder", type=PATH, help="Where it lies; else beside the model's weights.")
+@click.option("--steps", type=COUNT, default=200, show_default=True, help="Steps of --train.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of --train.")
 @click.option("--neuron", help="Instead: what feed-forward neuron LAYER.NUMBER promotes; see --corpus.")
-@click.option("--corpus", type=click.Path(path_type=Path), help="Texts, one a line: where --neuron fires.")
-@click.option("--limit", type=click.IntRange(1), help="Only the first N texts of --corpus and --train.")
-@click.option("--out", type=click.Path(path_type=Path), help="File: .html, .svg, .png, .pdf or .csv.")
+@click.option("--corpus", type=PATH, help="Texts, one a line: where --neuron fires.")
+@click.option("--limit", type=COUNT, help="Only the first N texts of --corpus and --train.")
+@click.option("--out", type=PATH, help="File: .html, .svg, .png, .pdf or .csv.")
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def command(model: str, text: str | None, as_json: bool, **options: Any) -> None:
@@ -111,9 +112,9 @@ def _tuned(model: LoadedModel, options: dict[str, Any]) -> TunedLens:
     before, after = (
         sum(v[:-1]) / len(v[:-1]) for v in (lens.record.logit_divergence, lens.record.divergence)
     )
-    click.echo(
+    say(
         f"tuned lens in {folder}: mean divergence of the layers on held-out text {before:.3f} -> {after:.3f} nats",
-        err=True,
+        error=True,
     )
     return lens
 
@@ -132,11 +133,11 @@ def _saved_view(reading: LensReading, options: dict[str, Any]) -> Path | None:
 def _say(reading: LensReading, path: Path | None, options: dict[str, Any], as_json: bool) -> None:
     place = -1 if options["position"] is None else options["position"]
     if as_json:
-        click.echo(json.dumps(_record(reading, place, path), ensure_ascii=False))
+        say_json(_record(reading, place, path))
         return
     from workbench.cli._tables import table
 
-    click.echo(f"{reading.model}, {reading.lens} lens, after {reading.tokens[place]!r}:\n")
+    say(f"{reading.model}, {reading.lens} lens, after {reading.tokens[place]!r}:\n")
     rows = [
         (
             "output" if n == reading.layers - 1 else n,
@@ -148,11 +149,11 @@ def _say(reading: LensReading, path: Path | None, options: dict[str, Any], as_js
         )
         for n in range(reading.layers)
     ]
-    click.echo(table(("layer", "best tokens", "probability", "entropy", "target prob.", "target rank"), rows))
-    click.echo(f"\nthe prediction stays from layer {reading.settling[place]} on")
+    say(table(("layer", "best tokens", "probability", "entropy", "target prob.", "target rank"), rows))
+    say(f"\nthe prediction stays from layer {reading.settling[place]} on")
     for note in reading.notes:
-        click.echo(f"note: {note}", err=True)
-    click.echo(str(path) if path else "draw it with --out lens.html")
+        say(f"note: {note}", error=True)
+    say(str(path) if path else "draw it with --out lens.html")
 
 
 def _record(reading: LensReading, place: int, path: Path | None) -> dict[str, Any]:
@@ -192,10 +193,10 @@ def _attribution(model: LoadedModel, text: str, options: dict[str, Any], as_json
             "note": shares.note,
             "effects": frame.to_dict(orient="records"),
         }
-        click.echo(json.dumps(said, ensure_ascii=False, default=str))
+        say_json(said, default=str)
         return
     from workbench.cli._tables import table
 
-    click.echo(f"{shares.model}: {effects.note}\n")
-    click.echo(table(frame.columns, frame.loc[order[:12]].itertuples(index=False)))
-    click.echo(f"\n{path}" if path else "\ndraw it with --out attribution.html")
+    say(f"{shares.model}: {effects.note}\n")
+    say(table(frame.columns, frame.loc[order[:12]].itertuples(index=False)))
+    say(f"\n{path}" if path else "\ndraw it with --out attribution.html")

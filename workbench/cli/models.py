@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from workbench.terminal import say
+
 __all__ = ["command"]
 
 
@@ -20,7 +22,7 @@ def command(context: click.Context, presets: bool) -> None:
         from workbench.models.presets import preset_table
 
         frame = preset_table()
-        click.echo(table(frame.columns, frame.itertuples(index=False)))
+        say(table(frame.columns, frame.itertuples(index=False)))
         return
     from workbench.models import KNOWN_MODELS
 
@@ -33,7 +35,7 @@ def command(context: click.Context, presets: bool) -> None:
         )
         for m in KNOWN_MODELS.values()
     ]
-    click.echo(table(("model", "weights", "about", "on held-out data (95 % interval)"), rows))
+    say(table(("model", "weights", "about", "on held-out data (95 % interval)"), rows))
 
 
 @command.command(name="show")
@@ -42,4 +44,4 @@ def show(preset: str) -> None:
     """Print the configuration of PRESET and a diagram of one block."""
     from workbench.models.presets import describe
 
-    click.echo(describe(preset))
+    say(describe(preset))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,9 @@ import click
 
 from workbench.cli._inside import load_in_float32, saved
 from workbench.cli._options import model_options
+from workbench.cli._types import PATH, PLACE
 from workbench.errors import WorkbenchError
+from workbench.terminal import say, say_json
 
 if TYPE_CHECKING:
     from workbench.analysis.patching import PatchPair
@@ -49,10 +50,10 @@ _STRONGEST = 8
 )
 @click.option("--receiver", default="output", show_default=True, help="Of path: 5.3, mlp 5, attention 5.")
 @click.option("--sender", "senders", multiple=True, help="Of path: a head as 5.3, or mlp 5; all heads else.")
-@click.option("--position", type=int, help="Place that predicts; else the last, or the mask.")
+@click.option("--position", type=PLACE, help="Place that predicts; else the last, or the mask.")
 @click.option("--target-text", help="What an encoder-decoder's decoder has said before the target.")
 @click.option("--stack", type=click.Choice(["encoder", "decoder"]), help="Of an encoder-decoder.")
-@click.option("--out", type=click.Path(path_type=Path), help="File: .html, .svg, .png, .pdf or .csv.")
+@click.option("--out", type=PATH, help="File: .html, .svg, .png, .pdf or .csv.")
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def command(model: str, as_json: bool, **options: Any) -> None:
@@ -134,11 +135,11 @@ def _say(pair: PatchPair, effects: Statistic, path: Path | None, as_json: bool) 
             "notes": list(pair.metric.notes),
             "effects": frame.to_dict(orient="records"),
         }
-        click.echo(json.dumps(said, ensure_ascii=False, default=str))
+        say_json(said, default=str)
         return
     from workbench.cli._tables import table
 
-    click.echo(f"{pair.model.name}: {effects.note}\n")
-    click.echo(table(frame.columns, frame.loc[order[:_STRONGEST]].itertuples(index=False)))
-    click.echo(f"\n{effects.name}; 0 is the corrupted answer, 1 the clean one")
-    click.echo(str(path) if path else "draw it with --out patch.html")
+    say(f"{pair.model.name}: {effects.note}\n")
+    say(table(frame.columns, frame.loc[order[:_STRONGEST]].itertuples(index=False)))
+    say(f"\n{effects.name}; 0 is the corrupted answer, 1 the clean one")
+    say(str(path) if path else "draw it with --out patch.html")

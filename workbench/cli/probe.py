@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from workbench.cli._options import model_options
+from workbench.cli._types import COUNT, PATH, SEED
 from workbench.errors import RunError, WorkbenchError
+from workbench.terminal import say, say_json
 
 if TYPE_CHECKING:
     from probes import ProbeReport, ProbeSettings
@@ -37,10 +37,10 @@ __all__ = ["command"]
 @click.option("--what", help="residual, attention_out, mlp_out or head:LAYER.HEAD.  [default: residual]")
 @click.option("--stack", help="encoder or decoder, of an encoder-decoder.")
 @click.option("--split", help="sentence, document or type (no word in both parts).  [default: sentence]")
-@click.option("--seeds", type=int, help="Draws of control labels and held-out sentences.  [default: 3]")
+@click.option("--seeds", type=COUNT, help="Draws of control labels and held-out sentences.  [default: 3]")
 @click.option("--strengths", help="C of the linear probes: 0.01,1.  [default: 0.0001,0.001,0.01,0.1,1]")
-@click.option("--limit", type=int, help="Only the first N sentences of each file.")
-@click.option("--seed", type=int, help="Seed of splits, control labels and intervals.  [default: 0]")
+@click.option("--limit", type=COUNT, help="Only the first N sentences of each file.")
+@click.option("--seed", type=SEED, help="Seed of splits, control labels and intervals.  [default: 0]")
 @click.option(
     "--no-random-weights", is_flag=True, help="Skip the control of the same model with random weights."
 )
@@ -52,9 +52,7 @@ __all__ = ["command"]
 @click.option("--no-doctor", is_flag=True, help="Skip the numeric self-check; the run says so.")
 @click.option("--list", "listing", is_flag=True, help="List the tasks.")
 @model_options
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="Folder that gets the run folder (default: runs/)."
-)
+@click.option("--out", type=PATH, help="Folder that gets the run folder (default: runs/).")
 @click.option("--resume", help="Go on with a run that was cut short: its folder or id.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def command(model: str | None, listing: bool, over_steps: bool, as_json: bool, **options: Any) -> None:
@@ -66,7 +64,7 @@ def command(model: str | None, listing: bool, over_steps: bool, as_json: bool, *
     workbench probe minilm-l6 --probe structural --data en_ewt-ud-dev.conllu
     """
     if listing:
-        click.echo(_task_table())
+        say(_task_table())
     elif over_steps or (model or "").endswith("@step-*"):
         _over_steps(model, options, as_json)
     else:
@@ -177,7 +175,7 @@ def _over_steps(model: str | None, options: dict[str, Any], as_json: bool) -> No
     if as_json:
         said = {"runs": {step: str(run.path) for step, run in runs.items()}, "figure": str(figure)}
         frame = statistic.to_frame()
-        click.echo(json.dumps({**said, "metric": statistic.name, "values": frame.to_dict("records")}))
+        say_json({**said, "metric": statistic.name, "values": frame.to_dict("records")})
         return
     from workbench.cli._tables import table
 
@@ -185,7 +183,7 @@ def _over_steps(model: str | None, options: dict[str, Any], as_json: bool) -> No
     rows = [
         (str(s), *(f"{v:.4f}" for v in row)) for s, row in zip(sorted(runs), statistic.values, strict=True)
     ]
-    click.echo(f"{statistic.note}: {statistic.name}\n\n{table(('step', *layers), rows)}\n\nfigure: {figure}")
+    say(f"{statistic.note}: {statistic.name}\n\n{table(('step', *layers), rows)}\n\nfigure: {figure}")
 
 
 def _print(run: Run, as_json: bool) -> None:
@@ -193,9 +191,9 @@ def _print(run: Run, as_json: bool) -> None:
 
     report = open_report(run)
     if as_json:
-        click.echo(json.dumps(_summary(run, report), ensure_ascii=False))
+        say_json(_summary(run, report))
     else:
-        click.echo(report_text(report, run))
+        say(report_text(report, run))
 
 
 def _summary(run: Run, report: ProbeReport) -> dict[str, Any]:

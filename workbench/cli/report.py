@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from workbench.cli._types import PATH
 from workbench.errors import WorkbenchError
+from workbench.terminal import say
 
 if TYPE_CHECKING:
     from workbench.runs import Run
@@ -19,7 +21,7 @@ __all__ = ["command"]
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="File to write (default: report.html in the run; for several runs report.html here).",
 )
 @click.option(
@@ -29,9 +31,7 @@ __all__ = ["command"]
     show_default=True,
     help="html, or the results alone as md, latex, csv or json.",
 )
-@click.option(
-    "--root", type=click.Path(path_type=Path), help="Where runs lie (default: runs/ or WORKBENCH_RUNS)."
-)
+@click.option("--root", type=PATH, help="Where runs lie (default: runs/ or WORKBENCH_RUNS).")
 def command(runs: tuple[str, ...], out: Path | None, form: str, root: Path | None) -> None:
     """Write one self-contained HTML file about RUN..., ids or paths of run folders.
 
@@ -46,14 +46,14 @@ def command(runs: tuple[str, ...], out: Path | None, form: str, root: Path | Non
     opened = [Run.open(run, root) for run in dict.fromkeys(runs)]
     if form == "html":
         several = Path("report.html") if len(opened) > 1 else None
-        click.echo(write_report(opened, out or several, comparison=_compared(opened)))
+        say(write_report(opened, out or several, comparison=_compared(opened)))
         return
     text = render_table(opened, form)
     if out is None:
-        click.echo(text, nl=False)
+        say(text, end="")
     else:
         write_atomically(out, text.encode())
-        click.echo(out)
+        say(out)
 
 
 def _compared(runs: list[Run]) -> list[str]:

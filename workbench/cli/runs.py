@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from workbench.characters import neutral
+from workbench.cli._types import PATH
+from workbench.terminal import say, say_json
 
 if TYPE_CHECKING:
     from workbench.runs import RunSummary
@@ -15,9 +18,7 @@ __all__ = ["command"]
 
 
 @click.command("runs")
-@click.option(
-    "--root", type=click.Path(path_type=Path), help="Where runs lie (default: runs/ or WORKBENCH_RUNS)."
-)
+@click.option("--root", type=PATH, help="Where runs lie (default: runs/ or WORKBENCH_RUNS).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON list and nothing else.")
 def command(root: Path | None, as_json: bool) -> None:
     """List the stored runs, oldest first; folders that are no readable run are listed as such."""
@@ -26,11 +27,11 @@ def command(root: Path | None, as_json: bool) -> None:
     root = root or default_root()
     runs = list_runs(root)
     if as_json:
-        click.echo(json.dumps([_entry(run) for run in runs], indent=2))
+        say_json([_entry(run) for run in runs], indent=2)
     elif not runs:
-        click.echo(f"no runs in {root}; make one with: workbench evaluate MODEL --task lambada_sample")
+        say(f"no runs in {root}; make one with: workbench evaluate MODEL --task lambada_sample")
     for run in [] if as_json else runs:
-        click.echo(_line(run))
+        say(_line(run))
 
 
 def _entry(run: RunSummary) -> dict[str, Any]:
@@ -52,5 +53,4 @@ def _line(run: RunSummary) -> str:
     numbers = [
         f"{task} {metric} {e}" for task, metrics in run.results.items() for metric, e in metrics.items()
     ]
-    line = f"{run.id}  {run.state}  {run.problem or '; '.join(numbers)}".rstrip()
-    return "".join(c if c.isprintable() else "?" for c in line)
+    return neutral(f"{run.id}  {run.state}  {run.problem or '; '.join(numbers)}".rstrip())

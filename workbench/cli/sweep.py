@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from workbench.cli._types import COUNT, PATH
 from workbench.cli.train import recipe_options, settings_from
 from workbench.errors import ConfigError
+from workbench.terminal import say, say_json
 
 if TYPE_CHECKING:
     from workbench.training.sweep import SweepRow
@@ -30,10 +31,10 @@ __all__ = ["command"]
 @click.option("--seeds", default="0", show_default=True, help="One or more, separated by commas.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, mps.")
 @click.option("--task", "tasks", help="Evaluate each model on these tasks too; see: workbench tasks.")
-@click.option("--data-dir", type=click.Path(path_type=Path), help="Folder with the tasks' data files.")
-@click.option("--limit", type=int, help="Only the first N items of each task.")
+@click.option("--data-dir", type=PATH, help="Folder with the tasks' data files.")
+@click.option("--limit", type=COUNT, help="Only the first N items of each task.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON list and nothing else.")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the runs.")
+@click.option("--out", type=PATH, required=True, help="Folder of the runs.")
 def command(
     variations: tuple[str, ...],
     seeds: str,
@@ -63,22 +64,22 @@ def command(
 
     def tell(row: SweepRow) -> None:
         loss = f"final loss {row.final_loss:.4f}" if row.final_loss is not None else row.problem
-        click.echo(f"{row.variant}: {loss}", err=True)
+        say(f"{row.variant}: {loss}", error=True)
 
     rows = sweep(base, chosen, out, seeds=numbers, device=device, tell=tell)
     if judged is not None:
         rows = [scored(row, judged, out, device) for row in rows]
         store_rows(rows, out)
     if as_json:
-        click.echo(json.dumps([asdict(row) for row in rows]))
+        say_json([asdict(row) for row in rows])
         return
-    click.echo(_table(rows))
+    say(_table(rows))
     if all(variation.field in _SIZES for variation in chosen):
         for line in draw_laws(rows, out):
-            click.echo(line)
+            say(line)
     for row in rows:
         if row.problem:
-            click.echo(f"{row.variant} was not trained: {row.problem}")
+            say(f"{row.variant} was not trained: {row.problem}")
 
 
 # fields whose variation makes a scaling law

@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from workbench.terminal import say
+
 __all__ = ["command"]
 
 
@@ -24,14 +26,14 @@ def command(name: str | None) -> None:
 
     if name is None:
         header = ("task", "version", "kinds", "about")
-        click.echo(table(header, [_row(task) for task in TASKS if not _is_listed_as_group(task)]))
+        say(table(header, [_row(task) for task in TASKS if not _is_listed_as_group(task)]))
         groups = [
             (group, f"{len(members)}", ", ".join(members[:3]) + ", …") for group, members in GROUPS.items()
         ]
-        click.echo("\n" + table(("group", "tasks", "members"), groups))
-        click.echo("\nnext: workbench tasks NAME shows one, workbench evaluate MODEL --task NAME runs it")
+        say("\n" + table(("group", "tasks", "members"), groups))
+        say("\nnext: workbench tasks NAME shows one, workbench evaluate MODEL --task NAME runs it")
     elif name in GROUPS:
-        click.echo(table(("task", "version", "kinds", "about"), [_row(task) for task in expand([name])]))
+        say(table(("task", "version", "kinds", "about"), [_row(task) for task in expand([name])]))
     else:
         _show(TASKS.get(name))
 
@@ -49,16 +51,16 @@ def _row(name: str) -> tuple[str, str, str, str]:
 
 
 def _show(task: Any) -> None:
-    click.echo(f"{task.name}, version {task.version}: {task.about}")
-    click.echo(f"kinds of model: {', '.join(task.kinds)}")
+    say(f"{task.name}, version {task.version}: {task.about}")
+    say(f"kinds of model: {', '.join(task.kinds)}")
     for metric in getattr(task, "measures", ()):
         better = "higher" if metric.higher_is_better else "lower"
-        click.echo(f"metric {metric.name} ({better} is better): {metric.about}")
+        say(f"metric {metric.name} ({better} is better): {metric.about}")
     accepts = getattr(task, "accepts", ())
-    click.echo(f"options: {', '.join(f'--{option}' for option in accepts) or 'none'}")
+    say(f"options: {', '.join(f'--{option}' for option in accepts) or 'none'}")
     source = getattr(task, "source", None)
     for split, names in getattr(source, "files", {}).items():
-        click.echo(f"{split} files: {' or '.join(names)}")
+        say(f"{split} files: {' or '.join(names)}")
     hub = getattr(source, "hub", None)
     if hub is not None:
-        click.echo(f"on the hub: {hub.path}")
+        say(f"on the hub: {hub.path}")

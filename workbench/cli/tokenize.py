@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workbench.errors import DataError
+from workbench.terminal import say, say_json
 
 if TYPE_CHECKING:
     from workbench.text import Alignment
@@ -37,9 +37,9 @@ def command(text: str, model: str, special: bool, punctuation: bool, as_json: bo
     checked = _checked(_standard_input() if text == "-" else text)
     alignment = align(checked, _tokenizer(model), add_special_tokens=special, punctuation=punctuation)
     if as_json:
-        click.echo(json.dumps({"model": model, **_record(alignment)}, indent=2))
+        say_json({"model": model, **_record(alignment)}, indent=2)
     else:
-        click.echo(_page(alignment))
+        say(_page(alignment))
 
 
 def _standard_input() -> str:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from workbench.cli._types import COUNT, NUMBER, PATH, SEED
 from workbench.errors import ConfigError, RunError
+from workbench.terminal import say
 
 if TYPE_CHECKING:
     from workbench.runs import Run
@@ -23,9 +25,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def recipe_options(function: Command) -> Command:
     """The options that make a recipe; ``train`` and ``sweep`` share them."""
     options = (
-        click.option(
-            "--recipe", type=click.Path(path_type=Path), help="YAML recipe; options given change it."
-        ),
+        click.option("--recipe", type=PATH, help="YAML recipe; options given change it."),
         click.option("--preset", help="Configuration by name; see: workbench models --presets."),
         click.option("--config", help="Configuration as a YAML file."),
         click.option("--model", help="Go on training this model."),
@@ -34,30 +34,30 @@ def recipe_options(function: Command) -> Command:
         ),
         click.option("--objective", help="clm, mlm, span-corruption, …  [default: clm]"),
         click.option("--teacher", help="Distil this model: match its probabilities and states."),
-        click.option("--rate", type=float, help="Share of tokens that the objective hides."),
+        click.option("--rate", type=NUMBER, help="Share of tokens that the objective hides."),
         click.option("--corpus", help="File (.txt .xz .gz .zst .jsonl .parquet), folder, or hub:owner/name."),
         click.option("--validation", help="Corpus to validate on (default: the last hundredth)."),
         click.option("--text-column", help="Column of JSONL and Parquet files.  [default: text]"),
         click.option("--tokenizer", help="byte-bpe, bpe, wordpiece, unigram, bytes, a folder, or a model."),
-        click.option("--vocab-size", type=int, help="Of a tokenizer to train.  [default: 8192]"),
-        click.option("--length", type=int, help="Tokens of a row.  [default: 256]"),
+        click.option("--vocab-size", type=COUNT, help="Of a tokenizer to train.  [default: 8192]"),
+        click.option("--length", type=COUNT, help="Tokens of a row.  [default: 256]"),
         click.option(
             "--isolate-documents", is_flag=True, default=None, help="Attention stays in a document."
         ),
-        click.option("--steps", type=int, help="Optimizer steps.  [default: 1000]"),
-        click.option("--batch-size", type=int, help="Rows of one step, over all processes.  [default: 16]"),
-        click.option("--batch-tokens", type=int, help="The same in tokens."),
-        click.option("--micro-batch", type=int, help="Rows of one forward pass (default: what fits)."),
-        click.option("--lr", type=float, help="Highest learning rate.  [default: 0.001]"),
+        click.option("--steps", type=COUNT, help="Optimizer steps.  [default: 1000]"),
+        click.option("--batch-size", type=COUNT, help="Rows of one step, over all processes.  [default: 16]"),
+        click.option("--batch-tokens", type=COUNT, help="The same in tokens."),
+        click.option("--micro-batch", type=COUNT, help="Rows of one forward pass (default: what fits)."),
+        click.option("--lr", type=NUMBER, help="Highest learning rate.  [default: 0.001]"),
         click.option("--schedule", help="cosine, wsd, inverse_sqrt, linear, constant.  [default: cosine]"),
-        click.option("--warmup", type=float, help="Share of the steps.  [default: 0.05]"),
-        click.option("--seed", type=int, help="Of weights, order and masks.  [default: 0]"),
+        click.option("--warmup", type=NUMBER, help="Share of the steps.  [default: 0.05]"),
+        click.option("--seed", type=SEED, help="Of weights, order and masks.  [default: 0]"),
         click.option("--precision", help="auto, float32 or bfloat16.  [default: auto]"),
         click.option("--compile", is_flag=True, default=None, help="Compile the model with torch.compile."),
-        click.option("--log-every", type=int, help="Steps.  [default: 10]"),
-        click.option("--eval-every", type=int, help="Steps between validations."),
-        click.option("--save-every", type=int, help="Steps between checkpoints to resume from."),
-        click.option("--minutes", type=float, help="Stop by the clock; the schedule ends with it."),
+        click.option("--log-every", type=COUNT, help="Steps.  [default: 10]"),
+        click.option("--eval-every", type=COUNT, help="Steps between validations."),
+        click.option("--save-every", type=COUNT, help="Steps between checkpoints to resume from."),
+        click.option("--minutes", type=NUMBER, help="Stop by the clock; the schedule ends with it."),
         click.option("--keep-steps", help="Models to keep: 0,1,2,4,… (… goes on doubling)."),
         click.option(
             "--report-to", help="tensorboard, wandb, mlflow or none, by commas.  [default: tensorboard]"
@@ -71,9 +71,9 @@ def recipe_options(function: Command) -> Command:
 @click.command("train")
 @recipe_options
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, mps.")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of model and run.")
+@click.option("--out", type=PATH, required=True, help="Folder of model and run.")
 @click.option("--resume", is_flag=True, help="Go on from the last whole checkpoint in --out.")
-@click.option("--checkpoint", type=click.Path(path_type=Path), help="With --resume: go on from this one.")
+@click.option("--checkpoint", type=PATH, help="With --resume: go on from this one.")
 def command(device: str, out: Path, resume: bool, checkpoint: Path | None, **options: Any) -> None:
     """Pre-train a model and store it, with its tokenizer and loss curve, in one folder.
 
@@ -177,10 +177,10 @@ def _print(run: Run) -> None:
     from workbench.cli._tables import results_table
 
     speed, model = run.throughput, run.record.model
-    click.echo(f"{model['class']}, {model['parameters']:,} parameters\n")
-    click.echo(results_table(run.results))
+    say(f"{model['class']}, {model['parameters']:,} parameters\n")
+    say(results_table(run.results))
     rate = f"{speed['tokens_per_second']:,.0f} tokens/s, {speed['utilisation']:.1%} of the peak"
-    click.echo(f"\n{speed['tokens']:,.0f} tokens in {speed['seconds']:,.0f} s: {rate}; stored in {run.path}")
+    say(f"\n{speed['tokens']:,.0f} tokens in {speed['seconds']:,.0f} s: {rate}; stored in {run.path}")
     is_masked = "MaskedLM" in model["class"] or "PreTraining" in model["class"]
     follow = "finetune {} --task FILE" if is_masked else "evaluate {} --task lambada_sample"
-    click.echo(f"next: workbench {follow.format(run.path)}")
+    say(f"next: workbench {follow.format(run.path)}")

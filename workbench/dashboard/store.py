@@ -10,11 +10,15 @@ from uuid import uuid4
 import pandas as pd
 
 from workbench.errors import RunError, WorkbenchError
+from workbench.models import local_path
+from workbench.paths import is_inside, user_path
 from workbench.runs import Run, RunSummary, default_root, list_runs
 
 __all__ = [
     "EXAMPLE",
     "FOLDERS_VARIABLE",
+    "MODELS_VARIABLE",
+    "allowed_model",
     "allowed_path",
     "delete_run",
     "first_examples",
@@ -26,6 +30,9 @@ __all__ = [
 
 FOLDERS_VARIABLE = "WORKBENCH_DASHBOARD_FOLDERS"
 """Environment variable with further folders that pages may read, one a line: ``workbench dashboard --folder``."""
+
+MODELS_VARIABLE = "WORKBENCH_DASHBOARD_MODELS"
+"""Environment variable with further models, one a line: ``workbench dashboard --model``."""
 
 EXAMPLE = Path(__file__).parent / "example"
 """A run that comes with the package, shown while the runs folder has none."""
@@ -108,16 +115,28 @@ def delete_run(name: str) -> None:
 
 
 def allowed_path(name: str) -> Path:
-    """A path that a page may read: below where the dashboard started, the runs, or ``--folder``.
+    """A path that a page may read: below where the dashboard started, the runs, or ``--folder``, links followed.
 
     Raises :class:`~workbench.errors.WorkbenchError` for any other.
     """
     given = [Path(line) for line in os.environ.get(FOLDERS_VARIABLE, "").splitlines() if line]
     roots = [folder.resolve() for folder in (Path.cwd(), runs_folder(), *given)]
-    path = Path(name).expanduser().resolve()
-    if not any(path.is_relative_to(root) for root in roots):
+    path = user_path(name)
+    if not is_inside(path, roots):
         listed = ", ".join(map(str, dict.fromkeys(roots)))
         raise WorkbenchError(
             f"{name} lies outside the folders that this dashboard reads: {listed}; add one with --folder"
         )
-    return path
+    return path.resolve()
+
+
+def allowed_model(name: str) -> None:
+    """Raise :class:`~workbench.errors.WorkbenchError` if loading ``name`` would read what a page may not.
+
+    The models that the dashboard was started with may lie anywhere.
+    """
+    if name in os.environ.get(MODELS_VARIABLE, "").splitlines():
+        return
+    path = local_path(name)
+    if path is not None:
+        allowed_path(str(path))

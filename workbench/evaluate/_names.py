@@ -22,7 +22,7 @@ def expand(names: Sequence[str]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for name in names:
         if name not in TASKS and name not in GROUPS and ":" not in name:
-            raise UnknownName("task", name, [*TASKS, *GROUPS])
+            raise UnknownName("task", name, [*TASKS, *GROUPS], "list them with: workbench tasks")
         found.update(dict.fromkeys(GROUPS.get(name, (name,))))
     return tuple(found)
 

@@ -20,15 +20,16 @@ import torch
 
 from workbench.errors import ModelError
 from workbench.models._adapters import has_adapter, load_with_adapter
-from workbench.models._checkpoints import expand_checkpoints, is_checkpoint_name
+from workbench.models._checkpoints import checkpoint_path, expand_checkpoints, is_checkpoint_name
 from workbench.models._device import resolve_device, resolve_dtype
 from workbench.models._files import content_hash
 from workbench.models._gguf import gguf_to_folder
 from workbench.models._kind import auto_classes
 from workbench.models._known import KNOWN_MODELS
 from workbench.models._loaded import Kind, LoadedModel
+from workbench.paths import user_path
 
-__all__ = ["hub_answers", "load", "load_tokenizer", "locate"]
+__all__ = ["hub_answers", "load", "load_tokenizer", "local_path", "locate"]
 
 IMPLEMENTATIONS = ("hf", "builtin")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
@@ -102,7 +103,7 @@ def _find(name: str) -> _Source:
         )
     if is_checkpoint_name(name):
         name = _one_checkpoint(name)
-    path = KNOWN_MODELS[name].locate() if name in KNOWN_MODELS else Path(name).expanduser()
+    path = KNOWN_MODELS[name].locate() if name in KNOWN_MODELS else user_path(name)
     if path.suffix == ".gguf" and path.is_file():
         folder, digest = gguf_to_folder(path)
         return _Source(str(folder), folder, digest)
@@ -124,6 +125,17 @@ def _find(name: str) -> _Source:
     if near and "/" not in name:
         raise ModelError(f"no model {name!r}; did you mean {near[0]!r}?")
     return _Source(name, None, offline=not hub_answers())
+
+
+def local_path(name: str) -> Path | None:
+    """What :func:`load` would read for ``name`` on this machine's disk; ``None`` for a known name or a hub id.
+
+    Raises :class:`~workbench.errors.DataError` for a name that is no path.
+    """
+    if name in KNOWN_MODELS:
+        return None
+    path = checkpoint_path(name) if is_checkpoint_name(name) else user_path(name)
+    return None if _HUB_ID.fullmatch(name) and not path.exists() else path
 
 
 def _one_checkpoint(name: str) -> str:

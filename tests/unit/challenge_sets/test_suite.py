@@ -111,7 +111,10 @@ def written(folder: Path, text: str) -> str:
         ("suite: s\nlabels: {a: []}\n", "no key 'tests'"),
         ("suite: [\n", "is not valid YAML"),
         ("", "is empty"),
-        ("suite: !!python/object/apply:os.getcwd []\nlabels: {}\ntests: []\n", "line 1: tag 'tag:yaml.org,2002:python/object/apply:os.getcwd' is not allowed"),
+        (
+            "suite: !!python/object/apply:os.getcwd []\nlabels: {}\ntests: []\n",
+            "line 1: tag 'tag:yaml.org,2002:python/object/apply:os.getcwd' is not allowed",
+        ),
     ],
 )
 def test_a_mistake_is_told_with_its_line(tmp_path, text, message):

@@ -128,6 +128,20 @@ def test_a_link_opens_no_model_by_itself(open_page: Any) -> None:
     assert "lies outside the folders" in page.error[0].value  # and now it was asked for
 
 
+@pytest.mark.parametrize("name", ["a" * 300, "/" + "a" * 300, "runs/../../outside@step-4", "x\0y"])
+def test_a_link_to_a_model_that_cannot_be_is_refused_and_the_session_goes_on(
+    open_page: Any, name: str
+) -> None:
+    page = open_page("models", model=name)
+    next(button for button in page.button if button.label == "Open it").click().run()
+    assert not page.exception
+    assert len(page.error) == 1
+    page.run()  # the next run of the page is as ever
+    assert not page.exception
+    assert not page.error
+    assert page.selectbox(key="model").value == "bert"
+
+
 def test_inspect_reproduces_what_the_address_says(open_page: Any) -> None:
     address = {
         "text": "the cat sat",

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.dashboard.test_pages import finish, store_run
+from workbench.dashboard.resources import opened
 from workbench.dashboard.store import (
+    allowed_model,
     allowed_path,
     delete_run,
     first_examples,
@@ -111,3 +113,38 @@ def test_paths_below_the_allowed_folders_only(
     for path in ("..", "/etc/passwd", "../start2", "out/passwd", "~root/x"):
         with pytest.raises(WorkbenchError, match="lies outside the folders that this dashboard reads"):
             allowed_path(path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "runs/../../outside@step-4",  # the folder that is compared is the one that would be read
+        "../outside@step-*",
+        "link@step-4",
+        "link/m.gguf",
+        "runs/../../outside",
+        "~root/x",
+    ],
+)
+def test_a_model_outside_the_allowed_folders_is_not_read(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, outside = tmp_path / "start", tmp_path / "outside"
+    for folder in (start / "runs", outside / "step-4"):
+        folder.mkdir(parents=True)
+    (outside / "step-4" / "config.json").write_text("{}")
+    (outside / "m.gguf").write_bytes(b"GGUF")
+    (start / "link").symlink_to(outside)
+    monkeypatch.chdir(start)
+    for action in (allowed_model, opened):
+        with pytest.raises(WorkbenchError, match="lies outside the folders that this dashboard reads"):
+            action(name)
+
+
+def test_models_inside_known_names_and_hub_ids_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "run" / "step-4").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    for name in ("run@step-4", "run/step-4", "novels-decoder", "owner/name", "gpt2"):
+        allowed_model(name)
+    monkeypatch.setenv("WORKBENCH_DASHBOARD_MODELS", "/given/at/start")
+    allowed_model("/given/at/start")

@@ -1,0 +1,58 @@
+"""Where a name is known that a verb does not know: the set ``blimp`` is no task, but ``check`` has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from workbench.errors import UnknownName, WorkbenchError
+
+__all__ = ["elsewhere"]
+
+
+def elsewhere(error: WorkbenchError) -> str:
+    """What to add to ``error``: the verb that has the unknown name, or nothing."""
+    if not isinstance(error, UnknownName):
+        return ""
+    for noun, names, command in _HOMES:
+        if error.name in names():
+            return f"; {error.name!r} is a {noun}: workbench {command.format(error.name)}"
+    return ""
+
+
+def _tasks() -> Sequence[str]:
+    from workbench.evaluate import GROUPS, TASKS
+
+    return [*TASKS, *GROUPS]
+
+
+def _sets() -> Sequence[str]:
+    from challenge_sets.diagnostics import SETS
+
+    return SETS.names()
+
+
+def _suites() -> Sequence[str]:
+    from challenge_sets.suite import suite_names
+
+    return suite_names()
+
+
+def _probe_tasks() -> Sequence[str]:
+    from probes import TASKS
+
+    return TASKS.names()
+
+
+def _methods() -> Sequence[str]:
+    from workbench.analysis.saliency import METHODS
+
+    return METHODS.names()
+
+
+_HOMES: tuple[tuple[str, Callable[[], Sequence[str]], str], ...] = (
+    ("task", _tasks, "evaluate MODEL --task {}"),
+    ("set", _sets, "check MODEL --set {}"),
+    ("suite", _suites, "check MODEL --suite {}"),
+    ("probing task", _probe_tasks, "probe MODEL --task {}"),
+    ("saliency method", _methods, "attribute MODEL TEXT --method {}"),
+)

@@ -1,0 +1,74 @@
+"""Types of arguments: what a value may be is said before anything is loaded."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import click
+
+from workbench.errors import WorkbenchError
+from workbench.paths import user_path
+from workbench.records import LARGEST_SEED
+
+__all__ = ["COUNT", "INDEX", "NUMBER", "PATH", "PLACE", "SEED", "Whole"]
+
+
+class _Path(click.ParamType):
+    """A path that a file system can hold."""
+
+    name = "path"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """The path; fails in one line for one that no file can have."""
+        try:
+            return user_path(value)
+        except WorkbenchError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Whole(click.ParamType):
+    """A whole number from ``low`` to ``high``."""
+
+    name = "integer"
+
+    def __init__(self, low: int, high: int = 2**63 - 1) -> None:
+        self.low, self.high = low, high
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number; fails in one line for anything else."""
+        try:
+            number = int(value)
+        except ValueError:
+            self.fail(f"{value!r:.40} is not a whole number", param, ctx)
+        if not self.low <= number <= self.high:
+            allowed = f"{self.low} or more" if self.high == 2**63 - 1 else f"{self.low} to {self.high}"
+            self.fail(f"{value!s:.40} is out of range; allowed: {allowed}", param, ctx)
+        return number
+
+
+class _Number(click.ParamType):
+    """A finite number."""
+
+    name = "float"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number; fails in one line for anything else, NaN and infinity included."""
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number):
+            self.fail(f"{value!r:.40} is not a finite number", param, ctx)
+        return number
+
+
+PATH = _Path()
+NUMBER = _Number()
+SEED = Whole(0, LARGEST_SEED)
+COUNT = Whole(1)
+INDEX = Whole(0, 2**31 - 1)
+"""A layer, head or place, counted from 0."""
+PLACE = Whole(-(2**31), 2**31 - 1)
+"""The same, or counted from the end: -1 is the last."""

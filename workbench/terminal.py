@@ -1,0 +1,28 @@
+"""The one way to the terminal: what is printed is made harmless first."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from workbench.characters import neutral
+
+__all__ = ["say", "say_json"]
+
+
+def say(text: object = "", *, error: bool = False, end: str = "\n") -> None:
+    r"""Print ``text`` to standard output (``error``: standard error); only line breaks keep their effect.
+
+    Names, texts and messages may come from files of strangers: control characters, overrides of direction and the
+    like are written as ``\uXXXX``, as is what the terminal's encoding lacks.
+    """
+    stream = sys.stderr if error else sys.stdout
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    harmless = neutral(str(text), keep="\n").encode(encoding, "backslashreplace").decode(encoding)
+    print(harmless, file=stream, end=end, flush=True)
+
+
+def say_json(value: Any, indent: int | None = None, **how: Any) -> None:
+    """Print ``value`` as JSON; ``how`` goes to :func:`json.dumps`. The escapes of :func:`say` are JSON's own."""
+    say(json.dumps(value, ensure_ascii=False, indent=indent, **how))
