@@ -143,7 +143,7 @@ def _check_words(words: Sequence[str]) -> None:
             raise WorkbenchError(f"argument {number} has a NUL character at {word.index(chr(0))}; remove it")
         lone = lone_surrogate(word)
         if lone is not None:
-            raise WorkbenchError(f"argument {number} has {lone}, half a character; write it in UTF-8")
+            raise WorkbenchError(f"argument {number} has the lone surrogate {lone}; write it in UTF-8")
 
 
 def main(arguments: list[str] | None = None) -> None:

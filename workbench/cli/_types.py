@@ -15,7 +15,7 @@ from workbench.records import LARGEST_SEED
 __all__ = ["COUNT", "INDEX", "NUMBER", "PATH", "PLACE", "SEED", "Whole"]
 
 
-class _Path(click.ParamType):
+class _Path(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.2
     """A path that a file system can hold."""
 
     name = "path"
@@ -28,7 +28,7 @@ class _Path(click.ParamType):
             self.fail(str(error), param, ctx)
 
 
-class Whole(click.ParamType):
+class Whole(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.2
     """A whole number from ``low`` to ``high``."""
 
     name = "integer"
@@ -48,7 +48,7 @@ class Whole(click.ParamType):
         return number
 
 
-class _Number(click.ParamType):
+class _Number(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.2
     """A finite number."""
 
     name = "float"

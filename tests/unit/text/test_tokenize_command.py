@@ -63,7 +63,7 @@ def test_nothing_reaches_the_terminal_unescaped(folder: str, capsys: pytest.Capt
         ("", "the text is empty"),
         (" \n", "the text is empty"),
         ("a\0", "NUL character at 1"),
-        ("a\udcff", "lone surrogate U+DCFF at character 1"),
+        ("a\udcff", "argument 2 has the lone surrogate \\udcff"),
     ],
 )
 def test_bad_text_is_one_line(
