@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from workbench.models.configuration import EncoderConfig
 from workbench.models.encoder import TransformerEncoder
 from workbench.models.parts import AttentionConfig, DepthConfig, FeedForwardConfig
 
-__all__ = ["save_bart", "save_bert", "save_encoder", "save_llama"]
+__all__ = ["save_adapter", "save_bart", "save_bert", "save_encoder", "save_llama"]
 
 SIZES = {"vocab_size": 4 + len(WORDS), "max_position_embeddings": 64}
 
@@ -83,3 +84,22 @@ def save_llama(folder: Path, positions: int = 64) -> Path:
     """Two layers, four query heads over two key heads; reads ``positions`` tokens."""
     model = tiny_causal(positions)
     return save(model.model, model.tokenizer, folder)
+
+
+def save_adapter(base: Any, folder: Path, config: Any = None, **lora: Any) -> Any:
+    """An adapter around ``base``, LoRA unless ``config`` says otherwise, its weights random, saved as PEFT does.
+
+    Returns the adapted model, so that what is loaded can be compared with it.
+    """
+    import peft
+
+    with warnings.catch_warnings():  # peft asks transformers by names that are on their way out
+        warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
+        warnings.filterwarnings("ignore", message="Setting `save_embedding_layers` to `True`")
+        adapted = peft.get_peft_model(base, config or peft.LoraConfig(**lora))
+        torch.manual_seed(1)
+        for weight in adapted.parameters():
+            if weight.requires_grad:
+                torch.nn.init.normal_(weight, std=0.3)
+        adapted.save_pretrained(folder)
+    return adapted.eval()

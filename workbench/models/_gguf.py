@@ -9,6 +9,7 @@ import torch
 
 from workbench.errors import ModelError
 from workbench.models._files import cache_dir, content_hash, folder_by_rename
+from workbench.pretrained import from_pretrained
 
 __all__ = ["gguf_to_folder"]
 
@@ -33,9 +34,9 @@ def _convert(file: Path, folder: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
-        quantised: Any = AutoModelForCausalLM.from_pretrained(
-            file.parent, gguf_file=file.name, dtype=torch.float32
+        tokenizer = from_pretrained(AutoTokenizer, file.parent, gguf_file=file.name)
+        quantised: Any = from_pretrained(
+            AutoModelForCausalLM, file.parent, gguf_file=file.name, dtype=torch.float32
         )
     except (OSError, ValueError, KeyError, NotImplementedError) as error:
         raise ModelError(f"cannot read GGUF file {file}: {_first_line(error)}") from error

@@ -5,6 +5,7 @@ Remote code is never run, and weights come from safetensors or GGUF only.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import socket
@@ -18,16 +19,20 @@ from urllib.parse import urlsplit
 
 import torch
 
-from workbench.errors import ModelError
-from workbench.models._adapters import has_adapter, load_with_adapter
+from workbench.errors import ModelError, WorkbenchError
+from workbench.models._adapters import Adapter, has_adapter, load_base, read_adapter, with_adapter
 from workbench.models._checkpoints import checkpoint_path, expand_checkpoints, is_checkpoint_name
 from workbench.models._device import resolve_device, resolve_dtype
 from workbench.models._files import content_hash
+from workbench.models._folders import check_folder, refuse_pickle
 from workbench.models._gguf import gguf_to_folder
 from workbench.models._kind import auto_classes
 from workbench.models._known import KNOWN_MODELS
 from workbench.models._loaded import Kind, LoadedModel
+from workbench.models._plausible import check_config, check_weights
 from workbench.paths import user_path
+from workbench.pretrained import from_pretrained, reason
+from workbench.text.load import holds_tokenizer, open_tokenizer
 
 __all__ = ["hub_answers", "load", "load_tokenizer", "local_path", "locate"]
 
@@ -37,12 +42,17 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 
 @dataclass(frozen=True)
 class _Source:
-    """Where the files of a model are: a folder on disk or a hub id (then ``digest`` comes after loading)."""
+    """Where the files of a model are: a folder on disk or a hub id (then ``digest`` comes after loading).
+
+    A folder with an ``adapter`` has the source of its ``base`` model beside it.
+    """
 
     location: str
     path: Path | None
     digest: str | None = None
     offline: bool = True
+    adapter: Adapter | None = None
+    base: _Source | None = None
 
 
 def load(
@@ -65,7 +75,7 @@ def load(
     with _quiet():
         source = _find(name)
         tokenizer = _load_tokenizer(source, revision, name)
-        kind, model = _load_weights(source, revision, precision, name)
+        kind, model = _load_weights(source, revision, precision, name, len(tokenizer))
         if implementation == "builtin":
             from workbench.models.imports import to_builtin
 
@@ -79,7 +89,7 @@ def load(
         dtype=precision,
         device=where,
         implementation=implementation,
-        content_hash=source.digest or _hash_of(source, revision),
+        content_hash=_digest(source, revision),
         path=source.path,
     )
 
@@ -108,10 +118,11 @@ def _find(name: str) -> _Source:
         folder, digest = gguf_to_folder(path)
         return _Source(str(folder), folder, digest)
     if path.is_dir():
-        _check_folder(path)
-        return _Source(str(path), path, content_hash(path.glob("*.safetensors")))
+        check_folder(path)
+        digest = content_hash(path.glob("*.safetensors"))
+        return _with_base(path, digest, name) if has_adapter(path) else _Source(str(path), path, digest)
     if path.suffix in {".bin", ".pt", ".pth", ".ckpt", ".pkl"}:
-        raise ModelError(f"{path} is a pickle checkpoint, which can run code when read; {_CONVERT}")
+        raise refuse_pickle(path)
     if (
         path.is_file()
         or path.suffix == ".gguf"
@@ -148,86 +159,96 @@ def _one_checkpoint(name: str) -> str:
     return str(found[0])
 
 
-_CONVERT = (
-    "convert it where you trust it: "
-    'python -c "from transformers import AutoModel as M; M.from_pretrained(OLD).save_pretrained(NEW)"'
-)
+def _with_base(folder: Path, digest: str, name: str) -> _Source:
+    """An adapter's folder and the source of the model that it belongs to."""
+    with _explained(_Source(str(folder), folder), name):
+        adapter = read_adapter(folder)
+    try:
+        base = _find(adapter.base)
+    except ModelError as error:
+        raise ModelError(f"{name} is an adapter, and its base model cannot be found: {error}") from None
+    if base.adapter is not None:
+        raise ModelError(f"{name} is an adapter on another adapter, {adapter.base}; merge that one first")
+    return _Source(str(folder), folder, digest, base.offline, adapter, base)
 
 
 def _known() -> str:
     return ", ".join(sorted(KNOWN_MODELS))
 
 
-def _check_folder(folder: Path) -> None:
-    if not (folder / "config.json").is_file() and not has_adapter(folder):
-        raise ModelError(
-            f"folder {folder} holds no config.json; a model folder has config.json and *.safetensors"
-        )
-    if not any(folder.glob("*.safetensors")):
-        if any(folder.glob("*.bin")) or any(folder.glob("*.pt")):
-            raise ModelError(
-                f"folder {folder} holds only pickle weights, which can run code when read; {_CONVERT}"
-            )
-        raise ModelError(f"folder {folder} holds no *.safetensors weights")
-
-
 def _load_tokenizer(source: _Source, revision: str | None, name: str) -> Any:
-    from transformers import AutoTokenizer
-
     import workbench.models.auto  # noqa: F401  (the Auto classes learn the built-in models)
 
-    try:
-        return AutoTokenizer.from_pretrained(
-            source.location, revision=revision, local_files_only=source.offline
-        )
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        raise _explain(error, source, name) from error
+    if source.base is not None and source.path is not None and not holds_tokenizer(source.path):
+        source, revision = source.base, None
+    with _explained(source, name):
+        return open_tokenizer(source.location, revision=revision, local_files_only=source.offline)
 
 
-def _load_weights(source: _Source, revision: str | None, dtype: torch.dtype, name: str) -> tuple[Kind, Any]:
+def _load_weights(
+    source: _Source, revision: str | None, dtype: torch.dtype, name: str, tokens: int
+) -> tuple[Kind, Any]:
+    """The model and what it can be asked; ``tokens`` is the size of the tokenizer's vocabulary."""
+    import workbench.models.auto  # noqa: F401  (the Auto classes learn the built-in models)
+
+    with _explained(source, name):
+        if source.adapter is None or source.base is None:
+            return _load_plain(source, revision, dtype, name)
+        if source.adapter.task is None:
+            kind, model = _load_plain(source.base, None, dtype, source.adapter.base)
+        else:
+            location, offline = source.base.location, source.base.offline
+            kind, model = load_base(source.adapter, location, dtype, local_files_only=offline)
+        return kind, with_adapter(model, source.adapter, tokens)
+
+
+def _load_plain(source: _Source, revision: str | None, dtype: torch.dtype, name: str) -> tuple[Kind, Any]:
     import transformers
 
-    import workbench.models.auto  # noqa: F401  (the Auto classes learn the built-in models)
-
-    if source.path is not None and has_adapter(source.path):
-        return load_with_adapter(source.path, dtype)
-    try:
-        config = transformers.AutoConfig.from_pretrained(
-            source.location, revision=revision, local_files_only=source.offline
+    where = {"revision": revision, "local_files_only": source.offline}
+    config = from_pretrained(transformers.AutoConfig, source.location, **where)
+    check_config(config, source.location)
+    for kind, auto in auto_classes(config):
+        model, report = from_pretrained(
+            getattr(transformers, auto),
+            source.location,
+            dtype=dtype,
+            use_safetensors=True,
+            output_loading_info=True,
+            **where,
         )
-        for kind, auto in auto_classes(config):
-            model, report = getattr(transformers, auto).from_pretrained(
-                source.location,
-                revision=revision,
-                dtype=dtype,
-                use_safetensors=True,
-                local_files_only=source.offline,
-                output_loading_info=True,
-            )
-            # A pooler may be missing from a checkpoint; a head may not: then the model is of a lesser kind.
-            missing = [key for key in report["missing_keys"] if "pooler" not in key]
-            if not missing:
-                return kind, model
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
-        raise _explain(error, source, name) from error
+        # A pooler may be missing from a checkpoint; a head may not: then the model is of a lesser kind.
+        missing = [key for key in report["missing_keys"] if "pooler" not in key]
+        if not missing:
+            check_weights(model, report["unexpected_keys"], source.location)
+            return kind, model
     raise ModelError(
         f"{name}: the checkpoint lacks weights of {type(model).__name__}: {', '.join(missing[:3])} ..."
     )
 
 
+@contextmanager
+def _explained(source: _Source, name: str) -> Iterator[None]:
+    """Whatever transformers, tokenizers, safetensors or peft raise for broken files becomes one line."""
+    try:
+        yield
+    except WorkbenchError:
+        raise
+    except Exception as error:  # a broken file can raise anything
+        raise _explain(error, source, name) from error
+
+
 def _explain(error: Exception, source: _Source, name: str) -> ModelError:
-    reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
-    if "trust_remote_code" in str(error) or "custom code" in str(error):
-        return ModelError(f"{name}: the model needs code from its repository, which is never run here")
+    said = reason(error)
     if source.path is not None:
-        return ModelError(f"{name}: cannot load from {source.location}: {reason}")
+        return ModelError(f"{name}: cannot load from {source.location}: {said}")
     if source.offline:
         return ModelError(
             f"no model {name!r}: no known name ({_known()}), no local folder, and the hub cannot be reached "
             "while its cache on this machine holds no such model"
         )
     return ModelError(
-        f"no model {name!r}: no known name ({_known()}), no local folder, and the hub says: {reason}"
+        f"no model {name!r}: no known name ({_known()}), no local folder, and the hub says: {said}"
     )
 
 
@@ -247,7 +268,15 @@ def hub_answers() -> bool:
         return False
 
 
-def _hash_of(source: _Source, revision: str | None) -> str:
+def _digest(source: _Source, revision: str | None) -> str:
+    """SHA-256 over the weight files, those of an adapter's base included."""
+    own = source.digest or _hub_digest(source, revision)
+    if source.base is None:
+        return own
+    return hashlib.sha256(f"{own} on {_digest(source.base, None)}".encode()).hexdigest()
+
+
+def _hub_digest(source: _Source, revision: str | None) -> str:
     from huggingface_hub import snapshot_download
 
     folder = snapshot_download(

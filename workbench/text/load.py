@@ -6,14 +6,15 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from workbench.errors import ModelError
+from workbench.errors import ModelError, WorkbenchError
+from workbench.pretrained import from_pretrained, reason
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-__all__ = ["load_tokenizer", "save_tokenizer"]
+__all__ = ["holds_tokenizer", "load_tokenizer", "open_tokenizer", "save_tokenizer"]
 
 TOKENIZER_FILES = (
     "tokenizer.json",
@@ -48,7 +49,7 @@ def load_tokenizer(path: str | os.PathLike[str]) -> PreTrainedTokenizerBase:
     if path.is_file() and path.name == "tokenizer.json" and (path.parent / "tokenizer_config.json").is_file():
         path = path.parent
     if path.is_dir():
-        if not any((path / name).is_file() for name in TOKENIZER_FILES):
+        if not holds_tokenizer(path):
             raise ModelError(f"no tokenizer in {path}; expected one of {', '.join(TOKENIZER_FILES)}")
         return _open(path)
     if not path.is_file():
@@ -74,17 +75,41 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: str | os.PathLike
     return folder
 
 
-def _open(folder: Path, gguf_file: str | None = None) -> PreTrainedTokenizerBase:
-    from transformers import AutoTokenizer
+def holds_tokenizer(folder: Path) -> bool:
+    """Whether a file of a tokenizer lies in ``folder``."""
+    return any((folder / name).is_file() for name in TOKENIZER_FILES)
 
+
+def _open(folder: Path, gguf_file: str | None = None) -> PreTrainedTokenizerBase:
     options = {} if gguf_file is None else {"gguf_file": gguf_file}
     try:
-        return AutoTokenizer.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False, **options
-        )
+        return open_tokenizer(folder, local_files_only=True, **options)
+    except WorkbenchError:
+        raise
     except Exception as error:  # a broken file can raise anything, Rust panics aside
-        reason = " ".join(str(error).split())[:200]
-        raise ModelError(f"cannot open the tokenizer in {folder / (gguf_file or '')}: {reason}") from error
+        raise ModelError(
+            f"cannot open the tokenizer in {folder / (gguf_file or '')}: {reason(error)}"
+        ) from error
+
+
+def open_tokenizer(location: str | Path, **options: Any) -> PreTrainedTokenizerBase:
+    """What ``AutoTokenizer.from_pretrained`` finds, without remote code.
+
+    Raises :class:`~workbench.errors.ModelError` for a tokenizer without a vocabulary: transformers makes one
+    of a folder that lacks the vocabulary's file, and then every word is unknown.
+    """
+    from transformers import AutoTokenizer
+
+    tokenizer: PreTrainedTokenizerBase = from_pretrained(AutoTokenizer, location, **options)
+    special = {str(token) for token in tokenizer.added_tokens_decoder.values()}
+    special.update(tokenizer.all_special_tokens)
+    if not any(token.strip("▁") for token in tokenizer.get_vocab().keys() - special):
+        wanted = sorted(set(tokenizer.vocab_files_names.values())) or list(TOKENIZER_FILES)
+        raise ModelError(
+            f"the tokenizer of {location} has no vocabulary: every word would be unknown; add the missing file: "
+            + " or ".join(wanted)
+        )
+    return tokenizer
 
 
 def _bare_json(path: Path) -> PreTrainedTokenizerBase:

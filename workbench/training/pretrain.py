@@ -43,7 +43,7 @@ def train(
 ) -> Run:
     """Train a model by ``settings``; ``out`` becomes a run folder and a model folder in one.
 
-    ``workbench.load(out)`` opens the result, and after ``import workbench.models`` plain transformers do.
+    ``workbench.load(out)`` opens the result, and after ``import workbench.models.auto`` plain transformers do.
     ``resume`` goes on from the last whole checkpoint, or a chosen one. Under ``torchrun`` all processes share the
     batch. Out of memory, the rows of a forward pass are halved and the batch kept.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,8 @@ from transformers import AttentionInterface, AttentionMaskInterface, AutoConfig,
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+import workbench
+from tests.helpers import REPOSITORY
 from tests.unit.models.tiny import VARIANTS, encoder, encoder_decoder, fresh
 from workbench.errors import ConfigError
 from workbench.models.auto import AUTO_CLASSES
@@ -228,3 +232,19 @@ def test_fixup_and_rezero_start_as_the_identity() -> None:
         model = build(name)
         states = model.model(**inputs(model), output_hidden_states=True).hidden_states
         torch.testing.assert_close(states[1], states[0])
+
+
+def test_the_documented_import_makes_the_auto_classes_know_our_models() -> None:
+    """In a fresh process, for in this one other tests have registered them."""
+    folder = Path(workbench.__file__).parent / "models" / "bundled" / "novels-decoder"
+    code = (
+        "import workbench.models.auto\n"
+        "from transformers import AutoModelForCausalLM as M\n"
+        f"print(type(M.from_pretrained({str(folder)!r})).__name__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True
+    )
+    assert done.stdout.split() == ["TransformerDecoderForCausalLM"]
+    documented = (REPOSITORY / "docs" / "training.md").read_text(encoding="utf-8")
+    assert "after `import workbench.models.auto`\nso does `AutoModel….from_pretrained(DIR)`" in documented

@@ -13,6 +13,7 @@ from workbench.errors import ConfigError, ModelError, WorkbenchError
 from workbench.models import load_tokenizer
 from workbench.models.configuration import TransformerConfig
 from workbench.models.loading import locate
+from workbench.pretrained import from_pretrained, reason
 from workbench.training.finetuning.tasks import AnswerKind, FineTask
 
 __all__ = ["Headed", "ask", "load_with_head"]
@@ -45,10 +46,11 @@ def load_with_head(name: str, task: FineTask, layers: int | None = None) -> Head
     """
     location, tokenizer = locate(name), load_tokenizer(name)
     try:
-        config = transformers.AutoConfig.from_pretrained(location)
+        config = from_pretrained(transformers.AutoConfig, location)
         auto, one_by_one = _auto_class(config, task)
         _describe(config, task, layers)
-        model = auto.from_pretrained(
+        model = from_pretrained(
+            auto,
             location,
             config=config,
             dtype="float32",
@@ -57,11 +59,11 @@ def load_with_head(name: str, task: FineTask, layers: int | None = None) -> Head
         )
     except WorkbenchError:
         raise
-    except (OSError, ValueError, KeyError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:160]
-        if "Unrecognized configuration class" in reason or "model identifier" in reason:
-            reason = f"it has no head for {task.kind}; allowed: models of transformers' {_AUTO[task.kind]}"
-        raise ModelError(f"{name} cannot be fine-tuned on {task.name}: {reason}") from error
+    except Exception as error:  # a broken file can raise anything
+        said = reason(error)
+        if "Unrecognized configuration class" in said or "model identifier" in said:
+            said = f"it has no head for {task.kind}; allowed: models of transformers' {_AUTO[task.kind]}"
+        raise ModelError(f"{name} cannot be fine-tuned on {task.name}: {said}") from error
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     tokenizer.padding_side = "right"

@@ -1,0 +1,87 @@
+"""What must lie in a model's folder before it is opened, and how to convert weights that are pickled."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import ModelError
+from workbench.models._adapters import ADAPTER_WEIGHTS, has_adapter
+from workbench.text.load import holds_tokenizer
+
+__all__ = ["check_folder", "refuse_pickle"]
+
+_PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+
+
+def check_folder(folder: Path) -> None:
+    """Raise :class:`~workbench.errors.ModelError` for a folder that holds no model, or pickled weights only."""
+    if has_adapter(folder):
+        if not (folder / ADAPTER_WEIGHTS).is_file():
+            _refuse_pickles_in(folder)
+            raise ModelError(f"folder {folder} holds an adapter_config.json but no {ADAPTER_WEIGHTS}")
+    elif not (folder / "config.json").is_file():
+        raise ModelError(
+            f"folder {folder} holds no config.json; a model folder has config.json and *.safetensors"
+        )
+    elif not isinstance(_config(folder), dict):
+        raise ModelError(
+            f"{folder / 'config.json'} is not a JSON object; write the model's configuration anew"
+        )
+    elif not any(folder.glob("*.safetensors")):
+        _refuse_pickles_in(folder)
+        raise ModelError(f"folder {folder} holds no *.safetensors weights")
+
+
+def _refuse_pickles_in(folder: Path) -> None:
+    if any(path for pattern in _PICKLES for path in folder.glob(pattern)):
+        raise ModelError(
+            f"folder {folder} holds only pickle weights, which can run code when read; {_advice(folder)}"
+        )
+
+
+def refuse_pickle(path: Path) -> ModelError:
+    """The error for a pickle file that was named as a model."""
+    return ModelError(f"{path} is a pickle checkpoint, which can run code when read; {_advice(path.parent)}")
+
+
+def _advice(folder: Path) -> str:
+    """A command that converts what lies in ``folder``, head and tokenizer with it, as far as one can."""
+    if (folder / "adapter_model.bin").is_file():
+        pickled, plain = str(folder / "adapter_model.bin"), str(folder / ADAPTER_WEIGHTS)
+        code = f"save_file(torch.load({pickled!r}, weights_only=True), {plain!r}, {{'format': 'pt'}})"
+        return _trusted(f"import torch; from safetensors.torch import save_file; {code}")
+    name = _architecture(folder)
+    if name is None or not any(folder.glob("pytorch_model*.bin")):
+        return (
+            "make a folder of it with transformers' save_pretrained, which needs config.json and "
+            "pytorch_model.bin beside each other, and name that folder"
+        )
+    classes = [name, "AutoTokenizer"] if holds_tokenizer(folder) else [name]
+    old, new = str(folder), f"{folder}-safetensors"
+    steps = [f"{one}.from_pretrained({old!r}).save_pretrained({new!r})" for one in classes]
+    return _trusted(f"from transformers import {', '.join(classes)}; {'; '.join(steps)}")
+
+
+def _trusted(code: str) -> str:
+    return f"convert it where you trust it: python -c {shlex.quote(code)}"
+
+
+def _architecture(folder: Path) -> str | None:
+    """The class that config.json names, which has the checkpoint's head; ``AutoModel`` if it names none."""
+    config = _config(folder)
+    named = config.get("architectures") if isinstance(config, dict) else None
+    name = named[0] if isinstance(named, list) and named else "AutoModel"
+    # The name becomes part of a command line that a user pastes.
+    return name if config and isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9_]+", name) else None
+
+
+def _config(folder: Path) -> Any:
+    """What config.json holds; ``None`` if it cannot be read."""
+    try:
+        return json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None

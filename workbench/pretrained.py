@@ -1,0 +1,70 @@
+"""The one door to transformers' ``from_pretrained``: code from a model's folder never runs, and nobody is prompted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import ModelError
+
+__all__ = ["from_pretrained", "reason"]
+
+# Errors whose text is a sentence; of any other the text means little without the error's name.
+_SPEAKING = (OSError, ValueError, ImportError, RuntimeError)
+
+
+def from_pretrained(auto: Any, location: Any, **options: Any) -> Any:
+    """``auto.from_pretrained(location, **options)`` without remote code.
+
+    ``auto`` is any class of transformers: an Auto class of configurations, tokenizers, models, processors, or
+    a generation configuration. Without ``trust_remote_code=False`` transformers asks on the terminal, and a
+    ``y`` on standard input runs the folder's Python.
+
+    Raises :class:`~workbench.errors.ModelError` for a folder that needs its own code, or attention that would be
+    fetched from a hub repository; whatever transformers raises otherwise.
+    """
+    try:
+        found = auto.from_pretrained(location, trust_remote_code=False, **options)
+    except Exception as error:
+        if "trust_remote_code" in str(error) or "custom code" in str(error) or _own_tokenizer(auto, location):
+            raise ModelError(
+                f"{location} needs Python code from its own repository, which is never run here; convert it to a "
+                "class of transformers, or choose another model"
+            ) from error
+        raise
+    _refuse_hub_attention(found, location)
+    return found
+
+
+def _own_tokenizer(auto: Any, location: Any) -> bool:
+    """Whether a tokenizer that could not be opened is one of the folder's own making."""
+    if "Tokenizer" not in auto.__name__:
+        return False
+    try:
+        return "auto_map" in (Path(location) / "tokenizer_config.json").read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return False
+
+
+def _refuse_hub_attention(found: Any, location: Any) -> None:
+    from transformers import PreTrainedConfig
+
+    if not isinstance(found, PreTrainedConfig):
+        return
+    for part in (found, *vars(found).values()):  # the configuration, and those inside it
+        kernel = getattr(part, "_attn_implementation", None)
+        if isinstance(kernel, str) and "/" in kernel:  # "organisation/repository": compiled code from the hub
+            raise ModelError(
+                f"{location}: config.json takes its attention from the repository {kernel!r:.80}, whose code is "
+                "never run here; remove attn_implementation from config.json"
+            )
+
+
+def reason(error: BaseException) -> str:
+    """What an error of another package says, on one line of at most 200 characters."""
+    text = " ".join(str(error).split())
+    if "ignore_mismatched_sizes" in text:  # the details are in a report of many lines
+        return "the weights have other shapes than config.json says; compare its sizes, heads and vocabulary"
+    if not text or not isinstance(error, _SPEAKING):
+        text = f"{type(error).__name__}: {text}".rstrip(": ")
+    return text[:200]
