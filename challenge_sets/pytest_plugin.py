@@ -138,7 +138,7 @@ class SuiteItem(pytest.Item):
             f"  {row.texts} predicted {row.predicted}" for row in failing.head(_SHOWN).itertuples()
         )
         raise OverBudgetError(
-            f"failure rate {rate.value:.3f} [{rate.low:.3f}, {rate.high:.3f}] of {rate.n} cases is above the "
+            f"failure rate {rate.text(3)} of {rate.n} cases is above the "
             f"budget {self.budget:g}; the worst:\n{shown}\nall in {run.path}"
         )
 

@@ -21,11 +21,28 @@ def suite_table(run: Run) -> pd.DataFrame:
     rows = []
     for group, test in run.notes.get("tests", {}).items():
         rate = run.results.get(group, {}).get("failure_rate")
-        numbers: dict[str, Any] = {"failure_rate": None, "low": None, "high": None, "applied": 0}
+        numbers: dict[str, Any] = {
+            "failure_rate": None,
+            "low": None,
+            "high": None,
+            "applied": 0,
+            "undefined": "",
+        }
         if rate is not None:
             numbers = {"failure_rate": rate.value, "low": rate.low, "high": rate.high, "applied": rate.n}
+            numbers["undefined"] = rate.undefined or ""
         rows.append({"group": group, **{key: test[key] for key in _NAMES}, **numbers, **_rest(test)})
-    columns = ["group", *_NAMES, "failure_rate", "low", "high", "applied", "budget", "description"]
+    columns = [
+        "group",
+        *_NAMES,
+        "failure_rate",
+        "low",
+        "high",
+        "applied",
+        "budget",
+        "description",
+        "undefined",
+    ]
     frame = pd.DataFrame(rows, columns=columns)
     return frame.astype({"failure_rate": float, "low": float, "high": float, "budget": float})
 
@@ -38,7 +55,8 @@ def _rest(test: dict[str, Any]) -> dict[str, Any]:
 
 
 def groups_table(run: Run) -> pd.DataFrame:
-    """A row a group and metric: ``group``, ``metric``, ``value``, ``low``, ``high``, ``n``, and published numbers.
+    """A row a group and metric: ``group``, ``metric``, ``value``, ``low``, ``high``, ``n``, ``undefined`` (why a number
+    is), and published numbers.
 
     Published numbers (people's agreement, other models) have a column each, NaN where there is none.
     ``failure_rate`` is left out: it is in :func:`suite_table`.
@@ -52,13 +70,16 @@ def groups_table(run: Run) -> pd.DataFrame:
             "low": estimate.low,
             "high": estimate.high,
             "n": estimate.n,
+            "undefined": estimate.undefined or "",
             **{source: numbers.get(group) for source, numbers in published.items()},
         }
         for group, metrics in run.results.items()
         for metric, estimate in metrics.items()
         if metric != "failure_rate"
     ]
-    frame = pd.DataFrame(rows, columns=["group", "metric", "value", "low", "high", "n", *published])
+    frame = pd.DataFrame(
+        rows, columns=["group", "metric", "value", "low", "high", "n", "undefined", *published]
+    )
     return frame.astype(dict.fromkeys(published, float))
 
 

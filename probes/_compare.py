@@ -6,17 +6,15 @@ from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import Bool, Int
-from scipy.stats import t as student
 
 from probes._fit import fit_static
 from probes._prepare import Prepared
 from probes.controls import majority, permutation_p, word_identity
 from probes.report import TestItems
 from probes.settings import ProbeSettings
-from workbench.estimate import Estimate
 from workbench.shapes import Array
 
-__all__ = ["baselines", "from_few", "p_values", "seen_share", "test_items"]
+__all__ = ["baselines", "p_values", "seen_share", "test_items"]
 
 
 def baselines(
@@ -41,14 +39,6 @@ def seen_share(prepared: Prepared, train: Array, test: Array) -> float:
 def p_values(best: Array, others: Mapping[str, Array], clusters: Array, seed: int) -> dict[str, float]:
     """Paired permutation tests of the best probe's correctness (item,) against each comparison's."""
     return {name: permutation_p(best - row, clusters, seed) for name, row in others.items()}
-
-
-def from_few(mean: float, error: float, count: int, method: str) -> Estimate:
-    """An Estimate from ``count`` draws, too few for a normal interval: Student's t; no interval for one."""
-    half = float(student.ppf(0.975, count - 1)) * error if count > 1 else float("nan")
-    return Estimate(
-        value=mean, standard_error=error, low=mean - half, high=mean + half, n=count, method=method
-    )
 
 
 def test_items(prepared: Prepared, test: Array, predictions: Int[Array, "layer item"]) -> TestItems:

@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from probes._data import ProbeData, Unit
-from probes.conclusions import shown
 from probes.estimators import INLPEraser, LeaceEraser, LinearProbe
 from probes.features import extract
 from probes.features.policy import resolve_pool
@@ -57,8 +56,8 @@ class AmnesicReport:
         erased = (
             f"Erasing {self.rank} directions after layer {self.layer} takes a linear probe from "
             f"{self.probe_before:.3f} to {self.probe_after:.3f} (majority class {self.majority:.3f}) and the loss from "
-            f"{self.loss.value:.3f} up by {shown(self.added_loss)} nats a token; as many random directions by "
-            f"{shown(self.added_loss_random)}."
+            f"{self.loss.value:.3f} up by {self.added_loss.text(3)} nats a token; as many random directions by "
+            f"{self.added_loss_random.text(3)}."
         )
         used = (
             f" The model uses {self.task} here: erasing it costs more."

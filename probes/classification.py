@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from tqdm.auto import tqdm
 
-from probes._compare import baselines, from_few, p_values, seen_share, test_items
+from probes._compare import baselines, p_values, seen_share, test_items
 from probes._fit import CURVE, LayerFit, fit_layer
 from probes._keep import Arrays, Keep
 from probes._prepare import Prepared
@@ -17,7 +17,7 @@ from probes.report import ProbeReport
 from probes.settings import ProbeSettings
 from workbench.estimate import Estimate
 from workbench.shapes import Array
-from workbench.statistics import bootstrap
+from workbench.statistics import bootstrap, mean_estimate, student_interval
 
 __all__ = ["classify"]
 
@@ -73,7 +73,7 @@ class _Numbers:
         """All of it as a report."""
         layers = self.prepared.features.layers
         series = self._series()
-        floors = {name: self.estimate(values.astype(float)) for name, values in self.baselines.items()}
+        floors = {name: self.share(values.astype(float)) for name, values in self.baselines.items()}
         found = self._p_values()
         sentences = len(np.unique(self.clusters))
         return ProbeReport(
@@ -95,20 +95,23 @@ class _Numbers:
             ),
         )
 
-    def estimate(self, values: Array, clusters: Array | None = None) -> Estimate:
-        """Mean with an interval clustered by sentence."""
-        groups = self.clusters if clusters is None else clusters
-        return bootstrap(values, seed=self.settings.seed, resamples=_RESAMPLES, clusters=groups)
+    def share(self, values: Array) -> Estimate:
+        """Share of test items that are right, with an interval clustered by sentence."""
+        return mean_estimate(values, seed=self.settings.seed, resamples=_RESAMPLES, clusters=self.clusters)
+
+    def difference(self, values: Array) -> Estimate:
+        """Mean over test items of a difference, with an interval clustered by sentence."""
+        return bootstrap(values, seed=self.settings.seed, resamples=_RESAMPLES, clusters=self.clusters)
 
     def _series(self) -> dict[str, tuple[Estimate, ...]]:
         found = {
             "accuracy": self.accuracy,
             "control task": self.control,
-            "selectivity": self.accuracy - self.control,
         }
         if self.random is not None:
             found["random weights"] = self.random
-        series = {name: tuple(self.estimate(row) for row in rows) for name, rows in found.items()}
+        series = {name: tuple(self.share(row) for row in rows) for name, rows in found.items()}
+        series["selectivity"] = tuple(self.difference(row) for row in self.accuracy - self.control)
         if self.fits[0].bits is not None:
             bits = np.stack([f.bits for f in self.fits if f.bits is not None])  # (layer, seed, 3)
             series["compression"] = tuple(_over_seeds(b[:, 2] / b[:, 0]) for b in bits)
@@ -134,7 +137,7 @@ class _Numbers:
         layers = self.prepared.features.layers
         found = []
         for number, row in zip(layers, self.accuracy, strict=True):
-            difference = self.estimate(best - row)
+            difference = self.difference(best - row)
             if not difference.low > 0:
                 found.append(number)
         return found
@@ -145,7 +148,7 @@ class _Numbers:
         if curve is None:
             return {}
         return {
-            f"accuracy with {share:.0%} of the training sentences": self.estimate(
+            f"accuracy with {share:.0%} of the training sentences": self.share(
                 (row == self.truth).astype(float)
             )
             for share, row in zip(CURVE, curve, strict=True)
@@ -185,4 +188,4 @@ class _Numbers:
 def _over_seeds(values: Array) -> Estimate:
     """Mean over seeds with an interval of their spread."""
     error = float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
-    return from_few(float(np.mean(values)), error, len(values), "Student's t, over seeds")
+    return student_interval(float(np.mean(values)), error, len(values), "Student's t, over seeds")

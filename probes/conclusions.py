@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from workbench.estimate import Estimate
 
-__all__ = ["CAUSAL_CAVEAT", "classification_conclusions", "mixture_conclusions", "shown"]
+__all__ = ["CAUSAL_CAVEAT", "classification_conclusions", "mixture_conclusions"]
 
 CAUSAL_CAVEAT = (
     "That a probe can read a property does not say that the model uses it; erase it and see what changes: "
@@ -35,7 +35,7 @@ def classification_conclusions(
     values = series["accuracy"]
     best = max(range(len(layers)), key=lambda i: values[i].value)
     accuracy = values[best]
-    said = [f"Accuracy is highest at layer {layers[best]}: {shown(accuracy)}."]
+    said = [f"Accuracy is highest at layer {layers[best]}: {accuracy.text(3)}."]
     others = [n for n in indistinct if n != layers[best]]
     if others:
         names = f"Layer{'s' if len(others) > 1 else ''} {', '.join(map(str, others))}"
@@ -54,8 +54,8 @@ def mixture_conclusions(
 ) -> tuple[str, ...]:
     """Sentences about where a mixture of layers leans, its accuracy against comparisons, and its selectivity."""
     return (
-        f"The mixture's centre of gravity is layer {shown(summary['center of gravity'])}, its expected layer "
-        f"{shown(summary['expected layer'])}.",
+        f"The mixture's centre of gravity is layer {summary['center of gravity'].text(3)}, its expected layer "
+        f"{summary['expected layer'].text(3)}.",
         "Both say where a probe finds it easiest to read the property; compare tasks on one model, not models.",
         _against(summary["accuracy of the mixture"], comparisons, p_values, "The mixture's accuracy"),
         _selectivity(summary["selectivity"], summary["control task"], seen),
@@ -98,23 +98,15 @@ def _against(
 def _selectivity(selectivity: Estimate, control: Estimate, seen: float) -> str:
     if seen < _MOSTLY_SEEN:
         return (
-            f"Selectivity ({shown(selectivity)}) says little here: only {seen:.0%} of the test items are of a type "
+            f"Selectivity ({selectivity.text(3)}) says little here: only {seen:.0%} of the test items are of a type "
             "seen in training, so random labels of types could not be memorised for the others."
         )
     if not selectivity.low >= _LOW_SELECTIVITY:
         return (
-            f"Selectivity is low ({shown(selectivity)}; random labels of word types are predicted with "
+            f"Selectivity is low ({selectivity.text(3)}; random labels of word types are predicted with "
             f"{control.value:.3f}): the probe may have memorised words rather than read the property."
         )
     return (
-        f"Selectivity is {shown(selectivity)}: random labels of word types are predicted with {control.value:.3f} "
+        f"Selectivity is {selectivity.text(3)}: random labels of word types are predicted with {control.value:.3f} "
         "only, so the probe did not get there by memorising words."
     )
-
-
-def shown(estimate: Estimate, digits: int = 3, without: str = "too little data for an interval") -> str:
-    """A value with its interval, or saying ``without`` where the data allow none."""
-    value, low, high = (f"{v:.{digits}f}" for v in (estimate.value, estimate.low, estimate.high))
-    if not estimate.low <= estimate.high:
-        return f"{value} ({without})"
-    return f"{value} [{low}, {high}]"

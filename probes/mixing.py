@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from tqdm.auto import tqdm
 
-from probes._compare import baselines, from_few, p_values, seen_share, test_items
+from probes._compare import baselines, p_values, seen_share, test_items
 from probes._keep import Arrays, Keep
 from probes._prepare import Prepared, item_matrix
 from probes.conclusions import mixture_conclusions
@@ -20,7 +20,7 @@ from probes.report import ProbeReport
 from probes.settings import ProbeSettings
 from workbench.estimate import Estimate
 from workbench.shapes import Array
-from workbench.statistics import bootstrap
+from workbench.statistics import bootstrap, mean_estimate, student_interval
 
 __all__ = ["mix"]
 
@@ -41,7 +41,7 @@ def mix(prepared: Prepared, settings: ProbeSettings, keep: Keep, progress: bool 
     truth = fits.prepared.codes[fits.test]
     found = p_values(fits.correct[-1], floors, fits.clusters, settings.seed)
     seen = seen_share(prepared, fits.train, fits.test)
-    levels = {name: fits.estimate(values) for name, values in floors.items()}
+    levels = {name: fits.share(values) for name, values in floors.items()}
     return ProbeReport(
         model=prepared.features.model,
         task=settings.task,
@@ -145,8 +145,12 @@ class _Mixtures:
             found["random weights"] = part["predicted"] == codes[self.test]
         return {name: values.astype(float) for name, values in found.items()}
 
-    def estimate(self, values: Array) -> Estimate:
-        """Mean over test items with an interval clustered by sentence."""
+    def share(self, values: Array) -> Estimate:
+        """Share of test items that are right, with an interval clustered by sentence."""
+        return mean_estimate(values, seed=self.settings.seed, resamples=_RESAMPLES, clusters=self.clusters)
+
+    def difference(self, values: Array) -> Estimate:
+        """Mean over test items of a difference, with an interval clustered by sentence."""
         return bootstrap(values, seed=self.settings.seed, resamples=_RESAMPLES, clusters=self.clusters)
 
 
@@ -154,15 +158,15 @@ def _summary(fits: _Mixtures) -> dict[str, Estimate]:
     return {
         "center of gravity": _spread(fits.refits[1]),
         "expected layer": _expected(fits.correct, fits.layers, fits.clusters, fits.settings.seed),
-        "accuracy of the mixture": fits.estimate(fits.correct[-1]),
-        "control task": fits.estimate(fits.control),
-        "selectivity": fits.estimate(fits.correct[-1] - fits.control),
+        "accuracy of the mixture": fits.share(fits.correct[-1]),
+        "control task": fits.share(fits.control),
+        "selectivity": fits.difference(fits.correct[-1] - fits.control),
     }
 
 
 def _series(fits: _Mixtures) -> dict[str, tuple[Estimate, ...]]:
     return {
-        "accuracy with layers up to this": tuple(fits.estimate(row) for row in fits.correct),
+        "accuracy with layers up to this": tuple(fits.share(row) for row in fits.correct),
         "mixing weight": tuple(_spread(weights) for weights in fits.refits[0].T),
     }
 
@@ -191,7 +195,7 @@ def _spread(values: Array) -> Estimate:
     """Mean over refits on resampled sentences; their spread is the standard error (Efron & Tibshirani 1993)."""
     error = float(values.std(ddof=1)) if len(values) > 1 else float("nan")
     method = "Student's t, refits on resampled training sentences"
-    return replace(from_few(float(values.mean()), error, len(values), method), higher_is_better=None)
+    return replace(student_interval(float(values.mean()), error, len(values), method), higher_is_better=None)
 
 
 def _expected(correct: Array, layers: tuple[int, ...], clusters: Array, seed: int) -> Estimate:

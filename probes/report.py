@@ -58,7 +58,7 @@ class ProbeReport:
     def best_layer(self) -> int:
         """The layer where the main series is highest."""
         values = [estimate.value for estimate in self.series[self.metric]]
-        return self.layers[int(np.argmax(values))]
+        return self.layers[int(np.nanargmax(values))]
 
     def at(self, series: str, layer: int) -> Estimate:
         """One number; raises :class:`TaskError` for a series or layer that the report lacks."""
@@ -81,8 +81,8 @@ class ProbeReport:
         rows += [(name, None, e) for part in (self.baselines, self.summary) for name, e in part.items()]
         columns = ("value", "standard_error", "low", "high", "n")
         frame = pd.DataFrame(
-            [(name, layer, *(getattr(e, c) for c in columns)) for name, layer, e in rows],
-            columns=["series", "layer", *columns],
+            [(name, layer, *(getattr(e, c) for c in columns), e.undefined or "") for name, layer, e in rows],
+            columns=["series", "layer", *columns, "undefined"],
         )
         return frame.astype({"layer": "Int64"})
 

@@ -10,7 +10,7 @@ from tqdm.auto import tqdm
 
 from probes._data import Place, Unit
 from probes._keep import Keep, now
-from probes.conclusions import CAUSAL_CAVEAT, shown
+from probes.conclusions import CAUSAL_CAVEAT
 from probes.estimators.structural import StructuralProbe, _spearman, tree_depths, tree_distances, uuas
 from probes.features import Features, extract, with_random_weights
 from probes.features.policy import resolve_pool
@@ -233,7 +233,7 @@ def _report(
         series=series,
         baselines=baselines,
         conclusions=(
-            f"UUAS is highest at layer {features.layers[best]}: {shown(series['UUAS'][best])}.",
+            f"UUAS is highest at layer {features.layers[best]}: {series['UUAS'][best].text(3)}.",
             verdict,
             CAUSAL_CAVEAT,
         ),

@@ -7,7 +7,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["Estimate"]
+__all__ = ["Estimate", "printed"]
+
+# An interval this narrow, relative to its ends, has no width but rounding's.
+_ROUNDING = 1e-12
+_ZERO_WIDTH = "the values have no spread"
+_NOT_STORED = "no reason stored"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,6 +21,8 @@ class Estimate:
 
     ``low`` and ``high`` bound the ``confidence`` interval; ``method`` says how it was made
     ("percentile bootstrap", "wilson", ...); ``n`` is the number of independent items behind it.
+    What is undefined is NaN, and ``undefined`` says why: the value (a correlation with constant predictions), or
+    only its interval where the value is a number (one item has no spread). An interval without width is undefined.
     """
 
     value: float
@@ -26,20 +33,83 @@ class Estimate:
     confidence: float = 0.95
     method: str = "percentile bootstrap"
     higher_is_better: bool | None = True  # None where neither is
+    undefined: str | None = None
+
+    def __post_init__(self) -> None:
+        reason = self.undefined
+        if math.isfinite(self.low) and math.isclose(self.low, self.high, rel_tol=_ROUNDING):
+            reason = reason or _ZERO_WIDTH
+        if reason or any(math.isnan(number) for number in (self.value, self.low, self.high)):
+            for name in ("standard_error", "low", "high"):
+                object.__setattr__(self, name, math.nan)
+            object.__setattr__(self, "undefined", reason or _NOT_STORED)
+
+    @classmethod
+    def without_interval(
+        cls, value: float, n: int, why: str, *, method: str, higher_is_better: bool | None = True
+    ) -> Estimate:
+        """A value whose interval is undefined, or, for NaN, an undefined value; ``why`` is the reason."""
+        nan = math.nan
+        return cls(
+            value=value,
+            standard_error=nan,
+            low=nan,
+            high=nan,
+            n=n,
+            method=method,
+            higher_is_better=higher_is_better,
+            undefined=why,
+        )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain dictionary; infinities and NaN become ``None`` so that it is valid JSON."""
-        return {
+        """Plain dictionary; infinities and NaN become ``None`` so that it is valid JSON.
+
+        The reason has a key only where there is one, so that older versions read all others.
+        """
+        record = {
             k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in asdict(self).items()
         }
+        infinite = [k for k in ("value", "low", "high") if math.isinf(getattr(self, k))]
+        record["undefined"] = self.undefined or (f"{infinite[0]} is infinite" if infinite else None)
+        return record if record["undefined"] else {k: v for k, v in record.items() if k != "undefined"}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Estimate:
         """The inverse of :meth:`to_dict`."""
         known: dict[str, Any] = {
-            k: math.nan if v is None and k != "higher_is_better" else v for k, v in record.items()
+            k: math.nan if v is None and k not in ("higher_is_better", "undefined") else v
+            for k, v in record.items()
         }
         return cls(**known)
 
+    def cells(self, digits: int = 4, sign: str = "") -> tuple[str, str, str, str]:
+        """Value, standard error, lower and upper bound as tables print them; ``sign`` is "+" for differences."""
+        value, low, high = printed(self.value, self.low, self.high, self.undefined, digits, sign)
+        return value, f"{self.standard_error:.{digits}f}" if high else "", low, high
+
+    def text(self, digits: int = 4, sign: str = "") -> str:
+        """Value and interval in one: "0.5000 [0.4000, 0.6000]", or what is undefined and why."""
+        value, _, low, high = self.cells(digits, sign)
+        if high:
+            return f"{value} [{low}, {high}]"
+        return f"{value}, interval {low}" if low else value
+
+    def interval(self, digits: int = 4, sign: str = "") -> str:
+        """The interval alone: "0.4000 to 0.6000", or why it is undefined."""
+        value, _, low, high = self.cells(digits, sign)
+        return f"{low} to {high}" if high else low or value
+
     def __str__(self) -> str:
-        return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
+        return self.text()
+
+
+def printed(
+    value: float, low: float, high: float, undefined: str | None, digits: int = 4, sign: str = ""
+) -> tuple[str, str, str]:
+    """Value and bounds as tables print them; the reason stands for what is undefined."""
+    if math.isnan(value):
+        return f"undefined ({undefined})", "", ""
+    number = f"{value:{sign}.{digits}f}"
+    if undefined:
+        return number, f"undefined ({undefined})", ""
+    return number, f"{low:{sign}.{digits}f}", f"{high:{sign}.{digits}f}"

@@ -70,4 +70,4 @@ def _cell(results: Mapping[str, Mapping[str, Estimate]], name: str, measure: str
         return "-"
     difference = results.get(f"{name} - random", {}).get(measure)
     unlike = difference is not None and (difference.low > 0 or difference.high < 0)
-    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]{'*' if unlike else ''}"
+    return f"{estimate.text(3)}{'*' if unlike else ''}"

@@ -6,6 +6,7 @@ from itertools import takewhile
 from typing import Any
 
 from workbench.cli._tables import table
+from workbench.estimate import printed
 
 __all__ = ["failures_text", "groups_text", "tests_text"]
 
@@ -17,12 +18,12 @@ def groups_text(groups: Any) -> str:
     """:func:`challenge_sets.tables.groups_table` as text; empty without rows."""
     if groups.empty:
         return ""
-    published = list(groups.columns[6:])
+    published = list(groups.columns[7:])
     rows = [
         (
             row["group"],
             row["metric"],
-            *(_number(row[name], 4) for name in ("value", "low", "high")),
+            *printed(row["value"], row["low"], row["high"], row["undefined"]),
             str(row["n"]),
             *(_number(row[name], 4) for name in published),
         )
@@ -36,7 +37,7 @@ def tests_text(tests: Any) -> str:
     rows = [
         (
             *(row[name] for name in ("suite", "capability", "test", "kind")),
-            *(_number(row[name], 3) for name in ("failure_rate", "low", "high")),
+            *_rate(row),
             str(row["applied"]),
         )
         for row in tests.to_dict("records")
@@ -46,8 +47,14 @@ def tests_text(tests: Any) -> str:
     return table(header[skip:], [row[skip:] for row in rows])
 
 
+def _rate(row: dict[str, Any]) -> tuple[str, ...]:
+    if not row["applied"]:
+        return "-", "-", "-"
+    return printed(row["failure_rate"], row["low"], row["high"], row["undefined"], 3)
+
+
 def _number(value: float, digits: int) -> str:
-    return "-" if value != value else f"{value:.{digits}f}"  # NaN: no case, or nothing published
+    return "-" if value != value else f"{value:.{digits}f}"  # NaN: nothing published
 
 
 def failures_text(failing: Any) -> str:

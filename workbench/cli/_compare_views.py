@@ -8,6 +8,7 @@ from typing import Any
 
 from workbench.cli._tables import table
 from workbench.errors import RunError
+from workbench.estimate import Estimate
 from workbench.evaluate.calibration import calibration
 from workbench.evaluate.compare import Comparison, compare
 from workbench.evaluate.compare_items import run_names, task_examples
@@ -60,9 +61,13 @@ def _row(c: Comparison) -> tuple[str, ...]:
     d = c.difference
     values = [f"{name} {value:.4f}" for name, value in zip((c.first, c.second), c.values, strict=True)]
     p_values = [f"{p:.2g}" for p in (c.p_value, c.p_holm, c.p_bh)]
-    interval = f"{d.low:+.4f} to {d.high:+.4f}"
     effect = f"{c.effect} {c.effect_size:+.2f}"
-    return (c.task, c.metric, *values, f"{d.value:+.4f}", interval, c.test, *p_values, effect)
+    return (c.task, c.metric, *values, d.cells(4, "+")[0], d.interval(4, "+"), c.test, *p_values, effect)
+
+
+def _value_and_ends(estimate: Estimate) -> tuple[str, str, str]:
+    value, _, low, high = estimate.cells()
+    return value, low, high
 
 
 def leaderboards(runs: Sequence[Run], *, task: str | None, metric: str | None, seed: int) -> Shown:
@@ -74,7 +79,7 @@ def leaderboards(runs: Sequence[Run], *, task: str | None, metric: str | None, s
             "metric": b.metric,
             "data": b.data,
             "tested": b.tested,
-            "rows": [asdict(r) for r in b.rows],
+            "rows": [{**asdict(r), "estimate": r.estimate.to_dict()} for r in b.rows],
         }
         for b in boards
     ]
@@ -86,9 +91,7 @@ def _board(board: Leaderboard) -> str:
         (
             str(r.group),
             r.name,
-            f"{r.estimate.value:.4f}",
-            f"{r.estimate.low:.4f}",
-            f"{r.estimate.high:.4f}",
+            *_value_and_ends(r.estimate),
             r.run,
         )
         for r in board.rows
@@ -159,11 +162,8 @@ def _slices(parts: Sequence[Slice]) -> str:
     head = ("slice", "n", "value", "95 % low", "95 % high", "against the rest", "p")
     rows = []
     for s in parts:
-        e = s.estimate
         p = f"{s.p_value:.3f}" if s.p_value == s.p_value else None
-        rows.append(
-            (s.name, s.n, f"{e.value:.4f}", f"{e.low:.4f}", f"{e.high:.4f}", f"{s.difference:+.4f}", p)
-        )
+        rows.append((s.name, s.n, *_value_and_ends(s.estimate), f"{s.difference:+.4f}", p))
     return table(head, rows)
 
 

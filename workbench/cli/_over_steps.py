@@ -19,6 +19,7 @@ __all__ = ["over_steps"]
 def over_steps(model: str, settings: Settings, out: Path | None, dtype: str, device: str) -> None:
     """Evaluate every checkpoint; print the table and store it, with the plot, beside the runs."""
     from workbench.cli._tables import table
+    from workbench.estimate import printed
     from workbench.evaluate.over_steps import evaluate_over_steps
     from workbench.runs import default_root
 
@@ -27,8 +28,11 @@ def over_steps(model: str, settings: Settings, out: Path | None, dtype: str, dev
 
     frame = evaluate_over_steps(model, settings, out=out, dtype=dtype, device=device, tell=tell)
     rows = [
-        (r.step, r.task, r.metric, f"{r.value:.4f}", f"{r.low:.4f}", f"{r.high:.4f}")
-        for r in frame.itertuples()
+        (
+            *(row[name] for name in ("step", "task", "metric")),
+            *printed(row["value"], row["low"], row["high"], row["undefined"]),
+        )
+        for row in frame.to_dict("records")
     ]
     say(table(("step", "task", "metric", "value", "95 % low", "95 % high"), rows))
     stem = (out or default_root()) / f"{Path(model.split('@')[0]).name}-over-steps"

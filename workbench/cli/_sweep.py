@@ -61,9 +61,7 @@ def draw_laws(rows: list[SweepRow], out: Path) -> list[str]:
             continue
         a, file = law.exponent, out / f"power-law-{name}.html"
         _plot(law, sizes, losses, name, file)
-        lines.append(
-            f"L({symbol}) = ({law.scale:.3g} / {symbol})^{a.value:.3f} [{a.low:.3f}, {a.high:.3f}], {name}; {file}"
-        )
+        lines.append(f"L({symbol}) = ({law.scale:.3g} / {symbol})^{a.text(3)}, {name}; {file}")
     return lines
 
 
@@ -78,6 +76,6 @@ def _plot(law: PowerLaw, sizes: list[float], losses: list[float], unit: str, fil
         Curve(name="fit", x=np.log10(x).tolist(), y=np.log10(law(x)).tolist()),
     ]
     a = law.exponent
-    note = f"exponent {a.value:.3f}, 95 % interval {a.low:.3f} to {a.high:.3f} over resampled points"
+    note = f"exponent {a.cells(3)[0]}, 95 % interval {a.interval(3)} over resampled points"
     view = curve_plot(curves, x=f"log10 {unit}", y="log10 loss", title=f"Loss and {unit}", note=note)
     view.save(file)

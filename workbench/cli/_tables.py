@@ -28,9 +28,9 @@ def table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 
 
 def results_table(results: Mapping[str, Mapping[str, Estimate]]) -> str:
-    """One row per task and metric: value, standard error, interval, number of items."""
+    """One row per task and metric: value, standard error, interval, number of items; what is undefined, and why."""
     rows = [
-        (task, metric, f"{e.value:.4f}", f"{e.standard_error:.4f}", f"{e.low:.4f}", f"{e.high:.4f}", str(e.n))
+        (task, metric, *e.cells(), str(e.n))
         for task, metrics in results.items()
         for metric, e in metrics.items()
     ]

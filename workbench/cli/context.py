@@ -161,10 +161,9 @@ def _print(run: Run) -> None:
         (
             p.curve,
             p.distance,
-            *(f"{e.value:.3f} [{e.low:.3f}, {e.high:.3f}]" for e in (p.loss, p.accuracy)),
-            "-"
-            if p.increase is None
-            else f"{p.increase.value:+.3f} [{p.increase.low:+.3f}, {p.increase.high:+.3f}]",
+            p.loss.text(3),
+            p.accuracy.text(3),
+            "-" if p.increase is None else p.increase.text(3, "+"),
             f"{p.changed:.0%}",
         )
         for p in context_points(run.examples(), int(run.record.recipe["seed"]))

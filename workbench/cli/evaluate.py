@@ -184,7 +184,7 @@ def _finetune(arguments: _Arguments) -> Any:
     from workbench.evaluate.finetuned import Finetuned, evaluate_finetuned, read_recipe
 
     def tell(task: str, seed: int, run: Any) -> None:
-        values = ", ".join(f"{name} {e.value:.4f}" for name, e in run.results[task].items())
+        values = ", ".join(f"{name} {e.cells()[0]}" for name, e in run.results[task].items())
         say(f"{task}, seed {seed}: {values}; {run.path}", error=True)
 
     training = Finetuned(
@@ -205,9 +205,10 @@ def _finetune(arguments: _Arguments) -> Any:
 
 
 def summary(run: Any) -> dict[str, Any]:
-    """What ``--json`` prints: run, task -> metric -> value with interval, throughput, the doctor's verdict."""
+    """What ``--json`` prints: run, model, task -> metric -> value with interval, throughput, the doctor's verdict."""
     return {
         "run": str(run.path),
+        "model": {key: run.record.model.get(key) for key in ("name", "dtype", "first_token")},
         "results": {
             task: {name: estimate.to_dict() for name, estimate in metrics.items()}
             for task, metrics in run.results.items()
@@ -226,6 +227,8 @@ def _remarks(notes: dict[str, Any]) -> list[str]:
         )
     if notes.get("truncated"):
         found.append(f"{notes['truncated']} items were cut at their beginning to fit the model")
+    for task, answer in notes.get("one_answer_throughout", {}).items():
+        found.append(f"{task}: the model answers {answer!r} throughout")
     if notes.get("left_out_for_want_of_data"):
         found.append(f"left out, as their files are missing: {', '.join(notes['left_out_for_want_of_data'])}")
     return found
@@ -236,8 +239,10 @@ def print_run(run: Any) -> None:
     from workbench.cli._tables import results_table
 
     model, doctor = run.record.model, (run.record.doctor or {}).get("verdict", "skipped")
-    say(f"{model['name']} ({model['parameters']:,} parameters, {model['dtype']}), doctor: {doctor}\n")
-    say(results_table(run.results))
+    say(f"{model['name']} ({model['parameters']:,} parameters, {model['dtype']}), doctor: {doctor}")
+    if model.get("first_token"):
+        say(f"first token of a text: {model['first_token']}")
+    say("\n" + results_table(run.results))
     for remark in _remarks(run.notes):
         say(remark)
     rate = run.throughput.get("tokens_per_second", 0.0)

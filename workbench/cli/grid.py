@@ -63,12 +63,14 @@ def _tell(result: CellResult) -> None:
 
 def _table(frame: Any) -> str:
     from workbench.cli._tables import table
+    from workbench.estimate import printed
 
     rows = []
     for row in frame.to_dict(orient="records"):
         if isinstance(row["problem"], str) and row["problem"]:
             rows.append((row["model"], row["dtype"], row["task"], f"failed: {row['problem']}", "", "", ""))
             continue
-        numbers = (f"{row['value']:.4f}", f"{row['low']:.4f} to {row['high']:.4f}", str(int(row["n"])))
+        value, low, high = printed(row["value"], row["low"], row["high"], row["undefined"])
+        numbers = (value, f"{low} to {high}" if high else low, str(int(row["n"])))
         rows.append((row["model"], row["dtype"], row["task"], row["metric"], *numbers))
     return table(("model", "dtype", "task", "metric", "value", "95 %", "n"), rows)

@@ -14,7 +14,6 @@ from workbench.terminal import say, say_json
 
 if TYPE_CHECKING:
     from probes import ProbeReport, ProbeSettings
-    from workbench.estimate import Estimate
     from workbench.runs import Run
 
 __all__ = ["command"]
@@ -214,18 +213,14 @@ def _summary(run: Run, report: ProbeReport) -> dict[str, Any]:
 
 def report_text(report: ProbeReport, run: Run) -> str:
     """How it was made, the table of layers, baselines, and what may be concluded."""
-    from probes.conclusions import shown
     from workbench.cli._tables import table
-
-    def cell(estimate: Estimate) -> str:
-        return shown(estimate, 4, "no interval")
 
     names = list(report.series)
     rows = [
-        (str(layer), *(cell(report.series[name][k]) for name in names))
+        (str(layer), *(report.series[name][k].text() for name in names))
         for k, layer in enumerate(report.layers)
     ]
-    others = [(name, cell(e)) for part in (report.baselines, report.summary) for name, e in part.items()]
+    others = [(name, e.text()) for part in (report.baselines, report.summary) for name, e in part.items()]
     doctor = (run.record.doctor or {}).get("verdict", "skipped")
     parts = [
         f"{report.task} in {report.model}, {report.probe} probe; doctor: {doctor}\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import streamlit as st
@@ -88,7 +88,8 @@ def groups_frame(run: Run) -> pd.DataFrame:
     rows = []
     for group, metrics in run.results.items():
         for metric, estimate in metrics.items():
-            ends = {"95 % low": estimate.low, "95 % high": estimate.high, "n": estimate.n}
+            ends: dict[str, Any] = {"95 % low": estimate.low, "95 % high": estimate.high, "n": estimate.n}
+            ends["undefined"] = estimate.undefined or ""
             if group in tests and metric == "failure_rate":
                 test = tests[group]
                 names = {k: test[k] for k in ("suite", "capability", "test", "kind")}

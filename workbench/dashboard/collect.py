@@ -56,9 +56,15 @@ def over_steps(runs: Sequence[RunSummary]) -> pd.DataFrame:
                 key = (match[1], int(match[2]), task, metric)
                 ends = {"low": estimate.low, "high": estimate.high}
                 names = dict(zip(("model", "step", "task", "metric"), key, strict=True))
-                rows[key] = {**names, "value": estimate.value, **ends, "run": run.id}
+                rows[key] = {
+                    **names,
+                    "value": estimate.value,
+                    **ends,
+                    "run": run.id,
+                    "undefined": estimate.undefined or "",
+                }
     frame = pd.DataFrame(
-        rows.values(), columns=["model", "step", "task", "metric", "value", "low", "high", "run"]
+        rows.values(), columns=["model", "step", "task", "metric", "value", "low", "high", "run", "undefined"]
     )
     return frame.sort_values(["model", "task", "metric", "step"], ignore_index=True)
 

@@ -149,6 +149,7 @@ def _row(c: Comparison) -> dict[str, Any]:
         "n": c.n,
         "test": c.test,
         "p (Holm)": c.p_holm,
+        "undefined": d.undefined or "",
     }
 
 

@@ -146,6 +146,7 @@ def results_table(run: Run) -> pd.DataFrame:
                 "95 % low": estimate.low,
                 "95 % high": estimate.high,
                 "n": estimate.n,
+                "undefined": estimate.undefined or "",
             }
             for task, metrics in run.results.items()
             for metric, estimate in metrics.items()

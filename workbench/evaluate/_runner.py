@@ -169,8 +169,22 @@ def _notes(
         notes["truncated"] = int((examples["truncated"] > 0).sum())
     if "finished" in examples:
         notes["ended_by_the_limit_of_tokens"] = int((examples["finished"] == False).sum())  # noqa: E712
+    one_answer = _answered_alike(examples)
+    if one_answer:
+        notes["one_answer_throughout"] = one_answer
     shots = {name: dict(found.shots) for name, found in data.items() if found.shots}
     return {**notes, "few_shot_examples": shots} if shots else notes
+
+
+def _answered_alike(examples: pd.DataFrame) -> dict[str, str]:
+    """The tasks whose items, of several gold labels, all got one answer, and which."""
+    if not {"prediction", "gold"} <= set(examples):
+        return {}
+    return {
+        str(task): str(rows["predicted" if "predicted" in rows else "prediction"].iloc[0])
+        for task, rows in examples.dropna(subset=["prediction", "gold"]).groupby("task", sort=False)
+        if rows["prediction"].astype(str).nunique() == 1 < rows["gold"].astype(str).nunique()
+    }
 
 
 def read_data(settings: Settings) -> dict[str, TaskData]:

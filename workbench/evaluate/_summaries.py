@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from scipy import stats
+
 from workbench.estimate import Estimate
 from workbench.evaluate.tasks import AVERAGES
 
@@ -35,11 +37,20 @@ def _average(average: Mapping[str, Sequence[tuple[str, str]]], results: Results)
     value = sum(sum(e.value for e in part) / len(part) for part in parts) / len(parts)
     errors = [sum(e.standard_error for e in part) / len(part) for part in parts]
     error = math.sqrt(sum(e * e for e in errors)) / len(parts)
+    reach = float(stats.norm.ppf(0.975)) * error
     return Estimate(
         value=value,
         standard_error=error,
-        low=value - 1.96 * error,
-        high=value + 1.96 * error,
+        low=value - reach,
+        high=value + reach,
         n=len(parts),
         method=f"normal; mean of {len(parts)} of {len(average)} tasks",
+        undefined=_why_undefined(average, results),
     )
+
+
+def _why_undefined(average: Mapping[str, Sequence[tuple[str, str]]], results: Results) -> str | None:
+    """The first task's reason, if one is undefined."""
+    pairs = [(t, m) for found in average.values() for t, m in found if t in results and m in results[t]]
+    undefined = ((t, m, results[t][m].undefined) for t, m in pairs)
+    return next((f"{m} of {t}: {reason}" for t, m, reason in undefined if reason), None)

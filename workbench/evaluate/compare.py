@@ -69,6 +69,8 @@ class Comparison:
         """One sentence that says no more than the numbers do."""
         items = f"{self.n:,} items" + (f" in {self.clusters:,} groups" if self.clusters else "")
         gap = _points(self.detectable, self.metric, self.values)
+        if self.better is None and math.isnan(self.detectable):
+            return f"no difference shown on {items}: {self.difference.undefined}"
         if self.better is None:
             return f"no difference shown; with {items} a gap under {gap} would not have been seen"
         size = _points(abs(self.difference.value), self.metric, self.values)
@@ -188,7 +190,9 @@ def compare_scores(
     else:
         test = "permutation" + (" of groups" if clusters else "")
         p_value = paired_permutation(a.values, b.values, a.measure, **options)
-    floor = 1 / len(a.ids)  # equal answers everywhere: a single item would have been a difference
+    error = difference.standard_error
+    if counts is not None:  # equal answers everywhere: a single item would have been a difference
+        error = max(1 / len(a.ids), 0.0 if math.isnan(error) else error)
     return Comparison(
         task=task,
         metric=metric,
@@ -204,7 +208,7 @@ def compare_scores(
         p_bh=p_value,
         effect=effect,
         effect_size=size,
-        detectable=minimum_detectable_difference(max(difference.standard_error, floor if counts else 0.0)),
+        detectable=minimum_detectable_difference(error),
         counts=counts,
     )
 

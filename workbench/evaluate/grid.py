@@ -242,7 +242,7 @@ def run_cell(cell: Cell, out: Path, resume: Path | None = None) -> CellResult:
 
 
 def summary(results: Sequence[CellResult]) -> pd.DataFrame:
-    """One row a cell and metric: model, dtype, task, metric, value, low, high, n, run, problem."""
+    """One row a cell and metric: model, dtype, task, metric, value, low, high, n, run, problem, undefined (why)."""
     rows: list[dict[str, Any]] = []
     for result in results:
         base = {"model": result.cell.model.name, "dtype": result.cell.model.dtype, "task": result.cell.task}
@@ -253,7 +253,13 @@ def summary(results: Sequence[CellResult]) -> pd.DataFrame:
         base = {**base, "dtype": run.record.model["dtype"]}
         for task, metrics in run.results.items():
             for metric, e in metrics.items():
-                numbers = {"value": e.value, "low": e.low, "high": e.high, "n": e.n}
+                numbers = {
+                    "value": e.value,
+                    "low": e.low,
+                    "high": e.high,
+                    "undefined": e.undefined or "",
+                    "n": e.n,
+                }
                 rows.append({**base, "task": task, "metric": metric, **numbers, "run": run.path.name})
-    columns = ["model", "dtype", "task", "metric", "value", "low", "high", "n", "run", "problem"]
+    columns = ["model", "dtype", "task", "metric", "value", "low", "high", "n", "run", "problem", "undefined"]
     return pd.DataFrame(rows, columns=columns)

@@ -52,7 +52,7 @@ class Leaderboard:
     tested: bool = True
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a run: group, model, value, low, high, n, run."""
+        """One row a run: group, model, value, low, high, n, run, and why what is undefined is so."""
         return pd.DataFrame(
             {
                 "group": row.group,
@@ -62,6 +62,7 @@ class Leaderboard:
                 "high": row.estimate.high,
                 "n": row.estimate.n,
                 "run": row.run,
+                "undefined": row.estimate.undefined or "",
             }
             for row in self.rows
         )

@@ -28,7 +28,8 @@ def evaluate_over_steps(
 ) -> pd.DataFrame:
     """Evaluate all checkpoints of ``name``, a training run's folder or ``FOLDER@step-*``, each as a run of its own.
 
-    One row a step, task and metric: ``step``, ``task``, ``metric``, ``value``, ``low``, ``high``, ``run``. ``tell``
+    One row a step, task and metric: ``step``, ``task``, ``metric``, ``value``, ``low``, ``high``, ``run``,
+    ``undefined`` (why a number is). ``tell``
     hears of each finished run. Raises :class:`~workbench.errors.ModelError` if there are no checkpoints.
     """
     pattern = name if is_checkpoint_name(name) else f"{name}@step-*"
@@ -48,6 +49,7 @@ def evaluate_over_steps(
                 "low": estimate.low,
                 "high": estimate.high,
                 "run": str(run.path),
+                "undefined": estimate.undefined or "",
             }
             for task, metrics in run.results.items()
             for metric, estimate in metrics.items()

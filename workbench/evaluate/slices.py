@@ -38,7 +38,7 @@ class Slice:
         """Flat, for a table."""
         e = self.estimate
         row = {"slice": self.name, "n": self.n, "value": e.value, "low": e.low, "high": e.high}
-        return {**row, "difference": self.difference, "p": self.p_value}
+        return {**row, "difference": self.difference, "p": self.p_value, "undefined": e.undefined or ""}
 
 
 def slices(

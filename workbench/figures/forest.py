@@ -18,6 +18,10 @@ __all__ = ["forest_plot"]
 _MOST = 60  # lines that can still be read on one page
 
 
+def _label(name: str, estimate: Estimate) -> str:
+    return f"{name}, interval undefined" if estimate.undefined else name
+
+
 def forest_plot(
     rows: Sequence[tuple[str, str, Estimate]], *, unit: str = "value", title: str = "Results"
 ) -> Figure:
@@ -40,7 +44,9 @@ def forest_plot(
         ends = [e if math.isfinite(e) else estimate.value for e in (estimate.low, estimate.high)]
         axes.plot(ends, [place, place], "-", color=colours[group], linewidth=1.6)
         axes.plot([estimate.value], [place], "o", color=colours[group], markersize=4)
-    axes.set_yticks(range(len(shown)), labels=[name for name, _, _ in shown], parse_math=False)
+    axes.set_yticks(
+        range(len(shown)), labels=[_label(name, estimate) for name, _, estimate in shown], parse_math=False
+    )
     axes.set_ylim(len(shown) - 0.4, -0.6)
     axes.set_xlabel(unit, parse_math=False)
     axes.grid(axis="x", color="#d5dbe1", linewidth=0.6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -72,10 +73,13 @@ def _markup(table: pd.DataFrame, title: str, note: str) -> Markup:
     return Markup(shape).format(title, note, head, rows, key)
 
 
+_PLACED = ("low", "high", "baseline", "accuracy")
+
+
 def _row(row: Mapping[Hashable, Any]) -> Markup:
     shape = (
         '<tr><th scope="row">{relation}</th><td>{layer}-{head}</td><td class="number">{accuracy:.3f}</td>'
-        '<td>{picture}</td><td>{low:.3f} to {high:.3f}</td><td class="number">{baseline:.3f}</td>'
+        '<td>{picture}</td><td>{interval}</td><td class="number">{baseline:.3f}</td>'
         '<td class="number">{offset}</td><td class="number">{count:,}</td></tr>'
     )
     picture = (
@@ -84,8 +88,11 @@ def _row(row: Mapping[Hashable, Any]) -> Markup:
         '<line class="baseline" x1="{baseline:.1f}" x2="{baseline:.1f}" y1="3" y2="15"/>'
         '<circle class="estimate" cx="{accuracy:.1f}" cy="9" r="4"/></svg>'
     )
-    places = {name: 5 + 210 * float(row[name]) for name in ("low", "high", "baseline", "accuracy")}
     fields: dict[str, Any] = {str(name): value for name, value in row.items()}
+    defined = math.isfinite(fields["low"]) and math.isfinite(fields["high"])
+    fields["interval"] = f"{row['low']:.3f} to {row['high']:.3f}" if defined else "undefined"
+    ends = {name: row[name] if defined else row["accuracy"] for name in ("low", "high")}
+    places = {n: 5 + 210 * float(v) for n, v in {**fields, **ends}.items() if n in _PLACED}
     fields["offset"] = f"{int(row['offset']):+d}" if row["offset"] else "0"
     fields["count"] = int(row["count"])
     return Markup(shape).format(**fields, picture=Markup(picture).format(**places))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import ModelError
+from workbench.estimate import Estimate
 
 __all__ = ["KNOWN_MODELS", "KnownModel"]
 
@@ -90,9 +91,13 @@ def _measured(card: dict[str, Any]) -> str:
     results = {name.replace("_", " "): card["results"].get(name) for name in _SHOWN}
     for name, metrics in card.get("held_out", {}).items():
         results[f"accuracy on {name}"] = metrics.get("accuracy")
-    return ", ".join(
-        f"{name} {e['value']:.3g} [{e['low']:.3g}, {e['high']:.3g}]" for name, e in results.items() if e
-    )
+    return ", ".join(f"{name} {_brief(Estimate.from_dict(e))}" for name, e in results.items() if e)
+
+
+def _brief(estimate: Estimate) -> str:
+    if estimate.undefined:
+        return estimate.text(3)
+    return f"{estimate.value:.3g} [{estimate.low:.3g}, {estimate.high:.3g}]"
 
 
 KNOWN_MODELS |= _bundled()

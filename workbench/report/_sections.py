@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,12 +95,13 @@ def result_rows(run: Run) -> list[ResultRow]:
 
 
 def _result_row(task: str, metric: str, estimate: Estimate) -> ResultRow:
+    why = visible(estimate.undefined or "")
     return ResultRow(
         task=visible(task),
         metric=visible(metric),
         better={True: "higher is better", False: "lower is better", None: ""}[estimate.higher_is_better],
-        value=measured(estimate.value),
-        interval=f"{measured(estimate.low)} to {measured(estimate.high)}",
+        value=f"undefined ({why})" if math.isnan(estimate.value) else measured(estimate.value),
+        interval=f"undefined ({why})" if why else f"{measured(estimate.low)} to {measured(estimate.high)}",
         confidence=f"{100 * estimate.confidence:g} %",
         standard_error=measured(estimate.standard_error),
         n=number(estimate.n),

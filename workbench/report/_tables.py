@@ -14,7 +14,19 @@ from workbench.runs import Run
 
 __all__ = ["FORMATS", "render_table", "results_frame"]
 
-_COLUMNS = ("run", "model", "task", "metric", "value", "standard_error", "low", "high", "confidence", "n")
+_COLUMNS = (
+    "run",
+    "model",
+    "task",
+    "metric",
+    "value",
+    "standard_error",
+    "low",
+    "high",
+    "confidence",
+    "n",
+    "undefined",
+)
 
 
 def results_frame(runs: Sequence[Run]) -> pd.DataFrame:

@@ -32,7 +32,7 @@ from workbench.statistics._paired import (
 )
 from workbench.statistics._proportion import wilson
 from workbench.statistics._record import Statistic
-from workbench.statistics._seeds import SeedEstimate, over_seeds
+from workbench.statistics._seeds import SeedEstimate, over_seeds, student_interval
 from workbench.statistics._spans import label_spans
 
 __all__ = [
@@ -66,6 +66,7 @@ __all__ = [
     "span_precision_measure",
     "span_recall_measure",
     "spearman_measure",
+    "student_interval",
     "unit_perplexity_measure",
     "wilson",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -39,6 +40,7 @@ def bootstrap(
     transform: Callable[[Any], Any] | None = None,
     method: BootstrapMethod = "percentile",
     higher_is_better: bool = True,
+    undefined: str = "the statistic has no value on these items",
 ) -> Estimate:
     """``transform(statistic(values))`` with its bootstrap standard error and interval.
 
@@ -46,8 +48,10 @@ def bootstrap(
     a perplexity is ``bootstrap(nll, transform=np.exp, higher_is_better=False, seed=0)``. With ``clusters``
     (item,), items of equal label are drawn together and ``n`` counts the clusters; as clusters are often few,
     the quantiles are then spread as a t distribution's are (Hesterberg 2015, section 3.5). "percentile" follows
-    Efron & Tibshirani (1993), section 13.3; "bca" their section 14.3. One item, or one cluster, has no
-    spread to resample: standard error and bounds are then NaN.
+    Efron & Tibshirani (1993), section 13.3; "bca" their section 14.3. Where there is
+    nothing to resample (one item, one cluster, resamples that are all alike) the interval is undefined; where the
+    statistic is NaN the value is, for the reason given as ``undefined``. Resamples without a value are left out, and
+    ``method`` says how many.
 
     Raises :class:`~workbench.errors.NumericsError` if a value is NaN or infinite, or if there is none.
     """
@@ -62,8 +66,19 @@ def bootstrap(
             return finish(on_sample(resampled, axis=axis))
 
     value = float(transformed(sample))
+    named = f"{method} bootstrap" + (" over clusters" if clusters is not None else "")
+    unit = "item" if clusters is None else "cluster"
+    bare = Estimate.without_interval(
+        value, len(sample), undefined, method=named, higher_is_better=higher_is_better
+    )
+    if math.isnan(value):
+        return bare
+    if len(sample) < 2:
+        return replace(bare, undefined=f"one {unit} has no spread")
     level = confidence if clusters is None else _spread(confidence, len(sample))
-    error, low, high = _interval(sample, transformed, seed, resamples, level, method)
+    error, low, high, left_out = _interval(sample, transformed, seed, resamples, level, method)
+    if left_out > resamples / 2:
+        return replace(bare, undefined=f"{left_out} of {resamples} resamples have no value")
     return Estimate(
         value=value,
         standard_error=error,
@@ -71,7 +86,7 @@ def bootstrap(
         high=high,
         n=len(sample),
         confidence=confidence,
-        method=f"{method} bootstrap" + (" over clusters" if clusters is not None else ""),
+        method=named + (f", {left_out} of {resamples} resamples without a value" if left_out else ""),
         higher_is_better=higher_is_better,
     )
 
@@ -83,10 +98,8 @@ def _interval(
     resamples: int,
     confidence: float,
     method: BootstrapMethod,
-) -> tuple[float, float, float]:
-    """Standard error, lower and upper bound."""
-    if len(sample) < 2:
-        return math.nan, math.nan, math.nan
+) -> tuple[float, float, float, int]:
+    """Standard error, lower and upper bound; the number of resamples that have no value."""
     options: dict[str, Any] = {
         "n_resamples": resamples,
         "vectorized": True,
@@ -98,11 +111,14 @@ def _interval(
         warnings.simplefilter("ignore", stats.DegenerateDataWarning)
         result = stats.bootstrap((sample,), statistic, confidence_level=confidence, **options)
     low, high = map(float, result.confidence_interval)
-    if math.isnan(low):  # where all values are equal the acceleration of BCa is 0/0
+    found = result.bootstrap_distribution[~np.isnan(result.bootstrap_distribution)]
+    left_out = resamples - len(found)
+    if math.isnan(low) and len(found):  # no value in some; or equal values, whose acceleration in BCa is 0/0
         tail = (1 - confidence) / 2
-        low, high = map(float, np.quantile(result.bootstrap_distribution, [tail, 1 - tail]))
-    error = float(result.standard_error)
-    return (math.inf if math.isnan(error) else error), low, high
+        low, high = map(float, np.quantile(found, [tail, 1 - tail]))
+    with np.errstate(invalid="ignore"):
+        error = float(np.std(found, ddof=1)) if len(found) > 1 else math.nan
+    return (math.inf if math.isnan(error) else error), low, high, left_out
 
 
 def _spread(confidence: float, n: int) -> float:

@@ -19,6 +19,7 @@ def mean_estimate(
     values: Array | Sequence[float],
     *,
     seed: int,
+    resamples: int = 2000,
     clusters: Array | Sequence[Any] | None = None,
     higher_is_better: bool = True,
 ) -> Estimate:
@@ -34,4 +35,6 @@ def mean_estimate(
         if len(found) == 1:
             count = len(np.unique(np.asarray(clusters)))
             return wilson(count * int(found.pop()), count, higher_is_better=higher_is_better)
-    return bootstrap(values, seed=seed, clusters=clusters, higher_is_better=higher_is_better)
+    return bootstrap(
+        values, seed=seed, resamples=resamples, clusters=clusters, higher_is_better=higher_is_better
+    )

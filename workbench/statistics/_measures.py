@@ -49,7 +49,8 @@ def measure_estimate(
 ) -> Estimate:
     """``measure`` of ``sample`` (item, column) with its bootstrap interval over items, or over clusters of them.
 
-    Raises :class:`~workbench.errors.NumericsError` as :func:`bootstrap` does.
+    Where it has no value the estimate says why. Raises :class:`~workbench.errors.NumericsError` as
+    :func:`bootstrap` does.
     """
     table = np.asarray(sample, dtype=float)
     bad = ~np.isfinite(table).all(-1)
@@ -68,7 +69,23 @@ def measure_estimate(
         clusters=clusters,
         resamples=resamples,
         higher_is_better=higher_is_better,
+        undefined=_why_undefined(measure, table),
     )
+
+
+def _why_undefined(measure: Measure, table: Array) -> str:
+    """The reason for which a measure has no value on these items."""
+    if measure in (matthews_measure, pearson_measure, spearman_measure):
+        names = ("every prediction", "every gold value")
+        columns = zip(names, table.T, strict=True)
+        return " and ".join(f"{name} is {column[0]:g}" for name, column in columns if np.ptp(column) == 0)
+    reasons: dict[Measure, str] = {
+        f1_measure: "no item is of class 1, predicted or gold",
+        span_f1_measure: "there are no spans, predicted or gold",
+        span_precision_measure: "no span is predicted",
+        span_recall_measure: "there are no gold spans",
+    }
+    return reasons.get(measure, "the measure has no value on these items")
 
 
 def mean_measure(sample: Array) -> Any:
@@ -83,10 +100,9 @@ def perplexity_measure(sample: Array) -> Any:
 
 
 def f1_measure(sample: Array) -> Any:
-    """F1 of class 1; columns are predicted and gold. 0 where neither has a 1."""
+    """F1 of class 1; columns are predicted and gold. NaN where neither has a 1."""
     predicted, gold = sample[..., 0] == 1, sample[..., 1] == 1
-    hits = (predicted & gold).sum(-1)
-    return 2 * hits / np.maximum(1, predicted.sum(-1) + gold.sum(-1))
+    return _share(2 * (predicted & gold).sum(-1), predicted.sum(-1) + gold.sum(-1))
 
 
 def macro_f1_measure(sample: Array) -> Any:
@@ -101,7 +117,7 @@ def macro_f1_measure(sample: Array) -> Any:
 
 
 def matthews_measure(sample: Array) -> Any:
-    """Matthews' correlation of any number of classes (Gorodkin 2004, equation 8); 0 where a column is constant."""
+    """Matthews' correlation of any number of classes (Gorodkin 2004, equation 8); NaN where a column is constant."""
     n = sample.shape[-2]
     hits = (sample[..., 0] == sample[..., 1]).sum(-1).astype(float)
     products, squares = np.zeros(hits.shape), [np.zeros(hits.shape), np.zeros(hits.shape)]
@@ -110,11 +126,11 @@ def matthews_measure(sample: Array) -> Any:
         products = products + counts[0] * counts[1]
         squares = [total + count**2 for total, count in zip(squares, counts, strict=True)]
     spread = np.sqrt((n**2 - squares[0]) * (n**2 - squares[1]))
-    return np.where(spread > 0, (hits * n - products) / np.where(spread > 0, spread, 1), 0.0)
+    return _share(hits * n - products, spread)
 
 
 def span_f1_measure(sample: Array) -> Any:
-    """F1 of spans; columns are each item's spans found and right, predicted, and gold. 0 where there is none."""
+    """F1 of spans; columns are each item's spans found and right, predicted, and gold. NaN where there is none."""
     right, predicted, gold = np.moveaxis(sample.sum(-2), -1, 0)
     return _share(2 * right, predicted + gold)
 
@@ -132,19 +148,21 @@ def span_recall_measure(sample: Array) -> Any:
 
 
 def _share(above: Array, below: Array) -> Any:
-    return np.divide(above, below, out=np.zeros_like(above, dtype=float), where=below > 0)
+    """``above / below``, NaN where that is 0."""
+    return np.divide(above, below, out=np.full(np.shape(below), np.nan), where=np.asarray(below) > 0)
 
 
 def pearson_measure(sample: Array) -> Any:
-    """Pearson's correlation of the two columns; 0 where one is constant."""
+    """Pearson's correlation of the two columns; NaN where one is constant."""
     centred = sample - sample.mean(-2, keepdims=True)
     x, y = centred[..., 0], centred[..., 1]
+    varies = (np.ptp(sample, axis=-2) > 0).all(-1)  # rounding leaves some of a centred constant
     spread = np.sqrt((x**2).sum(-1) * (y**2).sum(-1))
-    return np.where(spread > 1e-12, (x * y).sum(-1) / np.where(spread > 1e-12, spread, 1), 0.0)
+    return _share((x * y).sum(-1), np.where(varies, spread, 0.0))
 
 
 def spearman_measure(sample: Array) -> Any:
-    """Spearman's correlation of the two columns, ties sharing their mean rank; 0 where one is constant."""
+    """Spearman's correlation of the two columns, ties sharing their mean rank; NaN where one is constant."""
     return pearson_measure(stats.rankdata(sample, axis=-2))
 
 

@@ -120,18 +120,22 @@ def paired_permutation(
 
     Under the hypothesis each item could as well have been answered the other way round (Noreen 1989,
     section 2.7.1); items of equal ``clusters`` label are exchanged together. The observed arrangement counts,
-    so p is never 0: ``(1 + as large) / (1 + permutations)`` (Phipson & Smyth 2010).
+    so p is never 0: ``(1 + as large) / (1 + permutations)`` (Phipson & Smyth 2010). NaN where the measure has no
+    value for one of the systems.
     """
     a, b = _pair(first, second)
     codes = _codes(clusters, len(a))
     observed = abs(float(measure(a) - measure(b)))
+    if np.isnan(observed):
+        return observed
     rng = np.random.default_rng(seed)
     batch = max(1, _BATCH_VALUES // a.size)
     extreme = 0
     for start in range(0, permutations, batch):
         count = min(batch, permutations - start)
         swap = (rng.random((count, int(codes.max()) + 1)) < 0.5)[:, codes]
-        extreme += int((_exchanged(a, b, measure, swap) >= observed - 1e-12).sum())
+        # an arrangement in which the measure has no value counts against a difference
+        extreme += int((~(_exchanged(a, b, measure, swap) < observed - 1e-12)).sum())
     return (1 + extreme) / (1 + permutations)
 
 

@@ -43,10 +43,12 @@ def test_f1_is_that_of_label_1():
 
 
 def test_constant_predictions_have_no_correlation():
-    """As scikit-learn and GLUE's script have it: 0, not NaN."""
+    """scikit-learn and GLUE's script give 0; a correlation with a constant is 0/0."""
     gold = [0, 1, 1, 0]
-    assert score_labels(["matthews"], [1, 1, 1, 1], gold)["matthews"].value == 0.0
-    assert score_labels(["pearson"], [2.0] * 4, [1.0, 2.0, 3.0, 4.0])["pearson"].value == 0.0
+    found = score_labels(["matthews"], [1, 1, 1, 1], gold)["matthews"]
+    assert str(found) == "undefined (every prediction is 1)"
+    found = score_labels(["pearson"], [2.0] * 4, [1.0, 2.0, 3.0, 4.0])["pearson"]
+    assert str(found) == "undefined (every prediction is 2)"
 
 
 def test_correlations_equal_scipy():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from probes._compare import from_few
 from probes._data import Item, Place, ProbeData, Unit, Words
 from probes.conclusions import classification_conclusions
 from probes.controls import control_labels, majority, permutation_p, word_identity
@@ -18,6 +17,7 @@ from probes.splits import held_out, split_at, split_items
 from workbench.data import DataIdentity
 from workbench.errors import DataError
 from workbench.estimate import Estimate
+from workbench.statistics import student_interval
 
 
 def data() -> ProbeData:
@@ -186,13 +186,13 @@ def test_words_of_the_training_file_are_left_out_of_the_test_by_type() -> None:
 
 def test_an_interval_from_few_draws_is_students() -> None:
     # the 97.5 % quantile of Student's t with two degrees of freedom is 4.303 (any table)
-    found = from_few(1.0, 0.1, 3, "t")
+    found = student_interval(1.0, 0.1, 3, "t")
     assert (found.low, found.high) == (pytest.approx(0.5697, abs=1e-4), pytest.approx(1.4303, abs=1e-4))
-    assert np.isnan(from_few(1.0, float("nan"), 1, "t").low)
+    assert np.isnan(student_interval(1.0, float("nan"), 1, "t").low)
 
 
 def test_a_figure_draws_compression_as_the_part_of_the_code_length() -> None:
-    accuracy, compression = from_few(0.9, 0.01, 3, "t"), from_few(4.0, 0.1, 3, "t")
+    accuracy, compression = student_interval(0.9, 0.01, 3, "t"), student_interval(4.0, 0.1, 3, "t")
     report = ProbeReport(
         model="m",
         task="pos",

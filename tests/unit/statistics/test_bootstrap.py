@@ -91,7 +91,9 @@ def test_memory_bound_does_not_change_the_numbers(monkeypatch):
 @pytest.mark.parametrize("method", ["percentile", "bca"])
 def test_equal_values_have_no_spread(method):
     estimate = bootstrap([1.0] * 20, seed=0, method=method)
-    assert (estimate.standard_error, estimate.low, estimate.high) == (0.0, 1.0, 1.0)
+    assert estimate.value == 1.0
+    assert np.isnan([estimate.standard_error, estimate.low, estimate.high]).all()
+    assert str(estimate) == "1.0000, interval undefined (the values have no spread)"
 
 
 def test_a_single_value_has_no_interval():

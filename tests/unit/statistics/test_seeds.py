@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from workbench.errors import NumericsError
-from workbench.statistics import Estimate, over_seeds
+from workbench.statistics import Estimate, over_seeds, wilson
 
 
 def estimate(value: float, error: float, n: int = 100) -> Estimate:
@@ -27,3 +27,19 @@ def test_one_seed_or_other_items_are_refused():
         over_seeds([estimate(0.5, 0.1)])
     with pytest.raises(NumericsError, match=r"\[100, 200\]"):
         over_seeds([estimate(0.5, 0.1), estimate(0.5, 0.1, n=200)])
+
+
+def test_seeds_that_are_all_right_keep_the_items_interval():
+    """No spread between seeds and a plug-in error of 0: Wilson's interval of 20 of 20 is 0.8389 to 1 (z = 1.96)."""
+    found = over_seeds([wilson(20, 20)] * 3).total
+    assert (found.low, found.high) == (pytest.approx(1 / (1 + 1.959964**2 / 20)), 1.0)
+    assert found.undefined is None
+
+
+def test_what_one_seed_leaves_undefined_is_undefined_in_the_mean():
+    nothing = Estimate.without_interval(float("nan"), 100, "every prediction is 1", method="bootstrap")
+    found = over_seeds([estimate(0.5, 0.1), nothing])
+    assert str(found.total) == "undefined (one seed: every prediction is 1)"
+    alike = Estimate.without_interval(0.5, 100, "the values have no spread", method="bootstrap")
+    found = over_seeds([alike, alike])
+    assert str(found.total) == "0.5000, interval undefined (one seed: the values have no spread)"

@@ -115,7 +115,10 @@ class OfSums:
             resamples=self.resamples,
             higher_is_better=self.higher_is_better,
         )
-        return found if clusters is None else replace(found, method=f"{found.method} over clusters")
+        if clusters is None:
+            return found
+        reason = found.undefined and found.undefined.replace("one item", "one cluster")
+        return replace(found, method=f"{found.method} over clusters", undefined=reason)
 
 
 @dataclass(frozen=True)

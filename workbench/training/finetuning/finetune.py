@@ -71,7 +71,7 @@ def finetune(
                 outcome = _one_seed(_Job(model, rows, settings, seed, out, where, progress))
                 outcomes.append(outcome)
                 if progress:
-                    values = ", ".join(f"{name} {e.value:.4f}" for name, e in outcome.metrics.items())
+                    values = ", ".join(f"{name} {e.cells()[0]}" for name, e in outcome.metrics.items())
                     print(f"seed {seed}: {values}", flush=True)
     except WorkbenchError:
         if not outcomes:  # the folder holds nothing but the recipe; the next try shall find its place free

@@ -1,0 +1,63 @@
+"""Wherever an estimate is printed or exported, what is undefined is said with its reason."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from challenge_sets.tables import groups_table
+from workbench.cli._check_tables import groups_text
+from workbench.cli._compare_views import leaderboards
+from workbench.cli._tables import results_table
+from workbench.cli.evaluate import summary
+from workbench.dashboard.challenge_page import groups_frame
+from workbench.dashboard.runs_page import results_table as page_table
+from workbench.report import model_card, render_report, render_table
+from workbench.runs import Run, RunFolder, RunRecord
+from workbench.statistics import Estimate
+
+UNDEFINED = {
+    "value": Estimate.without_interval(math.nan, 4, "every prediction is 1", method="percentile bootstrap"),
+    "interval": Estimate.without_interval(12.5, 1, "one item has no spread", method="percentile bootstrap"),
+}
+
+
+@pytest.mark.parametrize("part", UNDEFINED)
+def test_every_printed_form_says_what_is_undefined_and_why(tmp_path: Path, part: str) -> None:
+    """The tables of the command line, of comparisons and checks, reports, cards, exports and pages."""
+    estimate = UNDEFINED[part]
+    reason = f"undefined ({estimate.undefined})"
+    model = {"name": "m", "parameters": 1, "dtype": "float32", "revision": None, "content_hash": "x"}
+    folder = RunFolder.create(
+        tmp_path,
+        RunRecord.new("evaluate", recipe={"tasks": ["t"]}, model=model, data={}, seeds={}, device="cpu"),
+    )
+    folder.finish({"t": {"matthews": estimate}}, {})
+    run = Run.open(folder.path)
+    page = render_report([run])
+    texts = {
+        "evaluate": results_table(run.results),
+        "leaderboard": leaderboards([run], task=None, metric=None, seed=0).text,
+        "check": groups_text(groups_table(run)),
+        "report": html.unescape(page),
+        "card": model_card("m", [run]),
+        "md": render_table([run], "md"),
+        "latex": render_table([run], "latex"),
+    }
+    for name, text in texts.items():
+        assert reason in text, name
+        assert " nan" not in text, name
+    parts = [
+        json.dumps(summary(run), allow_nan=False),
+        render_table([run], "json"),
+        render_table([run], "csv"),
+        json.dumps(leaderboards([run], task=None, metric=None, seed=0).record, allow_nan=False),
+        page_table(run).to_csv(),
+        groups_frame(run).to_csv(),
+    ]
+    for text in parts:
+        assert estimate.undefined in text
