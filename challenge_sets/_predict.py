@@ -7,17 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import torch
-
 from challenge_sets._expectations import Prediction
 from challenge_sets._tests import Prompt, Tests
 from workbench.errors import TaskError
 from workbench.models import Kind, LoadedModel
+from workbench.models.batching import encode_row
+from workbench.models.problem import ProblemType, problem_of
 from workbench.scoring import Blank, Engine, Fork, Request, Seq2SeqEngine, score_cloze
+from workbench.scoring.heads import head_scores
 
 __all__ = ["Example", "Predictor", "predictor_for"]
 
-_ROWS = 32  # examples of one pass of a classifier
+_HEAD = "ForSequenceClassification"
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def predictor_for(model: LoadedModel, suite: Tests, batch_tokens: str | int = "a
     """
     model.require(Kind.CLASSIFIER, Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ, verb=f"suite {suite.name}")
     if model.kind is Kind.CLASSIFIER:
-        return _Classifier(model, _names(model, suite))
+        return _Classifier(model, _names(model, suite), batch_tokens)
     if suite.prompt is None:
         raise TaskError(
             f"suite {suite.name} has no prompt, so a language model cannot be asked; give it one "
@@ -61,6 +62,12 @@ def predictor_for(model: LoadedModel, suite: Tests, batch_tokens: str | int = "a
 
 def _names(model: LoadedModel, suite: Tests) -> tuple[str, ...]:
     """The suite's label for each output of a classifier; outputs it does not know keep their own name."""
+    problem = problem_of(model.model)
+    if problem is not ProblemType.ONE_LABEL or not type(model.model).__name__.endswith(_HEAD):
+        raise TaskError(
+            f"suite {suite.name} needs a head that gives a text one of several labels; {model.name} is a "
+            f"{type(model.model).__name__} with problem_type {problem} in its config.json"
+        )
     theirs = [str(name) for _, name in sorted(model.config.id2label.items())]
     known = {
         alias.casefold(): label for label, aliases in suite.labels.items() for alias in (label, *aliases)
@@ -86,6 +93,7 @@ class _Classifier:
 
     model: LoadedModel
     labels: tuple[str, ...]
+    batch_tokens: str | int = "auto"
 
     @property
     def policy(self) -> str:
@@ -97,14 +105,10 @@ class _Classifier:
         return " ".join(example.texts)
 
     def predict(self, examples: Sequence[Example]) -> list[Prediction]:
-        """See :class:`Predictor`; examples of like length go together."""
-        order = sorted(range(len(examples)), key=lambda i: sum(map(len, examples[i].texts)))
-        found: dict[int, Prediction] = {}
-        for start in range(0, len(order), _ROWS):
-            rows = order[start : start + _ROWS]
-            for row, outputs in zip(rows, self._forward([examples[i] for i in rows]), strict=True):
-                found[row] = self._prediction(outputs)
-        return [found[i] for i in range(len(examples))]
+        """See :class:`Predictor`; texts longer than the model are truncated."""
+        rows = [encode_row(self.model, *example.texts) for example in examples]
+        outputs = head_scores(self.model, rows, self.batch_tokens)
+        return [self._prediction(output["logits"].softmax(-1).tolist()) for output in outputs]
 
     def _prediction(self, outputs: Sequence[float]) -> Prediction:
         summed = dict.fromkeys(self.labels, 0.0)
@@ -112,21 +116,6 @@ class _Classifier:
             summed[label] += probability
         best = max(range(len(outputs)), key=lambda i: outputs[i])
         return Prediction(self.labels[best], summed)
-
-    def _forward(self, batch: Sequence[Example]) -> list[list[float]]:
-        """Probabilities (example, label); texts longer than the model are cut."""
-        tokenizer, columns = self.model.tokenizer, list(zip(*(e.texts for e in batch), strict=True))
-        inputs = tokenizer(
-            list(columns[0]),
-            list(columns[1]) if len(columns) > 1 else None,
-            padding=True,
-            truncation=True,
-            max_length=self.model.max_length,
-            return_tensors="pt",
-        ).to(self.model.device)
-        with self.model.lock, torch.inference_mode():
-            logits = self.model.model(**inputs).logits.float()
-        return logits.softmax(-1).tolist()
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-
 from challenge_sets._differences import common_places, leading
 from workbench.analysis.saliency import Attribution, attribute
 from workbench.errors import TaskError
 from workbench.models import Kind, LoadedModel
+from workbench.models.batching import encode_row, head_outputs
 from workbench.text import align
 
 __all__ = ["SaliencyDifference", "saliency_difference"]
@@ -89,9 +88,8 @@ def _scores(found: Attribution, after: int = 0) -> tuple[tuple[str, float], ...]
 
 
 def _classifier(model: LoadedModel, good: str, bad: str, method: str) -> SaliencyDifference:
-    inputs = model.tokenizer(good, return_tensors="pt", truncation=True, max_length=model.max_length)
-    with model.lock, torch.inference_mode():
-        chosen = int(model.model(**inputs.to(model.device)).logits[0].argmax())
+    (output,) = head_outputs(model, [encode_row(model, good)])
+    chosen = int(output["logits"].argmax())
     first, second = (attribute(model, text, method, target=chosen) for text in (good, bad))
     places = common_places(first.alignment.ids, second.alignment.ids)
     scores = tuple(

@@ -23,9 +23,10 @@ from workbench.analysis.saliency._targets import Asked, ask
 from workbench.errors import DataError, TaskError
 from workbench.estimate import Estimate
 from workbench.models import Kind, LoadedModel
+from workbench.models.batching import head_outputs
+from workbench.models.problem import ProblemType, problem_of
 from workbench.statistics import bootstrap, mean_estimate
-from workbench.trace.encoding import batches_of, encode_all, inputs_of
-from workbench.trace.structure import call_model
+from workbench.trace.encoding import batches_of, encode_all
 
 __all__ = ["Attack", "AttackResult", "attack_all", "hotflip", "input_reduction", "predictions", "rewrites"]
 
@@ -75,19 +76,25 @@ def predictions(model: LoadedModel, texts: Sequence[str], batch_size: int = 32) 
 
     Raises :class:`TaskError` for a model that does not give a text one of several classes.
     """
+    return [int(logits.argmax()) for logits in _logits(model, texts, batch_size)]
+
+
+def _logits(model: LoadedModel, texts: Sequence[str], batch_size: int = 32) -> list[Tensor]:
+    """The logits (L,) of each text; raises :class:`TaskError` unless they decide for one of several labels."""
     model.require(Kind.CLASSIFIER, verb="an attack")
+    problem, count = problem_of(model.model), model.config.num_labels
+    is_head_of_texts = type(model.model).__name__.endswith("ForSequenceClassification")
+    if not is_head_of_texts or problem is not ProblemType.ONE_LABEL or count < 2:
+        raise TaskError(
+            f"an attack needs a head that gives a text one of several labels; {model.name} is a "
+            f"{type(model.model).__name__} with problem_type {problem} and {count} outputs"
+        )
     encoded = encode_all(model, texts)
-    found = [0] * len(texts)
-    with model.lock:
-        for rows in batches_of(model, encoded, batch_size):
-            logits = call_model(model.model, **inputs_of(model, [encoded[i] for i in rows])).logits
-            if logits.ndim != 2 or logits.shape[1] < 2:
-                raise TaskError(
-                    f"an attack needs classes of texts; {model.name} gives logits {tuple(logits.shape)}"
-                )
-            for row, logit in zip(rows, logits, strict=True):
-                found[row] = int(logit.argmax())
-    return found
+    found: dict[int, Tensor] = {}
+    for rows in batches_of(model, encoded, batch_size):
+        outputs = head_outputs(model, [encoded[i].row for i in rows])
+        found.update((row, output["logits"]) for row, output in zip(rows, outputs, strict=True))
+    return [found[i] for i in range(len(texts))]
 
 
 def hotflip(
@@ -191,9 +198,7 @@ def _exchanges(
 
 def _margins(model: LoadedModel, texts: Sequence[str], target: int) -> tuple[list[int], list[float]]:
     """Class of each text, and the target's logit minus the best other one."""
-    encoded = encode_all(model, texts)
-    with model.lock:
-        logits = call_model(model.model, **inputs_of(model, encoded)).logits.float()
+    logits = torch.stack(_logits(model, texts))  # (text, label)
     others = logits.clone()
     others[:, target] = -torch.inf
     return logits.argmax(-1).tolist(), (logits[:, target] - others.max(-1).values).tolist()

@@ -18,7 +18,8 @@ from scipy import stats
 from workbench.analysis.saliency import METHODS, Attribution, Options, Output, Seam
 from workbench.analysis.saliency._occlusion import values_without
 from workbench.analysis.saliency._question import Question
-from workbench.models import Kind, LoadedModel
+from workbench.models import LoadedModel
+from workbench.models.problem import ProblemType, problem_of
 from workbench.shapes import Array
 
 __all__ = ["MEASURES", "Measure", "Sketch", "judge", "plausibility", "rank_agreement", "sensitivity"]
@@ -108,8 +109,8 @@ class Sketch:
 
 def measured(question: Question, model: LoadedModel) -> Question:
     """The same question about a probability, or of a regression about its number."""
-    number = model.kind is Kind.CLASSIFIER and getattr(model.config, "num_labels", 2) == 1
-    return replace(question, output=Output.LOGIT if number else Output.PROBABILITY)
+    is_number = problem_of(model.model) is ProblemType.NUMBER
+    return replace(question, output=Output.LOGIT if is_number else Output.PROBABILITY)
 
 
 def judge(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
+
+from workbench.models.problem import ProblemType, log_probabilities
 from workbench.scoring import Blank, Request, RollingScore, Score
 
 __all__ = [
@@ -50,10 +53,14 @@ class Prompt:
 
 @dataclass(frozen=True)
 class AskText:
-    """A label or a number for a text or a pair of texts, from a classification head."""
+    """A label or a number for a text or a pair of texts, from a classification head.
+
+    A head trained for another ``problem`` is refused; ``None`` takes any.
+    """
 
     text: str
     pair: str | None = None
+    problem: ProblemType | None = None
 
 
 @dataclass(frozen=True)
@@ -100,10 +107,17 @@ class Generated:
 
 @dataclass(frozen=True)
 class HeadScores:
-    """A head's scores, one a label or a choice, before any softmax; ``labels`` are the model's names of them."""
+    """A head's logits, one a label or a choice; ``labels`` are the model's names of them."""
 
     values: tuple[float, ...]
     labels: tuple[str, ...]
+    problem: ProblemType = ProblemType.ONE_LABEL
+
+    @property
+    def probabilities(self) -> tuple[float, ...]:
+        """Of each label, as ``problem`` means them; raises :class:`~workbench.errors.TaskError` for a number."""
+        logits = torch.tensor(self.values, dtype=torch.float64)
+        return tuple(log_probabilities(logits, self.problem).exp().tolist())
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ class LoadedModel:
         text_config = self.config.get_text_config()
         for name in ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"):
             value = getattr(text_config, name, None)
-            if value:
+            if value and value > 0:  # XLNet says -1: as long as memory lasts
                 # RoBERTa's position ids start after the padding id.
                 reserved = text_config.pad_token_id + 1 if _positions_after_padding(text_config) else 0
                 return int(value) - reserved

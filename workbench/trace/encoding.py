@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-import torch
 from torch import Tensor
 
 from workbench.errors import DataError, WorkbenchWarning
 from workbench.models import LoadedModel
+from workbench.models.batching import HeadRow, padded
 from workbench.text import Alignment, align
 from workbench.trace.padding import together
 
@@ -27,6 +27,11 @@ class Encoded:
     alignment: Alignment
     segment_ids: tuple[int, ...]  # 0 or 1: which text of a pair; specials belong to the text before them
     cut: int = 0
+
+    @property
+    def row(self) -> HeadRow:
+        """Its ids and segments, as batches are made of them."""
+        return HeadRow(self.alignment.ids, self.segment_ids)
 
 
 def encode_all(model: LoadedModel, texts: Sequence[Text], max_length: int | None = None) -> list[Encoded]:
@@ -152,18 +157,4 @@ def batches_of(model: LoadedModel, encoded: Sequence[Encoded], size: int) -> Ite
 
 def inputs_of(model: LoadedModel, batch: Sequence[Encoded]) -> dict[str, Tensor]:
     """Tensors to call the model with, padded on the right with mask 0."""
-    width = max(len(row.alignment) for row in batch)
-    fill = next(
-        (t for t in (model.tokenizer.pad_token_id, model.tokenizer.eos_token_id) if isinstance(t, int)), 0
-    )
-
-    def padded(rows: list[tuple[int, ...]], value: int) -> Tensor:
-        return torch.tensor([[*row, *[value] * (width - len(row))] for row in rows], device=model.device)
-
-    inputs = {
-        "input_ids": padded([row.alignment.ids for row in batch], fill),
-        "attention_mask": padded([(1,) * len(row.alignment) for row in batch], 0),
-    }
-    if "token_type_ids" in model.tokenizer.model_input_names:
-        inputs["token_type_ids"] = padded([row.segment_ids for row in batch], 0)
-    return inputs
+    return padded(model, [row.row for row in batch])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -12,12 +12,13 @@ from torch import Tensor
 
 from workbench.errors import TraceError, did_you_mean
 from workbench.models import Kind, LoadedModel
+from workbench.models.batching import Padding, groups_of, padding_of
 from workbench.shapes import Array
 from workbench.trace._recorder import Recorder, to_numpy
 from workbench.trace._seam import Session, Stack
 from workbench.trace._targets import Target, check_target, target_score
 from workbench.trace._trace import Record, TextTrace, Trace
-from workbench.trace.encoding import Text, batches_of
+from workbench.trace.encoding import Encoded, Text, batches_of
 from workbench.trace.observing import session_on
 from workbench.trace.passes import TextPass, pass_inputs, text_passes
 from workbench.trace.structure import Route, Structure, evaluating, structure_of, without_cache
@@ -62,11 +63,25 @@ def trace(
         if Record.GRADIENTS in wanted:
             check_target(model, gradient_of)
         done: dict[int, TextTrace] = {}
-        for rows in batches_of(model, [one.source for one in passes], batch_size):
+        for rows in _batches(model, [one.source for one in passes], batch_size, wanted):
             batch = [passes[i] for i in rows]
             done.update(zip(rows, _run(model, structure, plan, batch, gradient_of), strict=True))
     texts_done = tuple(done[i] for i in range(len(passes)))
     return Trace(model.name, model.kind, structure.main, texts_done, plan.record, plan.layers, plan.heads)
+
+
+def _batches(
+    model: LoadedModel, encoded: Sequence[Encoded], size: int, wanted: frozenset[Record]
+) -> Iterator[list[int]]:
+    """Places of texts that go together; where a classification head minds padding, those of one length."""
+    if model.kind is not Kind.CLASSIFIER or not {Record.LOGITS, Record.GRADIENTS} & wanted:
+        yield from batches_of(model, encoded, size)
+        return
+    padding = padding_of(model)
+    padding = Padding.EQUAL if padding is Padding.LEFT else padding  # traces are padded on the right
+    for rows in batches_of(model, encoded, size):
+        for group in groups_of(model, [encoded[i].alignment.ids for i in rows], padding):
+            yield [rows[i] for i in group]
 
 
 @dataclass(frozen=True)

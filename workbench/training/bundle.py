@@ -151,12 +151,13 @@ def _hardware(run: Run) -> str:
 def _judge(folder: Path, run: Run, path: Path) -> dict[str, Estimate]:
     """The metrics of the bundled weights on a table with the columns of the run's task."""
     model = load(str(folder), dtype="float32", device="cpu")
-    recipe, pad = run.record.recipe, int(model.tokenizer.pad_token_id or 0)
+    recipe, tokenizer = run.record.recipe, model.tokenizer
     labels = tuple(model.config.id2label[i] for i in range(model.config.num_labels))
     columns = (recipe["text"], recipe["label"], recipe["pair"])
     task = FineTask(recipe["task"], AnswerKind(recipe["kind"]), *columns, labels=labels)
     rows = load_rows(path, task)
-    answers = predict(model.model, encode(rows, task, model.tokenizer, recipe["length"]), rows, task, pad, 32)
+    features = encode(rows, task, tokenizer, recipe["length"])
+    answers = predict(model.model, tokenizer, features, rows, task, 32)
     return compute_metrics(task.kind, answers.predicted, answers.gold)
 
 

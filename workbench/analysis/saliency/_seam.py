@@ -12,6 +12,7 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -19,9 +20,11 @@ from workbench.analysis.saliency._diagnose import no_gradient, not_finite
 from workbench.analysis.saliency._question import Output, Question, Read, Term
 from workbench.errors import ModelError, TraceError
 from workbench.models import Kind, LoadedModel
+from workbench.models.batching import Padding, groups_of, padding_of
+from workbench.models.problem import ProblemType, log_probabilities, problem_of
 from workbench.trace import Stack, structure_of
 from workbench.trace.encoding import inputs_of
-from workbench.trace.padding import padding_matters
+from workbench.trace.padding import together
 from workbench.trace.structure import evaluating, without_cache
 
 __all__ = ["Seam", "differentiable"]
@@ -69,9 +72,7 @@ class Seam:
         self.baseline = torch.where(
             self.explained[..., None], baseline.to(self.embeddings), self.embeddings
         ).detach()
-        self._equal_lengths = padding_matters(model.model) or (
-            model.kind is Kind.CLASSIFIER and _looks_back_only(model)
-        )
+        self._problem = problem_of(model.model)
         self._keeps_logits = "logits_to_keep" in inspect.signature(model.model.forward).parameters
 
     def __len__(self) -> int:
@@ -101,17 +102,31 @@ class Seam:
         ``rows`` (N,) says which question each row is of. Tokens beyond a question's own are not looked at.
         """
         numbers = rows.tolist()
-        if self._equal_lengths and len({self.lengths[n] for n in numbers}) > 1:
-            # padding is read, or the head takes the last token and cannot tell without ids which one that is
-            singles = [self.score(embeddings[i : i + 1], rows[i : i + 1]) for i in range(len(numbers))]
-            return torch.cat(singles)
+        groups = self._groups(numbers)
+        if len(groups) > 1:
+            parts = [self.score(embeddings[group], rows[group]) for group in groups]
+            return torch.cat(parts)[np.argsort(np.concatenate(groups)).tolist()]
         plan = [
             (row, n, read) for row, n in enumerate(numbers) for read in range(len(self.questions[n].reads))
         ]
         terms = self._terms(plan)
         kept = self._kept(terms, plan)
         output = self._run(embeddings, plan, kept)
-        return _total(output, terms, kept, len(numbers), self.questions[0].output)
+        return _total(output, terms, kept, len(numbers), self.questions[0].output, self._problem)
+
+    def _groups(self, numbers: Sequence[int]) -> list[list[int]]:
+        """Places in ``numbers`` that one forward pass may hold: all, except where padding is read.
+
+        A head that takes the last token cannot tell from embeddings which one that is.
+        """
+        if self.model.kind is not Kind.CLASSIFIER:
+            return together(self.model.model, [self.lengths[n] for n in numbers])
+        padding = padding_of(self.model)
+        if padding is not Padding.SINGLE and _looks_back_only(self.model):
+            padding = Padding.EQUAL
+        if padding is Padding.LEFT:  # embeddings are padded on the right
+            padding = Padding.EQUAL
+        return groups_of(self.model, [self.questions[n].encoded.alignment.ids for n in numbers], padding)
 
     def values(self, embeddings: Tensor, rows: Tensor) -> Tensor:
         """:meth:`score` without gradients."""
@@ -243,7 +258,12 @@ class _Placed:
 
 
 def _total(
-    output: Any, terms: Sequence[_Placed], kept: Sequence[int] | None, rows: int, form: Output
+    output: Any,
+    terms: Sequence[_Placed],
+    kept: Sequence[int] | None,
+    rows: int,
+    form: Output,
+    problem: ProblemType,
 ) -> Tensor:
     """Sum of each part's terms, in the form asked for, times its weight, for each row: (N,)."""
     parts = list(dict.fromkeys(term.part for term in terms))
@@ -252,7 +272,7 @@ def _total(
     sums: Tensor | None = None
     for field in dict.fromkeys(placed.term.field for placed in terms):
         chosen = [placed for placed in terms if placed.term.field == field]
-        values = _entries(getattr(output, field), chosen, kept, form)
+        values = _entries(getattr(output, field), chosen, kept, form, problem)
         sums = values.new_zeros(len(parts)) if sums is None else sums
         sums = sums.index_add(0, _indices([number[p.part] for p in chosen], values), values)
     assert sums is not None
@@ -262,7 +282,13 @@ def _total(
     return sums.new_zeros(rows).index_add(0, _indices([row for row, _ in parts], sums), weighted)
 
 
-def _entries(logits: Tensor, terms: Sequence[_Placed], kept: Sequence[int] | None, form: Output) -> Tensor:
+def _entries(
+    logits: Tensor,
+    terms: Sequence[_Placed],
+    kept: Sequence[int] | None,
+    form: Output,
+    problem: ProblemType,
+) -> Tensor:
     """The entry of ``logits`` that each term names: (M,)."""
     rows = _indices([t.output_row for t in terms], logits)
     if terms[0].term.position is None:
@@ -278,7 +304,7 @@ def _entries(logits: Tensor, terms: Sequence[_Placed], kept: Sequence[int] | Non
         lines = logits[rows, _indices([place.get(p, p) for p in positions], logits)]
     lines = lines if lines.dtype == torch.float64 else lines.float()
     if form is not Output.LOGIT:
-        lines = torch.log_softmax(lines, dim=-1)
+        lines = log_probabilities(lines, problem)
     return lines[
         torch.arange(len(terms), device=lines.device), _indices([t.term.index for t in terms], lines)
     ]

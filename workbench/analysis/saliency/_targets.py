@@ -11,6 +11,7 @@ import torch
 from workbench.analysis.saliency._question import Output, Part, Question, Read, Term
 from workbench.errors import TaskError, did_you_mean
 from workbench.models import Kind, LoadedModel
+from workbench.models.problem import ProblemType, problem_of
 from workbench.text import Alignment, align
 from workbench.trace.decoder import decoder_prefix, generated_targets
 from workbench.trace.encoding import Encoded, Text, encode_all, inputs_of
@@ -281,6 +282,11 @@ def _written(model: LoadedModel, name: str) -> tuple[tuple[int, ...], str]:
 def _classifier(model: LoadedModel, text: Text, asked: Asked) -> Question:
     encoded = _encoded(model, text)
     form = asked.output or Output.LOGIT
+    if form is not Output.LOGIT and problem_of(model.model) is ProblemType.NUMBER:
+        raise TaskError(
+            f"output {form} is not defined for {model.name}: its head predicts a number (regression), which has no "
+            "probability; use output logit, the number itself"
+        )
     if asked.target is not None and type(model.model).__name__.endswith("ForSequenceClassification"):
         parts, label = _classes(model, asked, form, None, model.config.num_labels)
     else:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Set
 
 import torch
 from torch import Tensor
@@ -13,26 +11,19 @@ from workbench.errors import NumericsError, TaskError
 from workbench.evaluate._requests import AskChoice, AskSpan, AskText, AskWords, HeadScores, Span, Tags
 from workbench.evaluate.asking._how import How
 from workbench.models import Kind, LoadedModel
-from workbench.scoring._stream import Stream
+from workbench.models.batching import HeadOutput, encode_row, head_outputs, row_of
+from workbench.models.problem import ProblemType, problem_of
+from workbench.scoring.heads import stream_heads
 
 __all__ = ["ask_choices", "ask_spans", "ask_texts", "ask_words"]
 
 _LONGEST_ANSWER = 30  # tokens of a span
+_PROBLEMS = {
+    ProblemType.ONE_LABEL: "one label of several",
+    ProblemType.LABEL_SET: "several labels at once",
+    ProblemType.NUMBER: "a number",
+}
 _OVERLAP = 128  # tokens that two windows of a long context share
-
-
-@dataclass(frozen=True)
-class _Unit:
-    """Ids and segments of one or several rows that are answered together, and which request they are."""
-
-    rows: tuple[tuple[int, ...], ...]
-    segments: tuple[tuple[int, ...], ...]
-    place: int
-
-    @property
-    def length(self) -> int:
-        """Tokens that the model reads."""
-        return sum(map(len, self.rows))
 
 
 def ask_texts(
@@ -40,11 +31,11 @@ def ask_texts(
 ) -> Iterator[list[tuple[int, HeadScores]]]:
     """The scores of all labels, or one number for a regression head."""
     _require_head(model, "ForSequenceClassification")
-    encode = lambda ask: _encode(model, ask.text, ask.pair)  # noqa: E731
-    units = [_unit([encode(ask)], place) for place, ask in enumerate(asks)]
-    yield from _stream(
-        model, units, done, how, lambda unit, output, row: _label_scores(model, output.logits[row])
-    )
+    for ask in asks:
+        _require_problem(model, ask)
+    rows = [encode_row(model, ask.text, ask.pair) for ask in asks]
+    for batch in stream_heads(model, rows, done=done, batch_tokens=how.batch_tokens, progress=how.progress):
+        yield [(place, _label_scores(model, output["logits"])) for place, output in batch]
 
 
 def ask_choices(
@@ -55,11 +46,8 @@ def ask_choices(
     for place, ask in enumerate(asks):
         if place in done:
             continue
-        encoded = [_encode(model, ask.text, choice) for choice in ask.choices]
-        unit = _unit(encoded, place)
-        inputs = {name: value[None] for name, value in _inputs(model, unit.rows, unit.segments).items()}
-        with model.lock, torch.inference_mode():
-            logits = model.model(**inputs).logits[0].float()
+        outputs = head_outputs(model, [encode_row(model, ask.text, choice) for choice in ask.choices])
+        logits = torch.cat([output["logits"] for output in outputs])
         yield [(place, HeadScores(_finite(model, logits), tuple(map(str, range(len(logits))))))]
 
 
@@ -78,20 +66,20 @@ def ask_words(
         )
         for ask in asks
     ]
-    units = [_unit([encoding], place) for place, encoding in enumerate(encodings)]
-    names = model.config.id2label
+    names, rows = model.config.id2label, [row_of(encoding) for encoding in encodings]
 
-    def read(unit: _Unit, output: Any, row: int) -> Tags:
-        best = output.logits[row].argmax(-1).tolist()
-        labels = ["O"] * len(asks[unit.place].words)
+    def read(place: int, output: HeadOutput) -> Tags:
+        best = output["logits"].argmax(-1).tolist()
+        labels = ["O"] * len(asks[place].words)
         previous = None
-        for position, word in enumerate(encodings[unit.place].word_ids()):
+        for position, word in enumerate(encodings[place].word_ids()):
             if word is not None and word != previous:
                 labels[word] = str(names[best[position]])
             previous = word
         return Tags(tuple(labels))
 
-    yield from _stream(model, units, done, how, read)
+    for batch in stream_heads(model, rows, done=done, batch_tokens=how.batch_tokens, progress=how.progress):
+        yield [(place, read(place, output)) for place, output in batch]
 
 
 def ask_spans(
@@ -117,10 +105,9 @@ def _best_span(model: LoadedModel, ask: AskSpan) -> str:
     )
     best, text = float("-inf"), ""
     for window, ids in enumerate(encoded["input_ids"]):
-        segments = encoded["token_type_ids"][window] if "token_type_ids" in encoded else [0] * len(ids)
-        with model.lock, torch.inference_mode():
-            output = model.model(**_inputs(model, [tuple(ids)], [tuple(segments)]))
-        start, end = output.start_logits[0].float(), output.end_logits[0].float()
+        row = row_of({name: encoded[name][window] for name in encoded})
+        (output,) = head_outputs(model, [row])
+        start, end = output["start_logits"], output["end_logits"]
         inside = torch.tensor([part == 1 for part in encoded.sequence_ids(window)], device=start.device)
         near = torch.ones(len(ids), len(ids), device=start.device).triu().tril(_LONGEST_ANSWER - 1).bool()
         scores = (start[:, None] + end[None, :]).masked_fill(
@@ -141,52 +128,21 @@ def _require_head(model: LoadedModel, ending: str) -> None:
         raise TaskError(f"this task needs a model with a {ending} head; {model.name} is a {name}")
 
 
-def _encode(model: LoadedModel, text: str, pair: str | None) -> Any:
-    return model.tokenizer(text, pair, truncation=True, max_length=model.max_length, verbose=False)
-
-
-def _unit(encoded: Sequence[Any], place: int) -> _Unit:
-    rows = tuple(tuple(e["input_ids"]) for e in encoded)
-    segments = tuple(tuple(e.get("token_type_ids") or (0,) * len(e["input_ids"])) for e in encoded)
-    return _Unit(rows, segments, place)
-
-
-def _stream(
-    model: LoadedModel,
-    units: list[_Unit],
-    done: Set[int],
-    how: How,
-    read: Callable[[_Unit, Any, int], Any],
-) -> Iterator[list[tuple[int, Any]]]:
-    def forward(model: LoadedModel, batch: list[_Unit]) -> list[Any]:
-        inputs = _inputs(model, [unit.rows[0] for unit in batch], [unit.segments[0] for unit in batch])
-        with model.lock, torch.inference_mode():
-            output = model.model(**inputs)
-        return [read(unit, output, row) for row, unit in enumerate(batch)]
-
-    yield from Stream(model, forward, how.batch_tokens, how.progress)(units, done)
-
-
-def _inputs(
-    model: LoadedModel, rows: Sequence[tuple[int, ...]], segments: Sequence[tuple[int, ...]]
-) -> dict[str, Tensor]:
-    """Ids, mask and segments (B, T), padded on the right."""
-    width, pad = max(map(len, rows)), model.tokenizer.pad_token_id or 0
-    padded = lambda values, filler: torch.tensor(  # noqa: E731
-        [[*v, *[filler] * (width - len(v))] for v in values], device=model.device
+def _require_problem(model: LoadedModel, ask: AskText) -> None:
+    """Refuse a head that was trained for another kind of answer than the task's."""
+    problem = problem_of(model.model)
+    if ask.problem is None or problem is ask.problem:
+        return
+    raise TaskError(
+        f"this task needs a head for {_PROBLEMS[ask.problem]}; that of {model.name} is for {_PROBLEMS[problem]} "
+        f"(problem_type {problem} in its config.json)"
     )
-    inputs = {
-        "input_ids": padded(rows, pad),
-        "attention_mask": padded([(1,) * len(row) for row in rows], 0),
-    }
-    if getattr(model.config, "type_vocab_size", 0) > 1:
-        inputs["token_type_ids"] = padded(segments, 0)
-    return inputs
 
 
 def _label_scores(model: LoadedModel, logits: Tensor) -> HeadScores:
     names = model.config.id2label
-    return HeadScores(_finite(model, logits.float()), tuple(str(names[i]) for i in range(len(logits))))
+    labels = tuple(str(names[i]) for i in range(len(logits)))
+    return HeadScores(_finite(model, logits), labels, problem_of(model.model))
 
 
 def _finite(model: LoadedModel, logits: Tensor) -> tuple[float, ...]:

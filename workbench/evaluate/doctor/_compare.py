@@ -6,20 +6,9 @@ import torch
 from torch import Tensor
 
 from workbench.evaluate.doctor._records import Finding, Status
+from workbench.models.batching import relative_tolerance
 
-__all__ = ["agree", "judge", "relative_tolerance"]
-
-# Largest difference of two outputs that rounding explains, as a share of the largest output. Sums done in
-# another order differ by an epsilon or so each, and a forward pass is a few hundred of them in a row: in
-# float32 that is some 800 epsilons (2**-23). The half precisions round the residual stream once a layer
-# instead of accumulating in it, so some ten epsilons (2**-10, 2**-7) are enough for them. The attention
-# softmax of many models is float32 even in a float64 model, which bounds what float64 can promise.
-_RELATIVE = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 6e-2}
-
-
-def relative_tolerance(dtype: torch.dtype) -> float:
-    """Difference of two outputs allowed in ``dtype``, as a share of the largest absolute output."""
-    return _RELATIVE.get(dtype, 1e-2)
+__all__ = ["agree", "judge"]
 
 
 def agree(reference: Tensor, other: Tensor, dtype: torch.dtype, detail: str) -> Finding:

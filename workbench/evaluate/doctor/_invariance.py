@@ -21,6 +21,7 @@ from workbench.evaluate.doctor._subject import (
     takes_positions,
 )
 from workbench.models import Kind, LoadedModel
+from workbench.models.batching import HeadOutput, HeadRow, Padding, head_outputs, padding_of
 from workbench.trace import attention_implementation
 
 __all__ = [
@@ -46,16 +47,36 @@ def finite_outputs(loaded: LoadedModel) -> Finding:
 
 
 def batch_size(loaded: LoadedModel) -> Finding:
-    """Each sequence alone gives what it gives among others of its length."""
+    """Each sequence alone gives what it gives among others: of its length; in a classifier's own batches, of any."""
     sequences = sample_sequences(loaded)
+    if loaded.kind is Kind.CLASSIFIER:
+        return _through_the_head(loaded, sequences)
     shortest = min(map(len, sequences))
     equal = [cut(sequence, shortest) for sequence in sequences]
     together = real_outputs(loaded, padded(loaded, equal))
     return agree(_alone(loaded, equal), together, loaded.dtype, f"batch 1 against batch {len(equal)}")
 
 
+def _through_the_head(loaded: LoadedModel, sequences: list[list[int]]) -> Finding:
+    """A plain pass of each sequence against the batches in which classifiers are evaluated."""
+    found = head_outputs(loaded, [HeadRow(tuple(sequence)) for sequence in sequences])
+    together = torch.cat([_lines(output) for output in found])
+    detail = f"batch 1 against batch {len(sequences)}, padding {padding_of(loaded)}"
+    return agree(_alone(loaded, sequences), together, loaded.dtype, detail)
+
+
+def _lines(output: HeadOutput) -> Tensor:
+    """What a head gives one row as :func:`real_outputs` gives it: (1, L) of a text, (T, L) of its tokens."""
+    if "logits" not in output:
+        return torch.stack([output["start_logits"], output["end_logits"]], dim=-1)
+    logits = output["logits"]
+    return logits if logits.ndim == 2 else logits[None]
+
+
 def right_padding(loaded: LoadedModel) -> Finding:
     """Each sequence alone gives what it gives in a batch padded on the right."""
+    if loaded.kind is Kind.CLASSIFIER and padding_of(loaded) is not Padding.RIGHT:
+        raise NotApplicable(f"the head minds padding on the right; padding used: {padding_of(loaded)}")
     sequences = sample_sequences(loaded)
     together = real_outputs(loaded, padded(loaded, sequences, "right", _EXTRA))
     return agree(_alone(loaded, sequences), together, loaded.dtype, "unpadded against padded on the right")
@@ -67,6 +88,8 @@ def left_padding(loaded: LoadedModel) -> Finding:
     Skipped for models whose learned positions count the padding and cannot be given, and for heads that
     read what stands first (the [CLS] state), which would be padding.
     """
+    if loaded.kind is Kind.CLASSIFIER and padding_of(loaded) in (Padding.EQUAL, Padding.SINGLE):
+        raise NotApplicable(f"the head minds padding; padding used: {padding_of(loaded)}")
     if not takes_positions(loaded) and _has_position_table(loaded.model):
         raise NotApplicable("positions are absolute, count the padding and cannot be given: pad on the right")
     found = _against_left(loaded, real_outputs)
@@ -97,7 +120,11 @@ def eager_equals_sdpa(loaded: LoadedModel) -> Finding:
         raise NotApplicable(_FIXED)
     if not getattr(loaded.model, "_supports_sdpa", False):
         raise NotApplicable("the architecture has no SDPA attention")
-    batch = padded(loaded, sample_sequences(loaded), "right", _EXTRA)
+    sequences = sample_sequences(loaded)
+    if loaded.kind is Kind.CLASSIFIER and padding_of(loaded) is Padding.SINGLE:
+        batch = padded(loaded, sequences[:1])  # its head refuses more
+    else:
+        batch = padded(loaded, sequences, "right", _EXTRA)
     with eager_attention(loaded):
         eager = real_outputs(loaded, batch)
     with attention_implementation(loaded.model, "sdpa"):

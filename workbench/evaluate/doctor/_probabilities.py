@@ -9,6 +9,7 @@ from workbench.evaluate.doctor._compare import agree, judge
 from workbench.evaluate.doctor._records import Finding, NotApplicable
 from workbench.evaluate.doctor._subject import TEXTS, padded, real_outputs, sample_sequences
 from workbench.models import Kind, LoadedModel
+from workbench.models.problem import ProblemType, problem_of
 from workbench.scoring import Engine, Request
 
 __all__ = ["probabilities_sum", "scorer_log_probabilities"]
@@ -21,6 +22,8 @@ def probabilities_sum(loaded: LoadedModel) -> Finding:
     """
     if loaded.kind is Kind.ENCODER:
         raise NotApplicable("a model without a head has no probabilities")
+    if problem_of(loaded.model) is not ProblemType.ONE_LABEL:
+        raise NotApplicable(f"problem_type {problem_of(loaded.model)}: the outputs are no alternatives")
     logits = real_outputs(loaded, padded(loaded, sample_sequences(loaded)[:1]))
     sums = logits.float().log_softmax(-1).exp().double().sum(-1)
     return judge(

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from workbench.evaluate.doctor._records import NotApplicable
 from workbench.models import Kind, LoadedModel
+from workbench.models.batching import padding_id
 from workbench.trace.decoder import decoder_prefix
 
 __all__ = [
@@ -78,7 +79,7 @@ def cut(ids: list[int], length: int) -> list[int]:
 def padded(loaded: LoadedModel, sequences: list[list[int]], side: str = "right", extra: int = 0) -> Batch:
     """One batch of ``sequences``, padded on ``side`` to the longest and ``extra`` tokens more."""
     width = min(max(map(len, sequences)) + extra, loaded.max_length)
-    pad_id = loaded.tokenizer.pad_token_id or 0
+    pad_id = padding_id(loaded.tokenizer, loaded.config)
     ids, mask = [], []
     for sequence in sequences:
         padding = width - len(sequence)

@@ -18,6 +18,7 @@ from workbench.errors import ConfigError, RunError, WorkbenchError
 from workbench.estimate import Estimate
 from workbench.models._device import resolve_device
 from workbench.models._files import content_hash
+from workbench.models.batching import padding_id
 from workbench.models.loading import locate
 from workbench.runs import Run, RunFolder, RunRecord
 from workbench.statistics import over_seeds
@@ -171,7 +172,7 @@ def _attempt(job: _Job, rows_at_once: int) -> _Outcome:
     set_seed(job.seed)  # the head's weights, dropout
     started, method = time.perf_counter(), Method(settings.method)
     headed = load_with_head(job.name, task, settings.layers)
-    model, pad = headed.model, int(headed.tokenizer.pad_token_id or 0)
+    model, pad = headed.model, padding_id(headed.tokenizer, headed.model.config)
     check_goes_together(settings, task, model.config)
     if task.rationale is not None:
         model.set_attn_implementation("eager")  # the others do not tell their weights
@@ -183,15 +184,7 @@ def _attempt(job: _Job, rows_at_once: int) -> _Outcome:
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
 
     def answer(asked: Any) -> Answers:
-        return predict(
-            asked,
-            validation,
-            job.rows.validation,
-            task,
-            pad,
-            settings.batch_size,
-            one_by_one=headed.one_by_one,
-        )
+        return predict(asked, headed.tokenizer, validation, job.rows.validation, task, settings.batch_size)
 
     meter = Meter()
     watch, log = Watch(answer, task, settings.patience), ProgressLog(job.log, meter, show=_shows(job))

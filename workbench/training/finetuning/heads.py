@@ -13,6 +13,7 @@ from workbench.errors import ConfigError, ModelError, WorkbenchError
 from workbench.models import load_tokenizer
 from workbench.models.configuration import TransformerConfig
 from workbench.models.loading import locate
+from workbench.models.problem import ProblemType
 from workbench.pretrained import from_pretrained, reason
 from workbench.training.finetuning.tasks import AnswerKind, FineTask
 
@@ -90,7 +91,9 @@ def _describe(config: Any, task: FineTask, layers: int | None) -> None:
     if task.kind in (AnswerKind.NUMBER, AnswerKind.CHOICE):
         config.num_labels = 1
     if task.kind is AnswerKind.NUMBER:
-        config.problem_type = "regression"
+        config.problem_type = ProblemType.NUMBER.value
+    if task.kind is AnswerKind.CLASS:  # a base that gives several labels at once would go on doing so
+        config.problem_type = ProblemType.ONE_LABEL.value
     if layers is None:
         return
     if not 1 <= layers <= config.num_hidden_layers or config.is_encoder_decoder:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.nn import functional as F
 
 from workbench.data.tables import Row
+from workbench.models import Kind, LoadedModel
+from workbench.models.batching import HeadOutput, head_outputs, padding_id, row_of
 from workbench.training.finetuning.encoding import Features, collate
-from workbench.training.finetuning.heads import ask
 from workbench.training.finetuning.tasks import AnswerKind, FineTask
 from workbench.training.objectives import IGNORED
 
@@ -31,56 +31,91 @@ class Answers:
 
 def predict(
     model: Any,
+    tokenizer: Any,
     features: Sequence[Features],
     rows: Sequence[Row],
     task: FineTask,
-    pad: int,
     batch_size: int,
-    *,
-    one_by_one: bool = False,
 ) -> Answers:
     """Ask ``model`` about every row; sorted by length, so that little is padded, and put back in order."""
     order = sorted(range(len(features)), key=lambda i: len(str(features[i]["input_ids"])))
-    device = next(model.parameters()).device
     found: dict[int, tuple[Any, Any]] = {}
     was_training = model.training
     model.eval()
-    with torch.inference_mode():
-        for start in range(0, len(order), batch_size):
-            places = order[start : start + batch_size]
-            batch = {k: v.to(device) for k, v in collate([features[i] for i in places], pad).items()}
-            output = ask(model, batch, one_by_one=one_by_one)
-            for row, place in enumerate(places):
-                found[place] = _answer(task, output, batch, row, features[place], rows[place])
+    subject = _loaded(model, tokenizer)
+    for start in range(0, len(order), batch_size):
+        places = order[start : start + batch_size]
+        batch = [features[i] for i in places]
+        if task.kind is AnswerKind.RESPONSE:
+            answers = _responses(subject, batch)
+        else:
+            outputs = _outputs(subject, batch)
+            asked = zip(outputs, batch, places, strict=True)
+            answers = [_answer(task, output, feature, rows[place]) for output, feature, place in asked]
+        found.update(zip(places, answers, strict=True))
     model.train(was_training)
     return Answers([found[i][0] for i in range(len(found))], [found[i][1] for i in range(len(found))])
 
 
-def _answer(
-    task: FineTask, output: Any, batch: dict[str, Tensor], row: int, feature: Features, source: Row
-) -> tuple[Any, Any]:
+def _loaded(model: Any, tokenizer: Any) -> LoadedModel:
+    """A model in training as classifiers are read."""
+    weight = next(model.parameters())
+    return LoadedModel(
+        model=model,
+        tokenizer=tokenizer,
+        kind=Kind.CLASSIFIER,
+        name="the model in training",
+        revision=None,
+        dtype=weight.dtype,
+        device=weight.device,
+        implementation="hf",
+        content_hash="",
+    )
+
+
+def _outputs(model: LoadedModel, batch: Sequence[Features]) -> list[HeadOutput]:
+    """The head's output for each row; of choices their scores in one line."""
+    if not isinstance(batch[0]["input_ids"][0], list):
+        return head_outputs(model, [row_of(feature) for feature in batch])
+    choices = [
+        row_of({name: feature[name][i] for name in ("input_ids", "token_type_ids") if name in feature})
+        for feature in batch
+        for i in range(len(feature["input_ids"]))
+    ]
+    scores = iter(output["logits"] for output in head_outputs(model, choices))
+    return [{"logits": torch.cat([next(scores) for _ in feature["input_ids"]])} for feature in batch]
+
+
+def _responses(model: LoadedModel, batch: Sequence[Features]) -> list[tuple[float, float]]:
+    """The mean loss of each response, padded as in training."""
+    inputs = collate(batch, padding_id(model.tokenizer, model.config))
+    with torch.inference_mode():
+        output = model.model(**{name: value.to(model.device) for name, value in inputs.items()})
+    labels, is_causal = inputs["labels"].to(model.device), "encoder_last_hidden_state" not in output
+    found = []
+    for logits, wanted in zip(output.logits.float(), labels, strict=True):
+        told, asked = (logits[:-1], wanted[1:]) if is_causal else (logits, wanted)
+        found.append((float(F.cross_entropy(told, asked, ignore_index=IGNORED)), 0.0))
+    return found
+
+
+def _answer(task: FineTask, output: HeadOutput, feature: Features, source: Row) -> tuple[Any, Any]:
     if task.kind is AnswerKind.SPAN:
-        return _span(output, row, feature, source, task)
-    logits, labels = output.logits[row].float(), batch["labels"][row]
+        return _span(output, feature, source, task)
+    logits, labels = output["logits"], feature["labels"]
     if task.kind is AnswerKind.NUMBER:
         return float(logits.squeeze()), float(labels)
     if task.kind is AnswerKind.TOKENS:
-        scored = labels != IGNORED
-        names = task.labels
-        return [names[i] for i in logits.argmax(-1)[scored].tolist()], [
-            names[i] for i in labels[scored].tolist()
-        ]
-    if task.kind is AnswerKind.RESPONSE:
-        is_causal = "encoder_last_hidden_state" not in output
-        told, asked = (logits[:-1], labels[1:]) if is_causal else (logits, labels)
-        return float(F.cross_entropy(told, asked, ignore_index=IGNORED)), 0.0
+        scored = [place for place, label in enumerate(labels) if label != IGNORED]
+        best = logits.argmax(-1).tolist()
+        return [task.labels[best[i]] for i in scored], [task.labels[labels[i]] for i in scored]
     return int(logits.argmax(-1)), int(labels)
 
 
-def _span(output: Any, row: int, feature: Features, source: Row, task: FineTask) -> tuple[str, str]:
+def _span(output: HeadOutput, feature: Features, source: Row, task: FineTask) -> tuple[str, str]:
     """The best start and end in the context, in order and not too far apart; Devlin et al. 2019, section 4.2."""
     offsets = feature["offsets"]
-    start, end = output.start_logits[row].float(), output.end_logits[row].float()
+    start, end = output["start_logits"], output["end_logits"]
     scores = start[:, None] + end[None, :]
     inside = torch.zeros(len(start), dtype=torch.bool, device=start.device)
     inside[: len(offsets)] = torch.tensor([o[0] >= 0 for o in offsets], device=start.device)

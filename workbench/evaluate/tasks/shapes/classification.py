@@ -19,6 +19,7 @@ from workbench.evaluate._task import Item, TaskData
 from workbench.evaluate.metrics import ACCURACY, Metric, estimate_all
 from workbench.evaluate.tasks.shapes._declared import Declared, Shots, draw_shots, softmax
 from workbench.models import Kind
+from workbench.models.problem import ProblemType
 
 __all__ = ["TextClassification", "TextScore", "match_labels"]
 
@@ -40,6 +41,7 @@ class TextClassification(Declared):
     measures: tuple[Metric, ...] = (ACCURACY,)
     kinds: tuple[Kind, ...] = _KINDS
     accepts: tuple[str, ...] = ("shots", "chat", "split")
+    problem: ProblemType = ProblemType.ONE_LABEL
 
     def load(self, data_dir: Path | None) -> TaskData:
         """All rows; of an unlabelled split, whose answers are only predicted, too."""
@@ -69,7 +71,7 @@ class TextClassification(Declared):
         if row.group is not None:
             fields["group"] = row.group
         requests = tuple(Request(context, f" {word}") for word in self.words)
-        return Item(row.id, requests, fields, row.cluster, (AskText(row.text, row.pair),))
+        return Item(row.id, requests, fields, row.cluster, (AskText(row.text, row.pair, self.problem),))
 
     def gold_fields(self, gold: float) -> dict[str, Any]:
         """The gold label as columns."""
@@ -111,6 +113,7 @@ class TextScore(TextClassification):
     """A number: the head's own, or the mean of the numbers among ``words`` weighted by how likely each is."""
 
     labels: tuple[str, ...] = ()
+    problem: ProblemType = ProblemType.NUMBER
 
     def word(self, gold: float) -> str:
         """The number among the words that is nearest."""

@@ -18,6 +18,7 @@ from workbench.evaluate._task import Item, TaskData
 from workbench.evaluate.metrics import Mean, Metric, estimate_all
 from workbench.evaluate.tasks.shapes._declared import Declared
 from workbench.models import Kind
+from workbench.models.problem import ProblemType
 
 __all__ = ["Preferring"]
 
@@ -46,7 +47,7 @@ class Preferring(Declared):
         replies = (row.chosen, row.rejected)
         fields = {"text": row.prompt + row.chosen, "target": row.chosen, "rejected": row.rejected}
         requests = tuple(Request(row.prompt, reply) for reply in replies)
-        head = tuple(AskText(row.prompt + reply) for reply in replies)
+        head = tuple(AskText(row.prompt + reply, problem=ProblemType.NUMBER) for reply in replies)
         return Item(row.id, requests, fields, row.cluster, head)
 
     def example(self, item: Item, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:

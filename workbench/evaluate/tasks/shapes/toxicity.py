@@ -18,7 +18,7 @@ from workbench.evaluate._requests import AskText, HeadScores, Prompt
 from workbench.evaluate._task import Item, TaskData
 from workbench.evaluate.asking import How, stream_answers
 from workbench.evaluate.metrics import Mean, Metric, estimate_all
-from workbench.evaluate.tasks.shapes._declared import Declared, softmax
+from workbench.evaluate.tasks.shapes._declared import Declared
 from workbench.models import Kind, load
 
 __all__ = ["Judge", "Toxicity", "judge_by_model"]
@@ -117,4 +117,4 @@ def _toxic(scores: HeadScores) -> float:
         place = 1
     if place is None:
         raise TaskError(f"the judge has no label 'toxic'; its labels: {', '.join(scores.labels)}")
-    return softmax(scores.values)[place]
+    return scores.probabilities[place]
