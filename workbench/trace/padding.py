@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
+from workbench.models.batching import padding_id
 from workbench.trace.structure import call_model, sample_inputs
 
 __all__ = ["padding_matters", "together"]
@@ -46,7 +47,7 @@ def _measure(model: Any) -> bool:
     alone = sample_inputs(model)
     padded = {
         **alone,
-        "input_ids": _longer(alone["input_ids"], getattr(model.config, "pad_token_id", None) or 0),
+        "input_ids": _longer(alone["input_ids"], padding_id(None, model.config)),
         "attention_mask": _longer(alone["attention_mask"], 0),
     }
     first, second = (_output(call_model(model.base_model, **inputs)) for inputs in (alone, padded))
