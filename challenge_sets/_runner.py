@@ -11,7 +11,7 @@ import pandas as pd
 
 from challenge_sets._prediction_file import PredictionFile
 from challenge_sets._set import ChallengeSet, Settings, Work
-from workbench.data import Dataset
+from workbench.data import Dataset, check_ids
 from workbench.models import LoadedModel
 from workbench.runs import Run, RunFolder, RunRecord, default_root
 
@@ -41,6 +41,7 @@ def check(
     if isinstance(subject, LoadedModel):
         subject.require(*challenge.kinds, verb=f"set {challenge.name}")
     data = challenge.load(settings)
+    check_ids([item.id for item in data.items], f"set {challenge.name}")
     if isinstance(subject, PredictionFile):
         subject.check([example for item in data.items for example in item.examples()])
     policy = challenge.policy(subject, settings)

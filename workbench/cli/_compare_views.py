@@ -12,6 +12,7 @@ from workbench.estimate import Estimate
 from workbench.evaluate.calibration import calibration
 from workbench.evaluate.compare import Comparison, compare
 from workbench.evaluate.compare_items import run_names, task_examples
+from workbench.evaluate.differences import differences_text, run_differences
 from workbench.evaluate.leaderboard import Leaderboard, agreement, leaderboard, only_one_right
 from workbench.evaluate.slices import Slice, one_slice, slices, worst_slices
 from workbench.runs import Run
@@ -48,13 +49,24 @@ def comparisons(runs: Sequence[Run], *, task: str | None, metric: str | None, se
     )
     lines = [table(head, [_row(c) for c in found]), ""]
     lines += [f"{c.task} {c.metric}, {c.first} and {c.second}: {c.verdict}" for c in found]
+    differ = run_differences(runs)
+    lines += ["", *_precisions(runs), *differences_text(differ)]
 
     def draw() -> Any:
         from workbench.figures.comparison import comparison_plot
 
         return comparison_plot(found)
 
-    return Shown("\n".join(lines), {"comparisons": [c.to_dict() for c in found]}, draw)
+    return Shown("\n".join(lines), {"comparisons": [c.to_dict() for c in found], "differences": differ}, draw)
+
+
+def _precisions(runs: Sequence[Run]) -> list[str]:
+    """The precision of each run's weights."""
+    shown = (
+        f"{name}: {run.record.model.get('dtype', 'not stored')}"
+        for name, run in zip(run_names(runs), runs, strict=True)
+    )
+    return [f"precision: {', '.join(shown)}"]
 
 
 def _row(c: Comparison) -> tuple[str, ...]:

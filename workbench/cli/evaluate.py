@@ -241,7 +241,7 @@ def print_run(run: Any) -> None:
     model, doctor = run.record.model, (run.record.doctor or {}).get("verdict", "skipped")
     say(f"{model['name']} ({model['parameters']:,} parameters, {model['dtype']}), doctor: {doctor}")
     if model.get("first_token"):
-        say(f"first token of a text: {model['first_token']}")
+        say(f"first token: {model['first_token']} (see --first-token)")
     say("\n" + results_table(run.results))
     for remark in _remarks(run.notes):
         say(remark)

@@ -61,6 +61,7 @@ def _compared(runs: list[Run]) -> list[str]:
     from itertools import combinations
 
     from workbench.evaluate.compare import compare
+    from workbench.evaluate.differences import differences_text, run_differences
 
     pairs = [
         pair
@@ -75,4 +76,5 @@ def _compared(runs: list[Run]) -> list[str]:
             lines.append(f"{first.record.id} and {second.record.id}: not compared, {error}")
             continue
         lines += [f"{c.task} {c.metric}, {c.first} and {c.second}: {c.verdict}" for c in found]
+        lines.append(" ".join(differences_text(run_differences([first, second]))))
     return lines

@@ -98,7 +98,6 @@ def _start(suite: Suite, text: str, model: LoadedModel) -> None:
     options = [
         f"--suite={path}",
         "--no-doctor",
-        "--dtype=float32",
         f"--implementation={model.implementation}",
     ]
     st.session_state[_LIVE] = start_job(

@@ -79,6 +79,6 @@ def _form() -> None:
             except WorkbenchError as error:
                 st.error(plain(str(error)))
                 return
-            options = [f"--task={task}", f"--limit={int(limit)}", "--dtype=float32", *folder]
+            options = [f"--task={task}", f"--limit={int(limit)}", *folder]
             start_job(f"evaluate {task} on {label}", "evaluate", options, models_on_offer()[label])
             st.rerun()

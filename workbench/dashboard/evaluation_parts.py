@@ -104,6 +104,7 @@ def leaderboard_part(runs: Sequence[RunSummary]) -> None:
 def compare_part(runs: Sequence[RunSummary]) -> None:
     """Two runs on the same items: test, interval, verdict, and the items that one alone gets right."""
     from workbench.evaluate.compare import compare
+    from workbench.evaluate.differences import differences_text, run_differences
 
     names = [run.id for run in runs]
     with st.container(horizontal=True):
@@ -135,6 +136,8 @@ def compare_part(runs: Sequence[RunSummary]) -> None:
     show_view(view, "comparison", code)
     for comparison in found[:20]:
         st.markdown(f"- **{plain(comparison.task)} {plain(comparison.metric)}**: {plain(comparison.verdict)}")
+    for line in differences_text(run_differences(pair)):
+        st.caption(plain(line))
     _alone(pair, found)
 
 

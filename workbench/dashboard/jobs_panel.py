@@ -9,7 +9,7 @@ import streamlit as st
 from workbench.dashboard.jobs import Job, JobBoard, JobState
 from workbench.dashboard.navigate import open_stored_run
 from workbench.dashboard.show import plain
-from workbench.dashboard.store import runs_folder
+from workbench.dashboard.store import PRECISION, runs_folder
 from workbench.errors import ConfigError
 
 __all__ = ["board", "jobs_panel", "shown_below", "start_job"]
@@ -24,11 +24,12 @@ def board() -> JobBoard:
 def start_job(title: str, verb: str, options: Sequence[str], *given: str, stores: bool = True) -> Job | None:
     """Start ``workbench VERB OPTIONS -- GIVEN``; its run goes to the runs folder if it ``stores`` one.
 
+    The model is loaded in the precision in which pages load theirs.
     What hinders it is told in the panel.
     """
     ending = ["--", *given] if given else []
     folder = [f"--out={runs_folder()}"] if stores else []
-    arguments = [verb, *folder, "--json", *options, *ending]
+    arguments = [verb, *folder, "--json", f"--dtype={PRECISION}", *options, *ending]
     try:
         return board().start(title, arguments)
     except ConfigError as error:

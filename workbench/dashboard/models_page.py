@@ -158,7 +158,7 @@ def _doctor(model: LoadedModel) -> None:
 
 
 def _examine(model: LoadedModel, asked: str) -> None:
-    options = ["--dtype=float32", f"--implementation={model.implementation}"]
+    options = [f"--implementation={model.implementation}"]
     st.session_state[asked] = start_job(asked, "doctor", options, model.name, stores=False)
 
 

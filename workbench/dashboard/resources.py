@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from workbench.dashboard.show import plain
-from workbench.dashboard.store import MODELS_VARIABLE, allowed_model
+from workbench.dashboard.store import MODELS_VARIABLE, PRECISION, allowed_model
 from workbench.errors import ModelError, WorkbenchError
 from workbench.models import KNOWN_MODELS, LoadedModel, load, local_path
 
@@ -167,7 +167,7 @@ def opened(name: str, implementation: str = "hf") -> LoadedModel:
 def _loaded(name: str, implementation: str) -> LoadedModel:
     try:
         # Exact weights and attention: a look inside is worth the slower arithmetic.
-        return load(name, dtype="float32", implementation=implementation)
+        return load(name, dtype=PRECISION, implementation=implementation)
     except (OSError, RuntimeError, ValueError, TypeError, KeyError, AttributeError) as error:
         # A damaged folder can fail in any way; the page must live on.
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
@@ -209,7 +209,7 @@ def stoppable(model: LoadedModel) -> Iterator[None]:
 def load_code(model: LoadedModel) -> str:
     """The line that loads this model in a notebook."""
     how = "" if model.implementation == "hf" else f", implementation={model.implementation!r}"
-    return f"model = workbench.load({model.name!r}, dtype='float32'{how})\n"
+    return f"model = workbench.load({model.name!r}, dtype={PRECISION!r}{how})\n"
 
 
 @st.cache_resource

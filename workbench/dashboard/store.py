@@ -18,6 +18,7 @@ __all__ = [
     "EXAMPLE",
     "FOLDERS_VARIABLE",
     "MODELS_VARIABLE",
+    "PRECISION",
     "allowed_model",
     "allowed_path",
     "delete_run",
@@ -33,6 +34,9 @@ FOLDERS_VARIABLE = "WORKBENCH_DASHBOARD_FOLDERS"
 
 MODELS_VARIABLE = "WORKBENCH_DASHBOARD_MODELS"
 """Environment variable with further models, one a line: ``workbench dashboard --model``."""
+
+PRECISION = "float32"
+"""Of every model that a page loads, or a job that it starts: one number has one precision wherever it is made."""
 
 EXAMPLE = Path(__file__).parent / "example"
 """A run that comes with the package, shown while the runs folder has none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.data._dataset import DataIdentity, Dataset, content_hash
+from workbench.data._dataset import DataIdentity, Dataset, check_ids, content_hash
 from workbench.data.lambada import LAMBADA_VARIANTS, Passage, read_lambada, split_target
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "DataIdentity",
     "Dataset",
     "Passage",
+    "check_ids",
     "content_hash",
     "read_lambada",
     "split_target",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Generic, TypeVar
 
-__all__ = ["DataIdentity", "Dataset", "content_hash"]
+from workbench.errors import DataError
+
+__all__ = ["DataIdentity", "Dataset", "check_ids", "content_hash"]
 
 Item = TypeVar("Item", covariant=True)
 
@@ -42,6 +45,16 @@ class Dataset(Generic[Item]):
     def head(self, limit: int | None) -> tuple[Item, ...]:
         """The first ``limit`` items; all of them for ``None``."""
         return self.items[:limit]
+
+
+def check_ids(ids: Sequence[str], name: str) -> None:
+    """Raise :class:`~workbench.errors.DataError` if two items have one id: their results could not be told apart."""
+    twice = [identifier for identifier, count in Counter(ids).items() if count > 1]
+    if twice:
+        raise DataError(
+            f"{name}: {len(twice)} of {len(ids)} ids stand for several items, first {twice[0]!r}; "
+            "give each item an id of its own"
+        )
 
 
 def content_hash(texts: Iterable[str]) -> str:

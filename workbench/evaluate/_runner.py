@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from workbench.data import check_ids
 from workbench.data._source import MissingData
 from workbench.errors import ModelError, TaskError
 from workbench.evaluate._chat import in_chat
@@ -70,6 +71,7 @@ def evaluate(
         data = data or {task.name: task.load(settings.folder) for task in tasks}
     for task in tasks:
         _require(model, task)
+        check_ids([item.id for item in data[task.name].items], f"task {task.name}")
     how = How(settings.first_token, batch_tokens, progress, settings.seed)
     processes = Processes.current()
     folder = _shared_folder(processes, model, settings, tasks, data, how, out or default_root(), resume)

@@ -119,15 +119,20 @@ def compare(
                 f"{run.path.name} is not finished; go on with: workbench evaluate --resume {run.path}"
             )
     names = run_names(runs)
-    found = []
+    found, reasons = [], []
     for i, j in combinations(range(len(runs)), 2):
         for one, name in _shared(runs[i], runs[j], task, metric):
-            scores = _pair(runs[i], runs[j], one, name, asked=metric is not None)
-            if scores is not None:
-                labels = (names[i], names[j])
-                found.append(compare_scores(*scores, labels, one, name, seed=seed, resamples=resamples))
+            try:
+                scores = _pair(runs[i], runs[j], one, name)
+            except RunError as error:
+                if metric is not None:
+                    raise
+                reasons.append(str(error))
+                continue
+            labels = (names[i], names[j])
+            found.append(compare_scores(*scores, labels, one, name, seed=seed, resamples=resamples))
     if not found:
-        raise RunError(f"{runs[0].path.name} and {runs[1].path.name} share no metric made of single items")
+        raise RunError(f"no metric can be compared item by item; the first: {reasons[0]}")
     return _corrected(found)
 
 
@@ -148,17 +153,12 @@ def _shared(first: Run, second: Run, task: str | None, metric: str | None) -> li
     return pairs
 
 
-def _pair(
-    first: Run, second: Run, task: str, metric: str, asked: bool
-) -> tuple[ItemScores, ItemScores] | None:
-    try:
-        a, b = item_scores(first, task, metric), item_scores(second, task, metric)
-    except RunError:
-        if asked:
-            raise
-        return None
+def _pair(first: Run, second: Run, task: str, metric: str) -> tuple[ItemScores, ItemScores]:
+    a, b = item_scores(first, task, metric), item_scores(second, task, metric)
     if a.values.shape[1] != b.values.shape[1] or a.measure is not b.measure:
-        return None
+        raise RunError(
+            f"{metric} of {task!r} is made of other columns in {first.path.name} than in {second.path.name}"
+        )
     return a, check_same_items(first, second, task, a, b)
 
 

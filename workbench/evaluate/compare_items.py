@@ -10,36 +10,24 @@ import numpy as np
 import pandas as pd
 
 from workbench.errors import DataError, NumericsError, RunError, did_you_mean
+from workbench.evaluate.metric_columns import metric_columns
 from workbench.runs import Run
 from workbench.shapes import Array
-from workbench.statistics import (
-    Measure,
-    bits_per_unit_measure,
-    f1_measure,
-    macro_f1_measure,
-    matthews_measure,
-    mean_measure,
-    pearson_measure,
-    perplexity_measure,
-    spearman_measure,
-    unit_perplexity_measure,
-)
+from workbench.statistics import Measure, mean_measure
 
 __all__ = ["ItemScores", "check_same_items", "data_hashes", "item_scores", "run_names", "task_examples"]
 
-# Columns that mark an item as right, in the order in which they are tried.
-_RIGHT = ("correct", "greedy", "right")
-# Columns with what was predicted and what is right, in the order in which they are tried.
-_LABELS = (("prediction", "gold"), ("predicted", "gold"), ("predicted", "label"), ("predicted", "target"))
-_PAIRED: dict[str, Measure] = {
-    "matthews": matthews_measure,
-    "f1": f1_measure,
-    "macro_f1": macro_f1_measure,
-    "pearson": pearson_measure,
-    "spearman": spearman_measure,
-}
-# Columns by which the rows of a challenge set are grouped in its results.
-_GROUPS = ("task", "group", "paradigm", "phenomenon", "part", "bias_type", "relation")
+# The columns that name a row's group whole, then those whose values make its path behind the name of the set.
+_NAMES = ("task", "group")
+_PATHS = (
+    ("phenomenon", "paradigm"),
+    ("part", "group"),
+    ("source", "relation"),
+    ("bias_type",),
+    ("direction",),
+    ("suite",),
+)
+_APPLIED = ("applied", "asked")  # false in rows that no metric counts
 _TOLERANCE = 1e-6
 
 
@@ -76,105 +64,87 @@ class ItemScores:
 def task_examples(run: Run, task: str) -> pd.DataFrame:
     """The example rows of one task (or group of a challenge set) of ``run``, each id once.
 
-    Raises :class:`~workbench.errors.RunError` for a task that the run does not have, no rows, or an id twice.
+    Rows are found by the group's whole path. Raises :class:`~workbench.errors.RunError` for a task that the run does
+    not have, no rows, or an id twice.
     """
     if task not in run.results:
         raise RunError(f"{run.path.name} has no task {task!r}; {did_you_mean(task, list(run.results))}")
     examples = run.examples()
-    rows = examples
-    for column in _GROUPS:
-        if column in examples and bool((examples[column] == task).any()):
-            rows = examples[examples[column] == task]
-            break
-    if rows.empty:
-        raise RunError(f"{run.path.name} stores no examples of {task!r}; evaluate it again")
+    rows = next((examples[mask] for path in _paths(run, examples) if (mask := path == task).any()), None)
+    if rows is None:
+        raise RunError(f"{run.path.name} stores no examples under the name {task!r}; run it again")
+    for column in _APPLIED:
+        rows = rows[rows[column].astype(bool)] if column in rows else rows
     twice = rows["id"][rows["id"].duplicated()]
     if len(twice):
         raise RunError(
-            f"{run.path.name}: {len(twice)} ids of {task!r} stand there twice, first {twice.iloc[0]!r}"
+            f"{run.path.name} holds {len(twice)} ids of {task!r} twice, first {twice.iloc[0]!r}, so its items cannot "
+            "be paired; give each item an id of its own and run it again"
         )
-    return rows.reset_index(drop=True)
+    return rows.reset_index(drop=True).infer_objects()
+
+
+def _paths(run: Run, examples: pd.DataFrame) -> Iterator[pd.Series[Any]]:
+    """The names of the groups that each row is in, one series of them after the other."""
+    for name in _NAMES:
+        if name in examples:
+            yield examples[name].astype(str)
+    top = str(run.record.recipe.get("set") or next(iter(run.results)))
+    if "task" not in examples:
+        yield pd.Series(top, index=examples.index)
+    for columns in _PATHS:
+        path = pd.Series(top, index=examples.index)
+        for column in columns:
+            if column not in examples:
+                break
+            path = path + "/" + examples[column].astype(str)
+            yield path
 
 
 def item_scores(run: Run, task: str, metric: str) -> ItemScores:
-    """The numbers behind ``run.results[task][metric]``, found among the columns of the run's examples.
+    """The numbers behind ``run.results[task][metric]``: the columns that the metric is made of, checked.
 
-    A column counts as the metric's only if it reproduces the stored value. Raises
-    :class:`~workbench.errors.RunError` if none does, :class:`~workbench.errors.NumericsError` for NaN scores.
+    They must reproduce the stored value from as many items as are stored. Raises
+    :class:`~workbench.errors.RunError` if they do not, :class:`~workbench.errors.NumericsError` for NaN scores.
     """
     rows = task_examples(run, task)
     metrics = run.results[task]
     if metric not in metrics:
         raise RunError(f"task {task!r} has no metric {metric!r}; {did_you_mean(metric, list(metrics))}")
     stored = metrics[metric]
-    for values, measure, name in _candidates(rows, metric):
-        bad = ~np.isfinite(values).all(1)
-        if bad.any() and name in (metric, *_RIGHT):
-            raise NumericsError(
-                f"{run.path.name}: {int(bad.sum())} scores of {task!r} in column {name!r} are NaN or infinite, "
-                f"first of item {rows['id'][bad].iloc[0]!r}; find out why: workbench doctor {run.record.model['name']}"
-            )
-        if not bad.any() and _close(float(measure(values)), stored.value):
-            return ItemScores(tuple(rows["id"]), values, measure, _clusters(rows), stored.higher_is_better)
+    name = f"{metric} of {task!r}"
+    if np.isnan(stored.value):
+        raise RunError(
+            f"{name} is undefined in {run.path.name} ({stored.undefined}); choose another --metric"
+        )
+    part, metric = _of_subtask(rows, metric)
+    for kept, values, measure in metric_columns(part, metric):
+        _check_finite(run, name, kept, values)
+        clusters = _clusters(kept)
+        counted = {len(kept), len(kept) if clusters is None else len(set(clusters))}
+        if stored.n in counted and _close(float(measure(values)), stored.value):
+            return ItemScores(tuple(kept["id"]), values, measure, clusters, stored.higher_is_better)
     raise RunError(
-        f"{metric} of {task!r} is not made of scores of single items that {run.path.name} stores, "
-        "so it cannot be compared in pairs; choose another --metric"
+        f"{name} is not made of scores of single items that {run.path.name} stores "
+        f"({len(part)} rows for n = {stored.n}), so it cannot be compared in pairs; choose another --metric"
     )
 
 
-def _candidates(rows: pd.DataFrame, metric: str) -> Iterator[tuple[Array, Measure, str]]:
-    """Values, measure and column name of what could make the metric, likeliest first."""
-    names: tuple[str, ...] = (metric, metric.replace("accuracy", "correct"))
-    if any(metric.startswith(name) for name in _PAIRED):
-        yield from _from_labels(rows, metric)
-    else:
-        names += _RIGHT
-    for name in dict.fromkeys(names):
-        if name in rows and _is_number(rows[name]):
-            yield _column(rows, name), mean_measure, name
-    if "log_probability" in rows:
-        yield from _from_losses(rows)
-    yield from _from_labels(rows, metric)
-    for name in rows.columns:
-        if _is_number(rows[name]):
-            yield _column(rows, name), mean_measure, str(name)
-            yield -_column(rows, name), perplexity_measure, str(name)
+def _of_subtask(rows: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, str]:
+    """The rows and the plain name of a metric that lm-eval's groups call ``subtask/metric``."""
+    subtask, _, plain = metric.rpartition("/")
+    if not subtask or "subtask" not in rows:
+        return rows, metric
+    return rows[rows["subtask"] == subtask], plain
 
 
-def _from_losses(rows: pd.DataFrame) -> Iterator[tuple[Array, Measure, str]]:
-    loss = -rows["log_probability"].to_numpy(float)
-    yield loss[:, None], perplexity_measure, "log_probability"
-    for unit in ("tokens", "words", "bytes", "characters"):
-        if unit in rows:
-            columns = np.stack([loss, rows[unit].to_numpy(float)], axis=1)
-            yield columns, unit_perplexity_measure, "log_probability"
-            yield columns, bits_per_unit_measure, "log_probability"
-
-
-def _from_labels(rows: pd.DataFrame, metric: str) -> Iterator[tuple[Array, Measure, str]]:
-    measure = next((m for name, m in _PAIRED.items() if metric.startswith(name)), None)
-    for predicted, gold in _LABELS:
-        if predicted not in rows or gold not in rows:
-            continue
-        columns = label_codes(rows[predicted], rows[gold])
-        if measure is not None:
-            yield columns, measure, gold
-        else:
-            yield (columns[:, :1] == columns[:, 1:]).astype(float), mean_measure, gold
-        if measure is f1_measure and len(np.unique(columns)) == 2:
-            yield 1 - columns, measure, gold  # the labels' order may be the other way round
-        if measure is f1_measure:
-            yield columns, macro_f1_measure, gold
-
-
-def label_codes(predicted: pd.Series[Any], gold: pd.Series[Any]) -> Array:
-    """Two columns of numbers: numbers as they are, other labels by their place in sorted order."""
-    columns = [pd.to_numeric(column, errors="coerce") for column in (predicted, gold)]
-    if not any(column.isna().any() for column in columns):
-        return np.stack([column.to_numpy(float) for column in columns], axis=1)
-    names = [column.astype(str) for column in (predicted, gold)]
-    codes = {name: code for code, name in enumerate(sorted(set(names[0]) | set(names[1])))}
-    return np.stack([name.map(codes).to_numpy(float) for name in names], axis=1)
+def _check_finite(run: Run, name: str, rows: pd.DataFrame, values: Array) -> None:
+    bad = ~np.isfinite(values).all(1)
+    if bad.any():
+        raise NumericsError(
+            f"{run.path.name}: {int(bad.sum())} scores behind {name} are NaN or infinite, first of item "
+            f"{rows['id'][bad].iloc[0]!r}; find out why: workbench doctor {run.record.model['name']}"
+        )
 
 
 def _clusters(rows: pd.DataFrame) -> Array | None:
@@ -232,14 +202,6 @@ def run_names(runs: Sequence[Run]) -> tuple[str, ...]:
         f"{name} ({run.path.name[-4:]})" if names.count(name) > 1 else name
         for name, run in zip(names, runs, strict=True)
     )
-
-
-def _is_number(column: pd.Series[Any]) -> bool:
-    return bool(pd.api.types.is_numeric_dtype(column)) or bool(pd.api.types.is_bool_dtype(column))
-
-
-def _column(rows: pd.DataFrame, name: Any) -> Array:
-    return rows[name].to_numpy(float)[:, None]
 
 
 def _close(value: float, stored: float) -> bool:

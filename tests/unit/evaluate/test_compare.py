@@ -1,16 +1,21 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tests.unit.evaluate.stored_runs import right_or_wrong, store
+from workbench.cli._compare_views import comparisons
 from workbench.errors import DataError, NumericsError, RunError
 from workbench.evaluate.compare import compare
 from workbench.evaluate.compare_items import item_scores
+from workbench.evaluate.differences import differences_text, run_differences
 from workbench.evaluate.leaderboard import agreement, leaderboard, only_one_right
-from workbench.statistics import bootstrap
+from workbench.evaluate.slices import slices
+from workbench.runs import Run, RunFolder, RunRecord
+from workbench.statistics import bootstrap, matthews_measure, measure_estimate, wilson
 
 
 def test_right_and_wrong_is_mcnemars_test_on_shared_ids(tmp_path):
@@ -82,7 +87,7 @@ def test_items_of_one_passage_are_compared_as_groups(tmp_path):
 
 
 def test_labels_give_matthews_and_f1(tmp_path):
-    from workbench.statistics import f1_measure, matthews_measure
+    from workbench.statistics import f1_measure
 
     rng = np.random.default_rng(1)
     gold = rng.integers(0, 2, 60)
@@ -91,7 +96,7 @@ def test_labels_give_matthews_and_f1(tmp_path):
         predicted = np.where(rng.random(60) < share, gold, 1 - gold)
         sample = np.stack([predicted, gold], 1)
         results = {
-            key: bootstrap([float(measure(sample))], seed=0)
+            key: measure_estimate(sample, measure, seed=0, resamples=50)
             for key, measure in (("matthews", matthews_measure), ("f1", f1_measure))
         }
         rows = [
@@ -125,13 +130,13 @@ def test_ids_twice_and_nan_scores_are_named(tmp_path, monkeypatch):
     twice = run.examples()
     twice.loc[1, "id"] = "toy-0"
     monkeypatch.setattr(type(run), "examples", lambda self: twice)
-    with pytest.raises(RunError, match="1 ids of 'toy' stand there twice, first 'toy-0'"):
+    with pytest.raises(RunError, match=r"holds 1 ids of 'toy' twice, first 'toy-0'.* an id of its own"):
         item_scores(run, "toy", "accuracy")
     broken = run.examples().assign(id=[f"toy-{i}" for i in range(4)], correct=[1.0, math.nan, 0.0, 0.0])
     monkeypatch.setattr(type(run), "examples", lambda self: broken)
     with pytest.raises(
         NumericsError,
-        match="1 scores of 'toy' in column 'correct' are NaN or infinite, first of item 'toy-1'",
+        match="1 scores behind accuracy of 'toy' are NaN or infinite, first of item 'toy-1'",
     ):
         item_scores(run, "toy", "accuracy")
 
@@ -160,3 +165,133 @@ def test_agreement_and_items_that_one_alone_gets_right(tmp_path):
     assert agreement(runs, "toy", kappa=True).at(run="b", other="c") == pytest.approx(0.5)
     alone = only_one_right(runs, "toy")
     assert alone[["model", "id"]].values.tolist() == [["a", "toy-1"]]
+
+
+def pairs_run(root, name, rows, results):
+    """A check of pairs, stored as ``challenge_sets`` stores it."""
+    record = RunRecord.new(
+        "check",
+        recipe={"set": "pairs", "convention": "published"},
+        model={"name": name, "content_hash": name, "dtype": "float32"},
+        data={"pairs": {"name": "pairs", "sha256": "a" * 64, "rows": len(rows)}},
+        seeds={},
+        label=name,
+    )
+    folder = RunFolder.create(root, record)
+    folder.append(rows)
+    folder.finish(results, {})
+    return Run.open(folder.path)
+
+
+def phenomena():
+    """Two phenomena that both have a paradigm "simple"; ties in one, whose mean is another group's accuracy."""
+    made = []
+    for phenomenon, paradigm, marks in (
+        ("agreement", "simple", "11010"),
+        ("agreement", "across", "1110"),
+        ("simple", "simple", "0001000100"),
+    ):
+        for mark in marks:
+            made.append({"id": f"p-{len(made)}", "phenomenon": phenomenon, "paradigm": paradigm})
+            made[-1] |= {"correct": mark == "1", "tie": mark == "0"}
+    return made
+
+
+def test_the_items_of_a_group_are_found_by_its_whole_path(tmp_path):
+    rows = phenomena()
+    right = {
+        "pairs": [r["correct"] for r in rows],
+        "pairs/agreement": [r["correct"] for r in rows[:9]],
+        "pairs/agreement/simple": [r["correct"] for r in rows[:5]],
+        "pairs/simple": [r["correct"] for r in rows[9:]],
+        "pairs/simple/simple": [r["correct"] for r in rows[9:]],
+    }
+    results = {name: {"accuracy": wilson(sum(marks), len(marks))} for name, marks in right.items()}
+    runs = [pairs_run(tmp_path, name, rows, results) for name in ("a", "b")]
+    for name, marks in right.items():
+        scores = item_scores(runs[0], name, "accuracy")
+        assert scores.values[:, 0].tolist() == marks
+    assert [(c.task, c.n) for c in compare(runs)] == [(name, len(marks)) for name, marks in right.items()]
+    assert {s.n for s in slices(runs[0], "pairs/agreement", by="paradigm")} == {5, 4}
+
+
+def test_no_column_is_guessed_from_its_value(tmp_path):
+    """``tie`` has the mean that is stored for a metric of which no column is kept; n is that of other rows."""
+    rows = phenomena()
+    ties = sum(r["tie"] for r in rows)
+    stored = {"pairs": {"win_rate": wilson(ties, len(rows)), "accuracy": wilson(7, 9)}}
+    run = pairs_run(tmp_path, "a", rows, stored)
+    with pytest.raises(RunError, match=r"win_rate of 'pairs' is not made of scores .*\(19 rows for n = 19\)"):
+        item_scores(run, "pairs", "win_rate")
+    with pytest.raises(RunError, match=r"accuracy of 'pairs' is not made of scores .*\(19 rows for n = 9\)"):
+        item_scores(run, "pairs", "accuracy")
+    with pytest.raises(
+        RunError, match="no metric can be compared item by item; the first: win_rate of 'pairs'"
+    ):
+        compare([run, pairs_run(tmp_path, "b", rows, stored)])
+
+
+def test_groups_that_are_stored_under_another_name_are_refused(tmp_path):
+    rows = [{"id": "a", "correct": True}, {"id": "b", "correct": False}]
+    run = pairs_run(
+        tmp_path, "a", rows, {"pairs": {"accuracy": wilson(1, 2)}, "pairs/x": {"accuracy": wilson(1, 2)}}
+    )
+    with pytest.raises(RunError, match="stores no examples under the name 'pairs/x'"):
+        item_scores(run, "pairs/x", "accuracy")
+
+
+def test_what_is_undefined_is_not_compared_but_said(tmp_path):
+    rows = [{"id": f"t-{i}", "prediction": 1, "gold": i % 2} for i in range(6)]
+    sample = np.array([(1, i % 2) for i in range(6)], float)
+    results = {"matthews": measure_estimate(sample, matthews_measure, seed=0)}
+    runs = [store(tmp_path, name, rows, results=results) for name in ("a", "b")]
+    with pytest.raises(RunError, match=r"matthews of 'toy' is undefined in .* \(every prediction is 1\)"):
+        compare(runs)
+
+
+def test_equal_runs_have_no_interval_of_zero_width(tmp_path):
+    runs = [store(tmp_path, name, right_or_wrong("1100")) for name in ("a", "b")]
+    (found,) = compare(runs)
+    assert found.difference.value == 0
+    assert found.difference.undefined
+    assert found.verdict.startswith("no difference shown; with 4 items a gap under")
+    rows = [{"id": f"t-{i}", "margin": float(i)} for i in range(4)]
+    results = {"margin": bootstrap([0.0, 1.0, 2.0, 3.0], seed=0)}
+    (found,) = compare([store(tmp_path, name, rows, results=results) for name in ("c", "d")])
+    assert found.verdict == "no difference shown on 4 items: the values have no spread"
+
+
+def test_every_setting_in_which_runs_differ_is_named(tmp_path):
+    """Precision, convention, seeds, data, limit, revision, options, device: whatever a record holds."""
+
+    def stored(name, dtype, convention, limit, seed, data, device):
+        record = RunRecord.new(
+            "evaluate",
+            recipe={"tasks": ["toy"], "convention": convention, "limit": limit, "options": {"shots": limit}},
+            model={"name": name, "content_hash": name, "dtype": dtype, "revision": name, "parameters": limit},
+            data={"toy": {"sha256": data}},
+            seeds={"bootstrap": seed},
+        )
+        record = replace(record, device={"name": device}, packages={"torch": "2"})
+        folder = RunFolder.create(tmp_path, record)
+        folder.append([{"id": "toy-0", "task": "toy", "correct": True}])
+        folder.finish({"toy": {"accuracy": wilson(1, 1)}}, {})
+        return Run.open(folder.path)
+
+    first = stored("a", "float32", "published", None, 0, "x", "cpu")
+    second = stored("b", "bfloat16", "lm-eval", 5, 1, "y", "gpu")
+    assert run_differences([first, second]) == {
+        "convention": ["published", "lm-eval"],
+        "limit": [None, 5],
+        "options shots": [None, 5],
+        "model dtype": ["float32", "bfloat16"],
+        "model revision": ["a", "b"],
+        "seed bootstrap": [0, 1],
+        "data toy sha256": ["x", "y"],
+        "device name": ["cpu", "gpu"],
+    }
+    text = comparisons([first, first], task=None, metric=None, seed=0)
+    assert "precision: a" in text.text
+    assert ": float32" in text.text
+    assert text.text.endswith("the runs have the same settings")
+    assert differences_text({"limit": [None, 5]}) == ["settings that differ:", "limit none | 5"]
