@@ -22,23 +22,36 @@ _ENDINGS = (
 )
 
 
+# Auto class -> transformers' table of what it builds; built-in models are registered there too.
+_TABLES = {
+    "AutoModelForCausalLM": "MODEL_FOR_CAUSAL_LM_MAPPING",
+    "AutoModelForMaskedLM": "MODEL_FOR_MASKED_LM_MAPPING",
+}
+
+
 def auto_classes(config: Any) -> list[tuple[Kind, str]]:
-    """Auto classes to try in order; the first whose weights are all in the checkpoint is the model's kind."""
+    """Auto classes to try in order; the first whose weights are all in the checkpoint is the model's kind.
+
+    A head named causal may sit on a body that sees both sides (XLM, BERT without ``is_decoder``): where the model
+    type can fill masks, that is tried next.
+    """
     architecture = (config.architectures or [""])[0]
     named = [(kind, auto) for ending, kind, auto in _ENDINGS if architecture.endswith(ending)]
-    if named:
-        return [*named, (Kind.ENCODER, "AutoModel")]
-    return [*_possible_heads(config), (Kind.ENCODER, "AutoModel")]
+    if named and named[0][0] is Kind.CAUSAL:
+        named = [pair for pair in (*named, (Kind.MASKED, "AutoModelForMaskedLM")) if _builds(pair[1], config)]
+    return [*(named or _possible_heads(config)), (Kind.ENCODER, "AutoModel")]
 
 
 def _possible_heads(config: Any) -> list[tuple[Kind, str]]:
     """Language-model heads that the model type could have when the checkpoint does not name one."""
-    from transformers.models.auto import modeling_auto as auto
-
     if config.is_encoder_decoder:
         return [(Kind.SEQ2SEQ, "AutoModelForSeq2SeqLM")]
-    if config.model_type in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES:
-        return [(Kind.MASKED, "AutoModelForMaskedLM")]
-    if config.model_type in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
-        return [(Kind.CAUSAL, "AutoModelForCausalLM")]
-    return []
+    possible = [(Kind.MASKED, "AutoModelForMaskedLM"), (Kind.CAUSAL, "AutoModelForCausalLM")]
+    return [(kind, auto) for kind, auto in possible if _builds(auto, config)][:1]
+
+
+def _builds(auto: str, config: Any) -> bool:
+    """Whether the Auto class has a model for this type of configuration."""
+    import transformers
+
+    return type(config) in getattr(transformers, _TABLES[auto])

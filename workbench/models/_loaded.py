@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from workbench.errors import ModelError
+from workbench.models.measured import longest_input, looks_ahead
 
 __all__ = ["Kind", "LoadedModel"]
 
@@ -52,14 +53,26 @@ class LoadedModel:
 
     @property
     def max_length(self) -> int:
-        """Longest input in tokens that the position encoding allows."""
-        text_config = self.config.get_text_config()
-        for name in ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"):
-            value = getattr(text_config, name, None)
-            if value and value > 0:  # XLNet says -1: as long as memory lasts
-                # RoBERTa's position ids start after the padding id.
-                reserved = text_config.pad_token_id + 1 if _positions_after_padding(text_config) else 0
-                return int(value) - reserved
+        """Longest input in tokens: what the configuration states, or less where position tables hold less."""
+        return self._longest(decoder=False)
+
+    @property
+    def max_target_length(self) -> int:
+        """Most tokens that the decoder of an encoder-decoder reads; :attr:`max_length` for other models."""
+        return self._longest(decoder=True) if self.config.is_encoder_decoder else self.max_length
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether what follows a token in a text changes what the model gives at the token; measured."""
+        with self.lock:
+            return looks_ahead(self.model)
+
+    def _longest(self, *, decoder: bool) -> int:
+        with self.lock:
+            measured = longest_input(self.model, decoder=decoder)
+        limits = [n for n in (_declared_length(self.config.get_text_config()), measured) if n is not None]
+        if limits:
+            return min(limits)
         limit = int(getattr(self.tokenizer, "model_max_length", 0) or 0)
         return limit if 0 < limit < 10**9 else 2048
 
@@ -69,8 +82,16 @@ class LoadedModel:
         return sum(p.numel() for p in self.model.parameters())
 
     def require(self, *kinds: Kind, verb: str) -> None:
-        """Raise :class:`~workbench.errors.ModelError` unless the model is one of ``kinds``."""
+        """Raise :class:`~workbench.errors.ModelError` unless the model is one of ``kinds``, and really is what it is.
+
+        A model loaded as causal whose predictions depend on what follows would be scored on tokens that it has seen.
+        """
         if self.kind in kinds:
+            if self.kind is Kind.CAUSAL and self.looks_ahead:
+                raise ModelError(
+                    f"{verb} reads a text from left to right; {self.name} ({type(self.model).__name__}) sees both "
+                    "sides of each token: use it as a masked model (workbench.load finds out whether it is one)"
+                )
             return
         allowed = " or ".join(kinds)
         reason = {
@@ -80,5 +101,8 @@ class LoadedModel:
         raise ModelError(f"{verb} needs a {allowed} model; {self.name} is of kind {self.kind}: {reason}")
 
 
-def _positions_after_padding(config: Any) -> bool:
-    return config.model_type in {"roberta", "xlm-roberta", "camembert", "xlm-roberta-xl", "data2vec-text"}
+def _declared_length(config: Any) -> int | None:
+    """Longest input that a configuration states, ``None`` if it states none (XLNet's says -1)."""
+    names = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len")
+    values = [getattr(config, name, None) for name in names]
+    return next((int(value) for value in values if value and value > 0), None)

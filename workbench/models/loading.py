@@ -9,6 +9,7 @@ import hashlib
 import os
 import re
 import socket
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from urllib.parse import urlsplit
 
 import torch
 
-from workbench.errors import ModelError, WorkbenchError
+from workbench.errors import ModelError, WorkbenchError, WorkbenchWarning
 from workbench.models._adapters import Adapter, has_adapter, load_base, read_adapter, with_adapter
 from workbench.models._checkpoints import checkpoint_path, expand_checkpoints, is_checkpoint_name
 from workbench.models._device import resolve_device, resolve_dtype
@@ -30,6 +31,7 @@ from workbench.models._kind import auto_classes
 from workbench.models._known import KNOWN_MODELS
 from workbench.models._loaded import Kind, LoadedModel
 from workbench.models._plausible import check_config, check_weights
+from workbench.models.measured import looks_ahead
 from workbench.paths import user_path
 from workbench.pretrained import from_pretrained, reason
 from workbench.text.load import holds_tokenizer, open_tokenizer
@@ -208,6 +210,7 @@ def _load_plain(source: _Source, revision: str | None, dtype: torch.dtype, name:
     where = {"revision": revision, "local_files_only": source.offline}
     config = from_pretrained(transformers.AutoConfig, source.location, **where)
     check_config(config, source.location)
+    both_sides = ""
     for kind, auto in auto_classes(config):
         model, report = from_pretrained(
             getattr(transformers, auto),
@@ -219,9 +222,12 @@ def _load_plain(source: _Source, revision: str | None, dtype: torch.dtype, name:
         )
         # A pooler may be missing from a checkpoint; a head may not: then the model is of a lesser kind.
         missing = [key for key in report["missing_keys"] if "pooler" not in key]
-        if not missing:
+        if missing:
+            continue
+        if kind is not Kind.CAUSAL or not looks_ahead(model):
             check_weights(model, report["unexpected_keys"], source.location)
-            return kind, model
+            return kind, _said(model, kind, both_sides, name)
+        both_sides = type(model).__name__
     raise ModelError(
         f"{name}: the checkpoint lacks weights of {type(model).__name__}: {', '.join(missing[:3])} ..."
     )
@@ -236,6 +242,18 @@ def _explained(source: _Source, name: str) -> Iterator[None]:
         raise
     except Exception as error:  # a broken file can raise anything
         raise _explain(error, source, name) from error
+
+
+def _said(model: Any, kind: Kind, both_sides: str, name: str) -> Any:
+    """The model; with a warning if it has a language-model head that cannot be used from left to right."""
+    if both_sides and kind is Kind.ENCODER:
+        warnings.warn(
+            f"{name}: {both_sides} sees the whole text where it predicts a token, so that its predictions are no "
+            "scores; it is loaded as an encoder, without its head",
+            WorkbenchWarning,
+            stacklevel=4,
+        )
+    return model
 
 
 def _explain(error: Exception, source: _Source, name: str) -> ModelError:
