@@ -82,17 +82,17 @@ def _shortest_table(model: Any, decoder: bool) -> int | None:
         longest = rows - start
         if longest <= _SHORT or (limit is not None and longest >= limit):
             continue
-        if longest > _TRIED or not _fits(model, longest + 1, decoder, number):
-            limit = _last_that_fits(model, longest, decoder, number)
+        if longest > _TRIED or not _fits(model, longest + 1, decoder, (rows, number)):
+            limit = _last_that_fits(model, longest, decoder, (rows, number))
     return limit
 
 
-def _fits(model: Any, length: int, decoder: bool, last: int) -> bool:
-    """Whether a text of ``length`` tokens gets through the lookup numbered ``last``."""
+def _fits(model: Any, length: int, decoder: bool, last: tuple[int, int]) -> bool:
+    """Whether a text of ``length`` tokens gets through the lookup ``last``, by the table's rows and its number."""
     return _runs(model, length, decoder, _Lookups(length, last))
 
 
-def _last_that_fits(model: Any, longest: int, decoder: bool, last: int) -> int:
+def _last_that_fits(model: Any, longest: int, decoder: bool, last: tuple[int, int]) -> int:
     """``longest``, or what fits of it where texts are padded to windows; found by halving."""
     if longest > _TRIED or _fits(model, longest, decoder, last):
         return longest
@@ -118,7 +118,7 @@ class _Lookups(TorchDispatchMode):
     with :class:`_Full` at a lookup outside a table, before it is tried, and with :class:`_Enough` after ``last``.
     """
 
-    def __init__(self, length: int, last: int | None = None) -> None:
+    def __init__(self, length: int, last: tuple[int, int] | None = None) -> None:
         super().__init__()
         self.found: list[tuple[int, int, int]] = []
         self._length, self._last, self._count = length, last, 0
@@ -135,7 +135,7 @@ class _Lookups(TorchDispatchMode):
             if last >= rows:
                 raise _Full
             self.found.append((rows, start, self._count))
-            if self._last is not None and self._count >= self._last:
+            if self._last is not None and rows == self._last[0] and self._count >= self._last[1]:
                 raise _Enough
             self._count += 1
         return func(*args, **(kwargs or {}))

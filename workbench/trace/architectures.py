@@ -16,10 +16,10 @@ from workbench.trace._seam import AttentionCall, Session, Stack, attention_imple
 from workbench.trace.observing import session_on
 from workbench.trace.structure import Route, call_model, sample_inputs, structure_of
 
-__all__ = ["FAMILIES", "Examination", "Family", "build_tiny", "examine", "to_markdown"]
+__all__ = ["FAMILIES", "TINY", "Examination", "Family", "build_tiny", "examine", "to_markdown"]
 
 # Sizes that most configurations share; a family names only what differs.
-_TINY: Mapping[str, Any] = {
+TINY: Mapping[str, Any] = {
     "vocab_size": 99,
     "hidden_size": 32,
     "num_hidden_layers": 2,
@@ -173,7 +173,7 @@ def build_tiny(family: Family) -> Any:
     import transformers
 
     config = transformers.AutoConfig.for_model(family.model_type)
-    for name, value in {**_TINY, **family.sizes}.items():
+    for name, value in {**TINY, **family.sizes}.items():
         if name in vars(config) or name in type(config).attribute_map:
             setattr(config, name, value)
     if hasattr(config, "layer_types"):

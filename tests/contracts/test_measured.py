@@ -1,0 +1,166 @@
+"""Whether a model looks ahead and how long a text it takes, over all families: a plain forward pass is the reference."""
+
+from __future__ import annotations
+
+import tempfile
+from typing import Any
+
+import pytest
+import torch
+import transformers
+
+import workbench
+from tests.parity import defaults
+from workbench.errors import ModelError, WorkbenchWarning
+from workbench.models import Kind
+from workbench.scoring import Engine, Request, pseudo_log_likelihood
+from workbench.trace.structure import call_model
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+# Every table of positions in a configuration, made small; windows must fit into it.
+_TABLES = {
+    "max_position_embeddings": 40, "n_positions": 40, "max_seq_len": 40, "attention_window": 8,
+    "max_encoder_position_embeddings": 40, "max_decoder_position_embeddings": 32,
+}  # fmt: skip
+
+
+def _short(family: defaults.Family) -> Any:
+    default = transformers.AutoConfig.for_model(family.model_type)
+    known = {*vars(default), *type(default).attribute_map}
+    tables = {name: size for name, size in _TABLES.items() if name in known}
+    tables |= {"attention_window": [8, 8]} if "attention_window" in tables else {}
+    return defaults.config_of(family, **tables)
+
+
+def _reads(model: Any, length: int, target: int = 2) -> bool:
+    """Whether the body reads so many tokens, ids 5, 6, 5, … (none of them padding)."""
+    ids = torch.tensor([[5 + i % 2 for i in range(length)]])
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    if model.config.is_encoder_decoder:
+        inputs["decoder_input_ids"] = torch.tensor([[5 + i % 2 for i in range(target)]])
+    try:
+        with torch.no_grad():
+            call_model(model.base_model, **inputs)
+    except (IndexError, RuntimeError, ValueError):
+        return False
+    return True
+
+
+@pytest.mark.parametrize("family", defaults.FAMILIES, ids=lambda family: family.model_type)
+def test_the_longest_text_is_read_and_a_longer_one_is_not_where_a_table_ends(family: defaults.Family) -> None:
+    config = _short(family)
+    model = defaults.loaded(
+        defaults.build(config, family.auto),
+        defaults.KINDS[family.auto],
+        defaults.tokenizer_for(config, family.auto),
+    )
+    longest, longest_target = model.max_length, model.max_target_length
+    assert longest >= 32
+    assert _reads(model.model, longest)
+    assert _reads(model.model, 5, longest_target)
+    stated = config.get_text_config()
+    stated = getattr(stated, "max_position_embeddings", None) or getattr(stated, "n_positions", None) or 0
+    if longest < stated:
+        assert not _reads(model.model, longest + 1)
+    if longest_target < longest:
+        assert not _reads(model.model, 5, longest_target + 1)
+
+
+# Positions of these start after the padding id 1, those of BART and OPT in the third row of a table that has two more.
+@pytest.mark.parametrize(
+    ("model_type", "longest"),
+    [
+        ("roberta", 38), ("xlm-roberta", 38), ("camembert", 38), ("mpnet", 38), ("longformer", 38), ("luke", 38),
+        ("data2vec-text", 38), ("ibert", 38), ("bert", 40), ("gpt2", 40), ("gptj", 40), ("ctrl", 40), ("opt", 40),
+        ("bart", 40), ("pegasus", 40), ("marian", 40), ("deberta-v2", 40), ("llama", 40), ("led", 40),
+    ],
+)  # fmt: skip
+def test_lengths_by_hand(model_type: str, longest: int) -> None:
+    family = next(family for family in defaults.FAMILIES if family.model_type == model_type)
+    config = _short(family)
+    model = defaults.loaded(defaults.build(config, family.auto), defaults.KINDS[family.auto], None)
+    assert model.max_length == longest
+
+
+def test_a_text_of_exactly_the_longest_length_is_scored_and_a_longer_one_refused_or_truncated() -> None:
+    """MPNet with 40 rows of positions reads 38 tokens, [CLS] and [SEP] among them; GPT-2 reads 40."""
+    mpnet, gpt2 = (_loaded(name) for name in ("mpnet", "gpt2"))
+    (score,) = pseudo_log_likelihood(mpnet, ["cat " * 36])
+    assert score.tokens == 36
+    with pytest.raises(Exception, match="has 39 tokens; mpnet reads at most 38"):
+        pseudo_log_likelihood(mpnet, ["cat " * 37])
+    exact, longer = Engine(gpt2).score([Request("cat " * 40, "dog"), Request("dog " + "cat " * 40, "dog")])
+    assert (exact.truncated, longer.truncated) == (0, 1)
+    assert exact.log_probability == pytest.approx(longer.log_probability, abs=1e-6)
+    with pytest.warns(WorkbenchWarning, match="1 tokens were"):
+        trace = workbench.trace(mpnet, ["cat " * 37], {"hidden"})
+    assert len(trace.texts[0].tokens) == 38
+
+
+def _loaded(model_type: str) -> Any:
+    family = next(family for family in defaults.FAMILIES if family.model_type == model_type)
+    config = _short(family)
+    tokenizer = defaults.tokenizer_for(config, family.auto)
+    return defaults.loaded(defaults.build(config, family.auto), defaults.KINDS[family.auto], tokenizer)
+
+
+@pytest.mark.parametrize(
+    "family",
+    [family for family in defaults.FAMILIES if family.auto != "AutoModelForSeq2SeqLM"],
+    ids=lambda family: family.model_type,
+)
+def test_masked_families_look_ahead_and_causal_ones_do_not(family: defaults.Family) -> None:
+    """The class says which is which, but for XLNet and BERT's generator, which see the whole text."""
+    model = defaults.build(defaults.config_of(family), family.auto)
+    both_sides = family.auto == "AutoModelForMaskedLM" or family.model_type in {"xlnet", "bert-generation"}
+    assert defaults.loaded(model, Kind.CAUSAL, None).looks_ahead is both_sides
+
+
+# What is saved, and what it is: XLM's language-model class serves both of its kinds of training.
+@pytest.mark.parametrize(
+    ("model_type", "auto", "changes", "kind"),
+    [
+        ("xlm", "AutoModelForMaskedLM", {}, Kind.MASKED),
+        ("xlm", "AutoModelForMaskedLM", {"causal": True}, Kind.CAUSAL),
+        ("flaubert", "AutoModelForMaskedLM", {}, Kind.MASKED),
+        ("bert", "AutoModelForCausalLM", {}, Kind.MASKED),
+        ("bert", "AutoModelForCausalLM", {"is_decoder": True}, Kind.CAUSAL),
+        ("electra", "AutoModelForCausalLM", {}, Kind.MASKED),
+        ("roberta", "AutoModelForCausalLM", {}, Kind.MASKED),
+        ("gpt2", "AutoModelForCausalLM", {}, Kind.CAUSAL),
+    ],
+)
+def test_the_kind_of_a_loaded_model_is_measured(
+    model_type: str, auto: str, changes: dict[str, Any], kind: Kind
+) -> None:
+    model = _saved_and_loaded(model_type, auto, changes)
+    assert model.kind is kind
+    if kind is Kind.MASKED:
+        assert len(pseudo_log_likelihood(model, ["the cat sat"])[0].token_ids) == 3
+
+
+def test_xlnet_is_loaded_as_an_encoder_and_its_scores_are_refused_in_one_line() -> None:
+    with pytest.warns(WorkbenchWarning, match="XLNetLMHeadModel sees the whole text"):
+        model = _saved_and_loaded("xlnet", "AutoModelForCausalLM", {})
+    assert (model.kind, model.max_length) == (Kind.ENCODER, 2048)
+    assert workbench.trace(model, ["the cat sat"], {"attention"}).texts[0].attention.shape[0] == 2
+    with pytest.raises(ModelError, match="needs a causal model") as refused:
+        Engine(model)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_model_wrapped_as_causal_that_sees_both_sides_is_refused() -> None:
+    bert = _loaded("bert")
+    wrapped = defaults.loaded(bert.model, Kind.CAUSAL, bert.tokenizer)
+    with pytest.raises(ModelError, match="sees both sides"):
+        Engine(wrapped)
+
+
+def _saved_and_loaded(model_type: str, auto: str, changes: dict[str, Any]) -> Any:
+    family = next(family for family in defaults.FAMILIES if family.model_type == model_type)
+    config = defaults.config_of(family, **changes)
+    with tempfile.TemporaryDirectory() as folder:
+        defaults.build(config, auto).save_pretrained(folder)
+        defaults.tokenizer_for(config, "AutoModelForMaskedLM").save_pretrained(folder)
+        return workbench.load(folder, device="cpu", dtype="float32")
