@@ -1,4 +1,4 @@
-"""Whether a model looks ahead and how long a text it takes, over all families: a plain forward pass is the reference."""
+"""Whether models look ahead and how long a text they take, over all families, against plain forward passes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import transformers
 
 import workbench
 from tests.parity import defaults
-from workbench.errors import ModelError, WorkbenchWarning
+from workbench.errors import DataError, ModelError, WorkbenchWarning
 from workbench.models import Kind
-from workbench.scoring import Engine, Request, pseudo_log_likelihood
+from workbench.scoring import Engine, Request, Seq2SeqEngine, pseudo_log_likelihood
 from workbench.trace.structure import call_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -88,7 +88,7 @@ def test_a_text_of_exactly_the_longest_length_is_scored_and_a_longer_one_refused
     mpnet, gpt2 = (_loaded(name) for name in ("mpnet", "gpt2"))
     (score,) = pseudo_log_likelihood(mpnet, ["cat " * 36])
     assert score.tokens == 36
-    with pytest.raises(Exception, match="has 39 tokens; mpnet reads at most 38"):
+    with pytest.raises(DataError, match="has 39 tokens; mpnet reads at most 38"):
         pseudo_log_likelihood(mpnet, ["cat " * 37])
     exact, longer = Engine(gpt2).score([Request("cat " * 40, "dog"), Request("dog " + "cat " * 40, "dog")])
     assert (exact.truncated, longer.truncated) == (0, 1)
@@ -96,6 +96,18 @@ def test_a_text_of_exactly_the_longest_length_is_scored_and_a_longer_one_refused
     with pytest.warns(WorkbenchWarning, match="1 tokens were"):
         trace = workbench.trace(mpnet, ["cat " * 37], {"hidden"})
     assert len(trace.texts[0].tokens) == 38
+
+
+def test_an_encoder_decoder_refuses_sources_and_targets_beyond_its_tables() -> None:
+    """LED with 40 rows for sources and 32 for targets: 39 words and </s>; the start token and 31 words that are read."""
+    led = _loaded("led")
+    source, target = "cat " * 39, "cat " * 32
+    (score,) = Seq2SeqEngine(led).score([Request(source, target)])
+    assert score.tokens == 32
+    with pytest.raises(DataError, match="source .* has 41 tokens to read; led reads at most 40"):
+        Seq2SeqEngine(led).score([Request(source + "cat", target)])
+    with pytest.raises(DataError, match="target .* has 33 tokens to read; led reads at most 32"):
+        Seq2SeqEngine(led).score([Request(source, target + "cat")])
 
 
 def _loaded(model_type: str) -> Any:

@@ -6,6 +6,7 @@ No list of architectures would be complete, and a configuration says what was in
 from __future__ import annotations
 
 import inspect
+from contextvars import Context
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -38,7 +39,8 @@ def looks_ahead(model: Any) -> bool:
     gives no logits by position.
     """
     if model not in _LOOKS_AHEAD:
-        _LOOKS_AHEAD[model] = _later_tokens_matter(model)
+        # in a context of its own, so that no open session watches or changes these passes
+        _LOOKS_AHEAD[model] = Context().run(_later_tokens_matter, model)
     return _LOOKS_AHEAD[model]
 
 
@@ -69,7 +71,7 @@ def longest_input(model: Any, *, decoder: bool = False) -> int | None:
     """
     known = _LONGEST.setdefault(model, {})
     if decoder not in known:
-        known[decoder] = _shortest_table(model, decoder)
+        known[decoder] = Context().run(_shortest_table, model, decoder)
     return known[decoder]
 
 

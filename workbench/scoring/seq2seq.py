@@ -10,6 +10,7 @@ import torch
 
 from workbench.errors import DataError
 from workbench.models import Kind, LoadedModel
+from workbench.models.measured import longest_input
 from workbench.scoring._encode import encode_texts
 from workbench.scoring._forward import project_only, target_statistics
 from workbench.scoring._records import Request, Score
@@ -59,7 +60,7 @@ class Seq2SeqEngine:
         decoder_prefix(self.model)  # refuses a model without a start token
 
     def encode(self, requests: Sequence_[Request]) -> list[Translation]:
-        """Ids; raises :class:`~workbench.errors.DataError` for an empty target."""
+        """Ids; raises :class:`~workbench.errors.DataError` for an empty target, and for one or a source too long."""
         targets = encode_texts(self.model.tokenizer, [request.continuation for request in requests])
         if not requests:
             return []
@@ -68,7 +69,20 @@ class Seq2SeqEngine:
             if not target:
                 raise DataError(f"nothing to score in target {request.continuation[:40]!r}")
         prefix = decoder_prefix(self.model)
-        return [Translation(tuple(s), tuple(t), prefix) for s, t in zip(sources, targets, strict=True)]
+        pairs = [Translation(tuple(s), tuple(t), prefix) for s, t in zip(sources, targets, strict=True)]
+        for request, pair in zip(requests, pairs, strict=True):
+            self._check("source", request.context, len(pair.source), decoder=False)
+            self._check("target", request.continuation, len(pair.read), decoder=True)
+        return pairs
+
+    def _check(self, side: str, text: str, length: int, *, decoder: bool) -> None:
+        """Refuse what has no position in the model; without a table of positions no length is wrong."""
+        longest = longest_input(self.model.model, decoder=decoder)
+        if longest is not None and length > longest:
+            raise DataError(
+                f"{side} {text[:40]!r}... has {length} tokens to read; {self.model.name} reads at most {longest}: "
+                "shorten it"
+            )
 
     def stream(
         self, requests: Sequence_[Request], done: Set[int] = frozenset()

@@ -86,7 +86,8 @@ def encode_targets(
 
     Alignments are taken as they are. Raises :class:`~workbench.errors.DataError` for an empty text or a pair.
     """
-    limit = min(max_length or model.max_length, model.max_length) - len(decoder_prefix(model))
+    longest = model.max_target_length
+    limit = min(max_length or longest, longest) - len(decoder_prefix(model))
     return [cut_to(_encode_target(model, target), limit) for target in targets]
 
 
@@ -134,7 +135,7 @@ def generation_start(model: LoadedModel, rows: int) -> dict[str, Any]:
 def generated_targets(model: LoadedModel, sources: Sequence[Encoded]) -> list[Encoded]:
     """What the model generates greedily for each source, at most 64 tokens, without the end of text."""
     prefix = len(decoder_prefix(model))
-    count = min(_MAX_GENERATED, model.max_length - prefix)
+    count = min(_MAX_GENERATED, model.max_target_length - prefix)
     targets = []
     for source in sources:
         with torch.no_grad():
