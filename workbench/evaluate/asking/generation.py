@@ -103,7 +103,11 @@ def _write(model: LoadedModel, batch: list[Prompt], ids: list[list[int]], seed: 
     mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in ids], device=model.device)
     started = width if model.kind is Kind.CAUSAL else len(decoder_prefix(model))
     room = first.max_tokens if model.kind is Kind.CAUSAL else model.max_target_length - started
-    options: dict[str, Any] = {"max_new_tokens": min(first.max_tokens, room), "num_beams": 1, "pad_token_id": pad}
+    options: dict[str, Any] = {
+        "max_new_tokens": min(first.max_tokens, room),
+        "num_beams": 1,
+        "pad_token_id": pad,
+    }
     if first.temperature > 0:
         options |= {"do_sample": True, "temperature": first.temperature, "top_p": first.top_p, "top_k": 0}
     else:

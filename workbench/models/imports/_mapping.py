@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from workbench.errors import ModelError
 from workbench.models.configuration import TransformerConfig
 
-__all__ = ["GATED", "Family", "Renames", "Weights", "activation", "load_weights", "refuse"]
+__all__ = ["GATED", "Family", "Renames", "Weights", "activation", "load_weights", "refuse", "special_ids"]
 
 Weights = dict[str, Tensor]
 Split = Callable[[str, Tensor, Any], Weights]
@@ -47,6 +47,12 @@ def activation(name: str) -> str:
             f"activation {name!r} has no built-in counterpart; known: {allowed}; use implementation='hf'"
         )
     return _ACTIVATIONS[name]
+
+
+def special_ids(hf: Any) -> dict[str, Any]:
+    """Ids of special tokens in a transformers configuration; ``None`` for those that its class does not even name."""
+    names = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
+    return {name: getattr(hf, name, None) for name in names}
 
 
 def refuse(hf: Any, **allowed: Any) -> None:

@@ -12,7 +12,7 @@ from workbench.models.heads.tokens import (
     TransformerEncoderForQuestionAnswering,
     TransformerEncoderForTokenClassification,
 )
-from workbench.models.imports._mapping import Family, activation, refuse
+from workbench.models.imports._mapping import Family, activation, refuse, special_ids
 from workbench.models.parts import (
     AttentionConfig,
     DepthConfig,
@@ -46,9 +46,7 @@ def _config(hf: Any, class_name: str) -> TransformerConfig:
         dropout=hf.hidden_dropout_prob,
         classifier_dropout=hf.classifier_dropout_prob,
         initializer_range=hf.initializer_range,
-        pad_token_id=hf.pad_token_id,
-        bos_token_id=hf.bos_token_id,
-        eos_token_id=hf.eos_token_id,
+        **special_ids(hf),
     )
 
 

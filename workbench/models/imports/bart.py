@@ -10,7 +10,7 @@ from workbench.errors import ModelError
 from workbench.models.configuration import EncoderDecoderConfig, TransformerConfig
 from workbench.models.encoder_decoder import TransformerEncoderDecoder
 from workbench.models.heads.generation import TransformerEncoderDecoderForConditionalGeneration
-from workbench.models.imports._mapping import Family, Weights, activation, refuse
+from workbench.models.imports._mapping import Family, Weights, activation, refuse, special_ids
 from workbench.models.parts import (
     AttentionConfig,
     DepthConfig,
@@ -55,10 +55,7 @@ def _config(hf: Any, class_name: str) -> TransformerConfig:
         head=HeadConfig(bias=True, pooler=None),
         dropout=hf.dropout,
         initializer_range=hf.init_std,
-        pad_token_id=hf.pad_token_id,
-        bos_token_id=hf.bos_token_id,
-        eos_token_id=hf.eos_token_id,
-        decoder_start_token_id=hf.decoder_start_token_id,
+        **special_ids(hf),
     )
 
 

@@ -15,7 +15,7 @@ from workbench.models.heads.tokens import (
     TransformerEncoderForQuestionAnswering,
     TransformerEncoderForTokenClassification,
 )
-from workbench.models.imports._mapping import Family, Renames, activation, refuse
+from workbench.models.imports._mapping import Family, Renames, activation, refuse, special_ids
 from workbench.models.parts import (
     AttentionConfig,
     DepthConfig,
@@ -50,9 +50,7 @@ def bert_config(hf: Any, *, positions: PositionConfig, head: HeadConfig) -> Tran
         dropout=hf.hidden_dropout_prob,
         classifier_dropout=hf.classifier_dropout,
         initializer_range=hf.initializer_range,
-        pad_token_id=hf.pad_token_id,
-        bos_token_id=hf.bos_token_id,
-        eos_token_id=hf.eos_token_id,
+        **special_ids(hf),
     )
 
 

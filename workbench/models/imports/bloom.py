@@ -11,7 +11,7 @@ from workbench.models.decoder import TransformerDecoder
 from workbench.models.heads.causal import TransformerDecoderForCausalLM
 from workbench.models.heads.texts import TransformerDecoderForSequenceClassification
 from workbench.models.heads.tokens import TransformerDecoderForTokenClassification
-from workbench.models.imports._mapping import Family, Weights, refuse
+from workbench.models.imports._mapping import Family, Weights, refuse, special_ids
 from workbench.models.parts import (
     AttentionConfig,
     DepthConfig,
@@ -37,9 +37,7 @@ def _config(hf: Any, class_name: str) -> TransformerConfig:
         depth=DepthConfig(layers=hf.n_layer),
         dropout=hf.hidden_dropout,
         initializer_range=hf.initializer_range,
-        pad_token_id=hf.pad_token_id,
-        bos_token_id=hf.bos_token_id,
-        eos_token_id=hf.eos_token_id,
+        **special_ids(hf),
     )
 
 

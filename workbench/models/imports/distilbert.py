@@ -12,7 +12,7 @@ from workbench.models.heads.tokens import (
     TransformerEncoderForQuestionAnswering,
     TransformerEncoderForTokenClassification,
 )
-from workbench.models.imports._mapping import Family, activation
+from workbench.models.imports._mapping import Family, activation, special_ids
 from workbench.models.parts import (
     AttentionConfig,
     DepthConfig,
@@ -43,9 +43,7 @@ def _config(hf: Any, class_name: str) -> TransformerConfig:
         dropout=hf.dropout,
         classifier_dropout=hf.seq_classif_dropout if is_classifier else hf.dropout,
         initializer_range=hf.initializer_range,
-        pad_token_id=hf.pad_token_id,
-        bos_token_id=hf.bos_token_id,
-        eos_token_id=hf.eos_token_id,
+        **special_ids(hf),
     )
 
 

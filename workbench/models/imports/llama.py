@@ -10,7 +10,7 @@ from workbench.models.decoder import TransformerDecoder
 from workbench.models.heads.causal import TransformerDecoderForCausalLM
 from workbench.models.heads.texts import TransformerDecoderForSequenceClassification
 from workbench.models.heads.tokens import TransformerDecoderForTokenClassification
-from workbench.models.imports._mapping import GATED, Family, activation, refuse
+from workbench.models.imports._mapping import GATED, Family, activation, refuse, special_ids
 from workbench.models.parts import (
     AttentionConfig,
     DepthConfig,
@@ -54,9 +54,7 @@ def _config(hf: Any, class_name: str) -> TransformerConfig:
         embeddings=EmbeddingConfig(frozen_padding=hf.pad_token_id is not None),
         depth=DepthConfig(layers=hf.num_hidden_layers),
         initializer_range=hf.initializer_range,
-        pad_token_id=hf.pad_token_id,
-        bos_token_id=hf.bos_token_id,
-        eos_token_id=hf.eos_token_id,
+        **special_ids(hf),
     )
 
 

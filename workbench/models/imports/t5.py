@@ -7,7 +7,7 @@ from typing import Any
 from workbench.models.configuration import EncoderDecoderConfig, TransformerConfig
 from workbench.models.encoder_decoder import TransformerEncoderDecoder
 from workbench.models.heads.generation import TransformerEncoderDecoderForConditionalGeneration
-from workbench.models.imports._mapping import GATED, Family, activation
+from workbench.models.imports._mapping import GATED, Family, activation, special_ids
 from workbench.models.parts import (
     AttentionConfig,
     DepthConfig,
@@ -50,10 +50,7 @@ def _config(hf: Any, class_name: str) -> TransformerConfig:
         depth=DepthConfig(layers=hf.num_layers, decoder_layers=hf.num_decoder_layers),
         head=HeadConfig(scaled=hf.scale_decoder_outputs, pooler=None),
         dropout=hf.dropout_rate,
-        pad_token_id=hf.pad_token_id,
-        bos_token_id=hf.bos_token_id,
-        eos_token_id=hf.eos_token_id,
-        decoder_start_token_id=hf.decoder_start_token_id,
+        **special_ids(hf),
     )
 
 
