@@ -99,14 +99,14 @@ def test_a_text_of_exactly_the_longest_length_is_scored_and_a_longer_one_refused
 
 
 def test_an_encoder_decoder_refuses_sources_and_targets_beyond_its_tables() -> None:
-    """LED with 40 rows for sources and 32 for targets: 39 words and </s>; the start token and 31 words that are read."""
+    """LED with 40 rows for sources and 32 for targets: 39 words and </s>; a start token and 31 words."""
     led = _loaded("led")
     source, target = "cat " * 39, "cat " * 32
     (score,) = Seq2SeqEngine(led).score([Request(source, target)])
     assert score.tokens == 32
-    with pytest.raises(DataError, match="source .* has 41 tokens to read; led reads at most 40"):
+    with pytest.raises(DataError, match=r"source .* has 41 tokens to read; led reads at most 40"):
         Seq2SeqEngine(led).score([Request(source + "cat", target)])
-    with pytest.raises(DataError, match="target .* has 33 tokens to read; led reads at most 32"):
+    with pytest.raises(DataError, match=r"target .* has 33 tokens to read; led reads at most 32"):
         Seq2SeqEngine(led).score([Request(source, target + "cat")])
 
 

@@ -29,7 +29,7 @@ def test_the_same_outputs(model_type: str, name: str) -> None:
 
 
 def test_byt5() -> None:
-    """T5 1.1 and ByT5: gated feed-forward parts and an output matrix of its own, all else as T5's configuration has it."""
+    """T5 1.1 and ByT5: gated feed-forward parts and an output matrix of its own, all else as in T5."""
     config = defaults.config_of(_BY_TYPE["t5"], feed_forward_proj="gated-gelu", tie_word_embeddings=False)
     torch.manual_seed(0)
     _same(transformers.T5ForConditionalGeneration(config).eval())
