@@ -14,6 +14,7 @@ from tests.parity import defaults
 from workbench.errors import DataError, ModelError, WorkbenchWarning
 from workbench.models import Kind
 from workbench.scoring import Engine, Request, Seq2SeqEngine, pseudo_log_likelihood
+from workbench.trace import trace
 from workbench.trace.structure import call_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -28,7 +29,7 @@ _TABLES = {
 def _short(family: defaults.Family) -> Any:
     default = transformers.AutoConfig.for_model(family.model_type)
     known = {*vars(default), *type(default).attribute_map}
-    tables = {name: size for name, size in _TABLES.items() if name in known}
+    tables: dict[str, Any] = {name: size for name, size in _TABLES.items() if name in known}
     tables |= {"attention_window": [8, 8]} if "attention_window" in tables else {}
     return defaults.config_of(family, **tables)
 
@@ -94,8 +95,8 @@ def test_a_text_of_exactly_the_longest_length_is_scored_and_a_longer_one_refused
     assert (exact.truncated, longer.truncated) == (0, 1)
     assert exact.log_probability == pytest.approx(longer.log_probability, abs=1e-6)
     with pytest.warns(WorkbenchWarning, match="1 tokens were"):
-        trace = workbench.trace(mpnet, ["cat " * 37], {"hidden"})
-    assert len(trace.texts[0].tokens) == 38
+        recorded = trace(mpnet, ["cat " * 37], {"hidden"})
+    assert len(recorded.texts[0].tokens) == 38
 
 
 def test_an_encoder_decoder_refuses_sources_and_targets_beyond_its_tables() -> None:
@@ -156,7 +157,7 @@ def test_xlnet_is_loaded_as_an_encoder_and_its_scores_are_refused_in_one_line() 
     with pytest.warns(WorkbenchWarning, match="XLNetLMHeadModel sees the whole text"):
         model = _saved_and_loaded("xlnet", "AutoModelForCausalLM", {})
     assert (model.kind, model.max_length) == (Kind.ENCODER, 2048)
-    assert workbench.trace(model, ["the cat sat"], {"attention"}).texts[0].attention.shape[0] == 2
+    assert trace(model, ["the cat sat"], {"attention"}).texts[0].attention.shape[0] == 2
     with pytest.raises(ModelError, match="needs a causal model") as refused:
         Engine(model)
     assert "\n" not in str(refused.value)
