@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,16 +11,11 @@ from probes.features.capture import capturing
 from probes.features.policy import Policy, chosen_layers, resolve_pool
 from probes.features.store import Features, writing
 from workbench.errors import DataError
+from workbench.folders import cached_folder
 from workbench.models import LoadedModel
 from workbench.trace import Stack, structure_of
 
-__all__ = ["cache_folder", "extract", "words_of"]
-
-
-def cache_folder() -> Path:
-    """Where stores are kept: ``features`` in ``WORKBENCH_CACHE`` or ``~/.cache/transformer-workbench``."""
-    default = Path.home() / ".cache" / "transformer-workbench"
-    return Path(os.environ.get("WORKBENCH_CACHE", default)) / "features"
+__all__ = ["extract", "words_of"]
 
 
 def words_of(sentences: Sequence[str | Sequence[str] | Words]) -> list[Words]:
@@ -50,7 +44,7 @@ def extract(
     One pass over the sentences writes a store, named by a hash of weights, data and settings, that is
     reused when it is there. See :class:`Policy` for ``pool`` and ``what``. An encoder-decoder is read at its
     encoder; with ``stack="decoder"`` both sides read the sentence. ``out`` is the store's folder (default:
-    one in :func:`cache_folder`); one that was made from something else is refused.
+    one in the cache, see :func:`workbench.folders.cached_folder`); one that was made from something else is refused.
 
     Raises:
         TaskError, TraceError: a layer or head out of range, a site that this architecture does not show.
@@ -62,7 +56,7 @@ def extract(
     wanted = list(places) if places is not None else _every_word(words)
     policy, where = _policy(model, wanted, words, layers, pool, what, stack)
     key = policy.key(model, places_hash(words, wanted))
-    folder = Path(out) if out is not None else cache_folder() / key[:32]
+    folder = Path(out) if out is not None else cached_folder("features", key[:32])
     if (folder / "features.json").is_file():
         return Features.open(folder, key)
     with model.lock, writing(folder, len(wanted)) as writer, capturing(model, what, where) as run:

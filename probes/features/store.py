@@ -8,14 +8,13 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from shutil import rmtree
-from tempfile import mkdtemp
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from probes.features.policy import Policy
 from workbench.errors import DataError
+from workbench.folders import folder_by_rename
 from workbench.shapes import Array
 
 __all__ = ["Features", "Writer", "writing"]
@@ -139,17 +138,7 @@ def writing(target: Path, places: int) -> Iterator[Writer]:
     Raises :class:`~workbench.errors.DataError` where nothing can be written.
     """
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
+        with folder_by_rename(target) as temporary:
+            yield Writer(temporary, places)
     except OSError as error:
         raise DataError(f"cannot write features to {target}: {error.strerror or error}") from error
-    try:
-        yield Writer(temporary, places)
-        if target.exists():  # another process was faster
-            rmtree(temporary)
-        else:
-            temporary.rename(target)
-    except OSError as error:
-        raise DataError(f"cannot write features to {target}: {error.strerror or error}") from error
-    finally:
-        rmtree(temporary, ignore_errors=True)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -21,6 +19,7 @@ from jaxtyping import Int
 
 from workbench.data.corpus_stream import CorpusPiece, split_sentences
 from workbench.errors import DataError
+from workbench.folders import folder_by_rename
 
 __all__ = ["TokenFile", "TokenFileInfo", "build_token_file", "tokenizer_hash"]
 
@@ -112,23 +111,17 @@ def build_token_file(
     ``document_start`` and ``document_end`` are ids put around each document. ``progress`` is told the number of
     characters after each few pieces. Raises :class:`~workbench.errors.DataError` if no token comes out.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=f".{folder.name[:24]}-", dir=folder.parent))
     try:
-        with _Writer(staging, len(tokenizer)) as writer:
-            for group in _groups(pieces, _PIECES_AT_ONCE):
-                writer.add(group, tokenizer, document_start, document_end)
-                if progress is not None:
-                    progress(sum(len(piece.text) for piece in group))
-            info = writer.finish(document_end, corpus_sha256, tokenizer_hash(tokenizer))
-        (staging / "tokens.json").write_text(json.dumps(asdict(info), indent=1))
-        if not folder.is_dir():
-            staging.rename(folder)
+        with folder_by_rename(folder) as staging:
+            with _Writer(staging, len(tokenizer)) as writer:
+                for group in _groups(pieces, _PIECES_AT_ONCE):
+                    writer.add(group, tokenizer, document_start, document_end)
+                    if progress is not None:
+                        progress(sum(len(piece.text) for piece in group))
+                info = writer.finish(document_end, corpus_sha256, tokenizer_hash(tokenizer))
+            (staging / "tokens.json").write_text(json.dumps(asdict(info), indent=1))
     except OSError as error:
-        if not folder.is_dir():
-            raise DataError(f"cannot write token file {folder}: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+        raise DataError(f"cannot write token file {folder}: {error.strerror or error}") from error
     return TokenFile.open(folder)
 
 

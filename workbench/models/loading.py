@@ -117,7 +117,7 @@ def _find(name: str) -> _Source:
         name = _one_checkpoint(name)
     path = KNOWN_MODELS[name].locate() if name in KNOWN_MODELS else user_path(name)
     if path.suffix == ".gguf" and path.is_file():
-        folder, digest = gguf_to_folder(path)
+        folder, digest = gguf_to_folder(path, name)
         return _Source(str(folder), folder, digest)
     if path.is_dir():
         check_folder(path)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from workbench.errors import ModelError, WorkbenchError
 from workbench.pretrained import from_pretrained, reason
@@ -55,7 +55,9 @@ def load_tokenizer(path: str | os.PathLike[str]) -> PreTrainedTokenizerBase:
     if not path.is_file():
         raise ModelError(f"no tokenizer at {path}: no such file or folder")
     if path.suffix == ".gguf":
-        return _open(path.parent, gguf_file=path.name)
+        from workbench.text.gguf import gguf_tokenizer, read_gguf  # takes a while to import
+
+        return gguf_tokenizer(read_gguf(path))
     if path.suffix == ".json":
         return _bare_json(path)
     raise ModelError(f"cannot tell what {path} is; give a folder, a tokenizer.json or a .gguf file")
@@ -65,7 +67,7 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: str | os.PathLike
     """Write ``tokenizer`` as a plain folder, each file complete or absent; returns the folder."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=".tokenizer-", dir=folder))
+    staging = folder / f".tokenizer-{uuid4().hex[:8]}.part"
     try:
         tokenizer.save_pretrained(staging)
         for file in sorted(staging.iterdir()):
@@ -80,16 +82,13 @@ def holds_tokenizer(folder: Path) -> bool:
     return any((folder / name).is_file() for name in TOKENIZER_FILES)
 
 
-def _open(folder: Path, gguf_file: str | None = None) -> PreTrainedTokenizerBase:
-    options = {} if gguf_file is None else {"gguf_file": gguf_file}
+def _open(folder: Path) -> PreTrainedTokenizerBase:
     try:
-        return open_tokenizer(folder, local_files_only=True, **options)
+        return open_tokenizer(folder, local_files_only=True)
     except WorkbenchError:
         raise
     except Exception as error:  # a broken file can raise anything, Rust panics aside
-        raise ModelError(
-            f"cannot open the tokenizer in {folder / (gguf_file or '')}: {reason(error)}"
-        ) from error
+        raise ModelError(f"cannot open the tokenizer in {folder}: {reason(error)}") from error
 
 
 def open_tokenizer(location: str | Path, **options: Any) -> PreTrainedTokenizerBase:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 from safetensors.numpy import load_file, save_file
 
 from workbench.errors import TraceError
+from workbench.folders import folder_by_rename
 from workbench.models import Kind
 from workbench.shapes import Array
 from workbench.text import Alignment
@@ -33,25 +33,22 @@ def save_trace(trace: Trace, folder: str | Path, say: Callable[[str], None] = pr
     folder = Path(folder)
     if folder.exists():
         raise TraceError(f"{folder} exists already; name a new folder")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    free = shutil.disk_usage(folder.parent).free
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(folder.parent).free
+    except OSError as error:
+        raise TraceError(f"cannot write {folder}: {error.strerror or error}; name another folder") from error
     say(f"writing {trace.nbytes / 2**20:.1f} MiB to {folder}")
     if trace.nbytes > free:
         raise TraceError(
             f"the trace takes {trace.nbytes / 2**20:.1f} MiB, {folder.parent} has {free / 2**20:.1f} MiB free; "
             "record fewer layers or heads: trace(..., layers=[...], heads=[...])"
         )
-    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name[:20]}-", dir=folder.parent))
-    try:
-        arrays = {
-            f"{i}.{name}": array for i, text in enumerate(trace) for name, array in text.arrays().items()
-        }
+    arrays = {f"{i}.{name}": array for i, text in enumerate(trace) for name, array in text.arrays().items()}
+    with folder_by_rename(folder) as temporary:
         save_file({name: _contiguous(array) for name, array in arrays.items()}, temporary / _ARRAYS)
         description = json.dumps(_describe(trace), ensure_ascii=False)
         (temporary / _DESCRIPTION).write_text(description, encoding="utf-8", newline="\n")
-        temporary.rename(folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     return folder
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import RunError
+from workbench.folders import share
 from workbench.runs import write_atomically
 
 __all__ = ["Checkpoint", "find_checkpoints", "mark_complete", "resume_point", "save_model_folder"]
@@ -100,6 +101,7 @@ def save_model_folder(model: Any, tokenizer: Any, folder: Path) -> None:
         staging.mkdir(parents=True)
         model.save_pretrained(staging)
         tokenizer.save_pretrained(staging)
+        share(staging)
         if folder.is_dir():
             for file in staging.iterdir():
                 file.replace(folder / file.name)

@@ -13,8 +13,8 @@ from tqdm import tqdm
 from workbench.data.corpus_stream import corpus_hash
 from workbench.data.corpus_tokens import TokenFile, build_token_file, tokenizer_hash
 from workbench.errors import ConfigError
+from workbench.folders import cached_folder, folder_by_rename
 from workbench.models import load_tokenizer
-from workbench.models._files import cache_dir, folder_by_rename
 from workbench.text import Role, TokenizerKind, train_tokenizer
 from workbench.text import load_tokenizer as open_tokenizer
 from workbench.training.corpus_parts import HELD_OUT, TRAIN, CorpusPart
@@ -90,7 +90,7 @@ def _tokenizer(data: DataSource, role: Role, model: str | None, train: CorpusPar
 def _trained(data: DataSource, kind: TokenizerKind, role: Role, train: CorpusPart) -> Any:
     size = None if kind is TokenizerKind.BYTES else data.vocab_size
     key = f"2 {train.sha256} {kind} {role} {size} {data.text_column}{train.part}"
-    folder = cache_dir() / "tokenizers" / hashlib.sha256(key.encode()).hexdigest()[:32]
+    folder = cached_folder("tokenizers", hashlib.sha256(key.encode()).hexdigest()[:32])
     if not folder.is_dir():
         tokenizer = train_tokenizer(_texts(train), kind, size, role=role)
         with folder_by_rename(folder) as temporary:
@@ -111,7 +111,7 @@ def _token_file(
     part: CorpusPart, tokenizer: Any, marks: tuple[int | None, int | None], show: bool
 ) -> TokenFile:
     key = f"1 {part.sha256} {tokenizer_hash(tokenizer)} {marks} {part.column}{part.part}"
-    folder = cache_dir() / "tokens" / hashlib.sha256(key.encode()).hexdigest()[:32]
+    folder = cached_folder("tokens", hashlib.sha256(key.encode()).hexdigest()[:32])
     if folder.is_dir():
         return TokenFile.open(folder)
     name = f"tokenizing {Path(part.path).name}{part.part}"
