@@ -14,6 +14,7 @@ __all__ = [
     "WorkbenchError",
     "WorkbenchWarning",
     "did_you_mean",
+    "needs_extra",
 ]
 
 
@@ -81,3 +82,8 @@ def did_you_mean(name: str, allowed: list[str], count: int = 3) -> str:
 
 _LISTED = 12
 _LONGEST = 200  # characters of a name that are compared: matching takes time quadratic in them
+
+
+def needs_extra(what: str, package: str, extra: str) -> str:
+    """One line for ``what`` a base install cannot do: the package that it lacks, and the extra that holds it."""
+    return f"{what} needs the package {package}: pip install 'transformer-workbench[{extra}]'"

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from workbench.cli._types import PATH, Whole
-from workbench.errors import WorkbenchError
+from workbench.errors import WorkbenchError, needs_extra
 from workbench.terminal import say
 
 __all__ = ["command"]
@@ -45,7 +45,7 @@ _OPTIONS = {
 def command(runs: Path | None, models: tuple[str, ...], folders: tuple[str, ...], port: int | None) -> None:
     """Open the dashboard on localhost. Ctrl-C stops it."""
     if find_spec("streamlit") is None:
-        raise WorkbenchError("the dashboard needs streamlit: pip install 'transformer-workbench[dashboard]'")
+        raise WorkbenchError(needs_extra("the dashboard", "streamlit", "dashboard"))
     environment = dict(os.environ)
     if runs is not None:
         if runs.exists() and not runs.is_dir():

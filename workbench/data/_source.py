@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from workbench.data._dataset import DataIdentity, Dataset, content_hash
 from workbench.data.files import check_text, find_file
 from workbench.data.tables import read_table
-from workbench.errors import DataError
+from workbench.errors import DataError, needs_extra
 
 __all__ = ["Files", "Hub", "MissingData", "Record", "Source", "field_of", "label_of"]
 
@@ -92,8 +92,7 @@ class Source(Generic[Row]):
             from datasets import load_dataset
         except ImportError as error:
             raise MissingData(
-                f"{self.name} is read from the hub by the datasets package, which is not installed: "
-                f'pip install "transformer-workbench[hub]", or {help_line}'
+                f"{needs_extra(f'{self.name} from the hub', 'datasets', 'hub')}, or {help_line}"
             ) from error
         try:
             rows = load_dataset(

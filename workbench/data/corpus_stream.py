@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from workbench.data.files import parse_object
-from workbench.errors import DataError
+from workbench.errors import DataError, needs_extra
 
 __all__ = ["CorpusPiece", "corpus_files", "corpus_hash", "split_sentences", "stream_corpus"]
 
@@ -206,7 +206,7 @@ def _hub_texts(name: str, column: str) -> Iterator[str]:
     try:
         from datasets import load_dataset
     except ImportError:
-        raise DataError("a corpus on the hub needs the package datasets: pip install datasets") from None
+        raise DataError(needs_extra("a corpus on the hub", "datasets", "hub")) from None
     try:
         for row in load_dataset(name, split="train", streaming=True):
             yield _text_of(row, column, f"hub:{name}")

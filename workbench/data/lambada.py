@@ -9,7 +9,7 @@ from pathlib import Path
 
 from workbench.data._dataset import DataIdentity, Dataset, content_hash
 from workbench.data.files import check_text, find_file, read_jsonl, read_lines, text_field
-from workbench.errors import DataError, TaskError, did_you_mean
+from workbench.errors import DataError, TaskError, did_you_mean, needs_extra
 
 __all__ = ["LAMBADA_VARIANTS", "Passage", "read_lambada", "split_target"]
 
@@ -102,8 +102,7 @@ def _from_hub(variant: str, source: _Source) -> list[str]:
         from datasets import load_dataset
     except ImportError as error:
         raise DataError(
-            f"{variant} is read from the hub by the datasets package, which is not installed: "
-            f'pip install "transformer-workbench[hub]", or {help_line}'
+            f"{needs_extra(f'{variant} from the hub', 'datasets', 'hub')}, or {help_line}"
         ) from error
     try:
         rows = load_dataset(source.hub, source.configuration, split="test")

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from workbench.errors import ConfigError
+from workbench.errors import ConfigError, needs_extra
 from workbench.evaluate.grid import Cell, CellResult, run_cell
 
 __all__ = ["run_on_ray"]
@@ -29,7 +29,7 @@ def run_on_ray(
     Raises :class:`~workbench.errors.ConfigError` where Ray is not installed or the cluster does not answer.
     """
     if find_spec("ray") is None:
-        raise ConfigError("--engine ray needs Ray: pip install 'transformer-workbench[ray]'")
+        raise ConfigError(needs_extra("--engine ray", "ray", "ray"))
     if not work:
         return {}
     import ray

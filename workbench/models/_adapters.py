@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from safetensors import safe_open
 
-from workbench.errors import ModelError
+from workbench.errors import ModelError, needs_extra
 from workbench.models._loaded import Kind
 from workbench.pretrained import from_pretrained
 
@@ -154,9 +154,7 @@ def with_adapter(model: Any, adapter: Adapter, tokens: int) -> Any:
     try:
         from peft import PeftModel
     except ImportError:
-        raise ModelError(
-            f"{adapter.folder} holds an adapter, which needs the package peft: pip install peft"
-        ) from None
+        raise ModelError(needs_extra(f"the adapter in {adapter.folder}", "peft", "train")) from None
     _fit_vocabulary(model, adapter, tokens)
     with warnings.catch_warnings():
         # peft asks transformers by a name that is on its way out

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 
-from workbench.errors import ModelError
+from workbench.errors import ModelError, needs_extra
 from workbench.folders import cached_folder, folder_by_rename
 from workbench.models._files import content_hash
 from workbench.pretrained import from_pretrained, reason
@@ -150,10 +150,7 @@ def _read_by_transformers(file: Path) -> Any:
     from transformers import AutoModelForCausalLM
 
     if find_spec("accelerate") is None:
-        raise ModelError(
-            f"reading {file} needs accelerate, as its architecture is none of {', '.join(PLAIN)}: "
-            "pip install 'transformer-workbench[train]'"
-        )
+        raise ModelError(needs_extra(f"{file}, none of {', '.join(PLAIN)},", "accelerate", "train"))
     quantised: Any = from_pretrained(
         AutoModelForCausalLM, file.parent, gguf_file=file.name, dtype=torch.float32
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from workbench.errors import ConfigError
+from workbench.errors import ConfigError, needs_extra
 
 if find_spec("accelerate") is None:
-    raise ConfigError("training needs accelerate: pip install 'transformer-workbench[train]'")
+    raise ConfigError(needs_extra("training", "accelerate", "train"))
 
 from accelerate import PartialState
 from accelerate.utils.memory import should_reduce_batch_size

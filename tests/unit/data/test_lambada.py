@@ -115,7 +115,7 @@ def test_without_network_the_way_out_is_told(monkeypatch):
 
 def test_without_the_datasets_package_the_install_command_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(DataError, match=r'pip install "transformer-workbench\[hub\]"'):
+    with pytest.raises(DataError, match=r"pip install 'transformer-workbench\[hub\]'"):
         read_lambada("lambada_standard")
 
 

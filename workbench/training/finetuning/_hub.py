@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.data.tables import Row
-from workbench.errors import DataError
+from workbench.errors import DataError, needs_extra
 
 __all__ = ["PREFIX", "read_hub"]
 
@@ -22,7 +22,7 @@ def read_hub(name: str, label: str) -> tuple[list[Row], list[Row]]:
     try:
         from datasets import load_dataset
     except ImportError:
-        raise DataError("a set on the hub needs the package datasets: pip install datasets") from None
+        raise DataError(needs_extra("a set on the hub", "datasets", "hub")) from None
     path, _, configuration = name.removeprefix(PREFIX).partition("@")
     try:
         splits = load_dataset(path, configuration or None)

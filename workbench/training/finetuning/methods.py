@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
-from workbench.errors import ConfigError
+from workbench.errors import ConfigError, needs_extra
 from workbench.training.finetuning.adapters import add_adapters, merge_adapters
 from workbench.training.finetuning.tasks import AnswerKind
 
@@ -70,7 +70,7 @@ def _with_peft(model: Any, method: Method, kind: AnswerKind, rank: int, virtual_
     try:
         import peft
     except ImportError:
-        raise ConfigError(f"method {method} needs the package peft: pip install peft") from None
+        raise ConfigError(needs_extra(f"method {method}", "peft", "train")) from None
     if kind is AnswerKind.CHOICE and method is not Method.LORA:
         raise ConfigError(
             f"method {method} does not go with multiple choice; allowed: full, head, lora, adapter"
