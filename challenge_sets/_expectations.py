@@ -11,6 +11,7 @@ from challenge_sets._records import TestCase
 
 __all__ = [
     "Change",
+    "CheckListInvariant",
     "Custom",
     "EqualLabel",
     "Expectation",
@@ -18,7 +19,9 @@ __all__ = [
     "Monotonic",
     "NotLabel",
     "Prediction",
+    "Shift",
     "TestKind",
+    "VariantLabel",
 ]
 
 
@@ -37,10 +40,14 @@ class TestKind(StrEnum):
 
 @dataclass(frozen=True)
 class Prediction:
-    """The label given to one example, and the probability of each label."""
+    """The label given to one example, and the probability of each label.
+
+    ``truncated`` tokens of the example did not fit into the model.
+    """
 
     label: str
     probabilities: Mapping[str, float]
+    truncated: int = 0
 
     def of(self, label: str) -> float:
         """Probability of ``label``; 0 for one that the model does not have."""
@@ -60,12 +67,23 @@ class Expectation(Protocol):
 
 @dataclass(frozen=True)
 class EqualLabel:
-    """Every example gets the label that it has; the margin is that to the most probable other label."""
+    """Every example gets the label that it has; the margin is that to the most probable other label.
+
+    An example whose label is ``loose`` may get any label but ``forbidden`` (CheckList's "Q & A: no").
+    """
+
+    loose: str | None = None
+    forbidden: str | None = None
 
     def judge(self, case: TestCase, predictions: Sequence[Prediction]) -> float | None:
         """See :class:`Expectation`."""
         judged = [(p, label) for p, label in zip(predictions, case.labels, strict=True) if label is not None]
-        return min((_lead(p, label) for p, label in judged), default=None)
+        return min((self._one(p, label) for p, label in judged), default=None)
+
+    def _one(self, prediction: Prediction, label: str) -> float:
+        if self.forbidden is not None and label == self.loose:
+            return -_lead(prediction, self.forbidden)
+        return _lead(prediction, label)
 
 
 def _lead(prediction: Prediction, label: str) -> float:
@@ -87,7 +105,10 @@ class NotLabel:
 
 @dataclass(frozen=True)
 class Invariant:
-    """The label stays, and no label's probability moves by more than ``tolerance``."""
+    """The label stays, and no label's probability moves by more than ``tolerance``.
+
+    Stricter than CheckList's own rule, which is :class:`CheckListInvariant`.
+    """
 
     tolerance: float = 1.0
 
@@ -103,6 +124,25 @@ class Invariant:
         return -max(moved, _TIE) if other.label != first.label else self.tolerance - moved
 
 
+@dataclass(frozen=True)
+class CheckListInvariant:
+    """``Expect.inv(tolerance)`` of Ribeiro et al. (2020): an equal label passes, whatever the probabilities do.
+
+    Another label passes too if the probability of the original's label moved by no more than ``tolerance``.
+    """
+
+    tolerance: float = 0.1
+
+    def judge(self, case: TestCase, predictions: Sequence[Prediction]) -> float | None:
+        """See :class:`Expectation`; cases without variants do not apply."""
+        first, *variants = predictions
+        return min((self._one(first, other) for other in variants), default=None)
+
+    def _one(self, first: Prediction, other: Prediction) -> float:
+        left = self.tolerance - abs(other.of(first.label) - first.of(first.label))
+        return max(left, 0.0) if other.label == first.label else left
+
+
 class Change(StrEnum):
     """The direction of a monotonic expectation."""
 
@@ -114,19 +154,61 @@ class Change(StrEnum):
 class Monotonic:
     """The probability of ``label`` moves ``change``, or at least not the other way by more than ``tolerance``.
 
-    With ``label`` None it is the label that the original got.
+    With ``label`` None it is the label that the original got. Cases that cannot fail, since the probability is within
+    ``tolerance`` of the end that it must not move to, do not apply (``Expect.monotonic`` of Ribeiro et al. 2020), nor
+    do those whose original got the label ``apart_from``.
     """
 
     label: str | None
     change: Change
     tolerance: float = 0.0
+    apart_from: str | None = None
 
     def judge(self, case: TestCase, predictions: Sequence[Prediction]) -> float | None:
         """See :class:`Expectation`; cases without variants do not apply."""
         first, *variants = predictions
         label = first.label if self.label is None else self.label
+        room = first.of(label) if self.change is Change.UP else 1.0 - first.of(label)
+        if first.label == self.apart_from or room <= self.tolerance:
+            return None
         sign = 1.0 if self.change is Change.UP else -1.0
         return min((sign * (v.of(label) - first.of(label)) + self.tolerance for v in variants), default=None)
+
+
+@dataclass(frozen=True)
+class Shift:
+    """The probability of ``towards`` minus that of ``away`` falls by no more than ``tolerance``.
+
+    The rule of CheckList's "add positive phrases" and, with the labels exchanged, "add negative phrases".
+    """
+
+    towards: str
+    away: str
+    tolerance: float = 0.0
+
+    def judge(self, case: TestCase, predictions: Sequence[Prediction]) -> float | None:
+        """See :class:`Expectation`; cases without variants do not apply."""
+        first, *variants = predictions
+        changes = [
+            v.of(self.towards) - first.of(self.towards) + first.of(self.away) - v.of(self.away)
+            for v in variants
+        ]
+        return min((change + self.tolerance for change in changes), default=None)
+
+
+@dataclass(frozen=True)
+class VariantLabel:
+    """Every variant gets ``label``; applies where the original got ``original`` (any label for ``None``)."""
+
+    label: str
+    original: str | None = None
+
+    def judge(self, case: TestCase, predictions: Sequence[Prediction]) -> float | None:
+        """See :class:`Expectation`; cases without variants do not apply."""
+        first, *variants = predictions
+        if self.original is not None and first.label != self.original:
+            return None
+        return min((_lead(v, self.label) for v in variants), default=None)
 
 
 @dataclass(frozen=True)

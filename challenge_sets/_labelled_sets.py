@@ -49,7 +49,8 @@ class ContrastSets(SuiteSet):
     def metrics(self, rows: pd.DataFrame) -> Results:
         """As :class:`SuiteSet`, with ``consistency`` for the tests whose cases are whole sets."""
         found = super().metrics(rows)
-        for group, part in rows[rows["capability"] == _CONSISTENCY].groupby("group", sort=False):
+        judged = rows[rows["applied"].astype(bool) & (rows["capability"] == _CONSISTENCY)]
+        for group, part in judged.groupby("group", sort=False):
             found[str(group)]["consistency"] = proportion(part["correct"].tolist())
         return found
 

@@ -11,14 +11,16 @@ from challenge_sets._expectations import Prediction
 from challenge_sets._tests import Prompt, Tests
 from workbench.errors import TaskError
 from workbench.models import Kind, LoadedModel
-from workbench.models.batching import encode_row
+from workbench.models.batching import HeadRow, encode_row
 from workbench.models.problem import ProblemType, problem_of
 from workbench.scoring import Blank, Engine, Fork, Request, Seq2SeqEngine, score_cloze
 from workbench.scoring.heads import head_scores
+from workbench.text import align
 
 __all__ = ["Example", "Predictor", "predictor_for"]
 
 _HEAD = "ForSequenceClassification"
+_SPARE = 4  # tokens that a model puts around a text, and the full stop behind a masked answer
 
 
 @dataclass(frozen=True)
@@ -108,14 +110,23 @@ class _Classifier:
         """See :class:`Predictor`; texts longer than the model are truncated."""
         rows = [encode_row(self.model, *example.texts) for example in examples]
         outputs = head_scores(self.model, rows, self.batch_tokens)
-        return [self._prediction(output["logits"].softmax(-1).tolist()) for output in outputs]
+        return [
+            self._prediction(output["logits"].softmax(-1).tolist(), self._truncated(example, row))
+            for example, row, output in zip(examples, rows, outputs, strict=True)
+        ]
 
-    def _prediction(self, outputs: Sequence[float]) -> Prediction:
+    def _truncated(self, example: Example, row: HeadRow) -> int:
+        """Tokens of the example that do not fit into the model."""
+        if row.length < self.model.max_length:
+            return 0
+        return len(self.model.tokenizer(*example.texts, verbose=False)["input_ids"]) - row.length
+
+    def _prediction(self, outputs: Sequence[float], truncated: int) -> Prediction:
         summed = dict.fromkeys(self.labels, 0.0)
         for label, probability in zip(self.labels, outputs, strict=True):
             summed[label] += probability
         best = max(range(len(outputs)), key=lambda i: outputs[i])
-        return Prediction(self.labels[best], summed)
+        return Prediction(self.labels[best], summed, truncated)
 
 
 @dataclass(frozen=True)
@@ -139,12 +150,23 @@ class _Prompted:
     def predict(self, examples: Sequence[Example]) -> list[Prediction]:
         """See :class:`Predictor`."""
         labels = list(self.prompt.answers)
-        prompts = [self.prompt.filled(example.texts) for example in examples]
-        scores = self._scores([(p, self.prompt.answers[label]) for p in prompts for label in labels])
+        prompts = [self._fitted(self.prompt.filled(example.texts)) for example in examples]
+        scores = iter(self._scores([(p, self.prompt.answers[label]) for p, _ in prompts for label in labels]))
         return [
-            _prediction(_softmax(dict(zip(labels, scores[i : i + len(labels)], strict=True))))
-            for i in range(0, len(scores), len(labels))
+            _prediction(_softmax({label: next(scores) for label in labels}), truncated)
+            for _, truncated in prompts
         ]
+
+    def _fitted(self, prompt: str) -> tuple[str, int]:
+        """The end of the prompt that fits into the model with the longest answer, and how many tokens are left out."""
+        tokenizer, answers = self.model.tokenizer, self.prompt.answers.values()
+        answer = max(len(tokenizer(text, add_special_tokens=False).input_ids) for text in answers)
+        room = self.model.max_length - answer - _SPARE
+        tokens = align(prompt, tokenizer, add_special_tokens=False)
+        if len(tokens) <= room:
+            return prompt, 0
+        surplus = len(tokens) - max(room, 1)
+        return prompt[tokens.offsets[surplus][0] :], surplus
 
     def _scores(self, asked: list[tuple[str, str]]) -> list[float]:
         """Log-probability (nats) of each answer behind its prompt."""
@@ -172,5 +194,6 @@ def _softmax(scores: Mapping[str, float]) -> dict[str, float]:
     return {label: weight / total for label, weight in weights.items()}
 
 
-def _prediction(probabilities: dict[str, float]) -> Prediction:
-    return Prediction(max(probabilities, key=lambda label: probabilities[label]), probabilities)
+def _prediction(probabilities: dict[str, float], truncated: int) -> Prediction:
+    best = max(probabilities, key=lambda label: probabilities[label])
+    return Prediction(best, probabilities, truncated)

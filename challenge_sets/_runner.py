@@ -11,6 +11,7 @@ import pandas as pd
 
 from challenge_sets._prediction_file import PredictionFile
 from challenge_sets._set import ChallengeSet, Settings, Work
+from challenge_sets._suite_set import counted
 from workbench.data import Dataset, check_ids
 from workbench.models import LoadedModel
 from workbench.runs import Run, RunFolder, RunRecord, default_root
@@ -55,7 +56,7 @@ def check(
     order = [item.id for item in data.items]
     rows = pd.DataFrame(folder.rows()).set_index("id", drop=False).loc[order]
     ties = int(rows["tie"].sum()) if "tie" in rows else 0
-    notes = {"policy": policy, "ties": ties, **challenge.notes(settings)}
+    notes = {"policy": policy, "ties": ties, **counted(challenge.notes(settings), rows)}
     throughput = {"items": len(rows), "seconds": seconds, "items_per_second": len(rows) / max(seconds, 1e-9)}
     folder.finish(challenge.metrics(rows), throughput, notes, order=_order(rows))
     return Run.open(folder.path)

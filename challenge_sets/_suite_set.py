@@ -17,15 +17,20 @@ from challenge_sets._predict import Example, Predictor, predictor_for
 from challenge_sets._prediction_file import PredictionFile
 from challenge_sets._records import TestCase
 from challenge_sets._set import Results, Rows, Settings, Work, by_group
-from challenge_sets._tests import Test, Tests
+from challenge_sets._tests import LeftOut, Test, Tests
 from workbench.data import DataIdentity, Dataset, content_hash
-from workbench.errors import ConfigError
+from workbench.errors import ConfigError, TaskError
 from workbench.models import Kind, LoadedModel
 from workbench.runs import write_atomically
 
-__all__ = ["Asked", "SuiteSet", "export_texts", "suite_set"]
+__all__ = ["Asked", "SuiteSet", "counted", "export_texts", "suite_set"]
 
 _CASES_PER_CHUNK = 64
+_NOT_THIS_CASE = (
+    "the test does not apply to what the model answers for the original, or the case has no variant"
+)
+_NONE_APPLIED = "no case of the test applied"
+_NOT_ASKED = "no case was within the limit"
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,7 @@ class SuiteSet:
     name: str
     about: str
     read: Callable[[Settings], tuple[Tests, ...]]
-    version: int = 1
+    version: int = 2
     kinds: tuple[Kind, ...] = (Kind.CLASSIFIER, Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ)
 
     def load(self, settings: Settings) -> Dataset[Asked]:
@@ -74,9 +79,21 @@ class SuiteSet:
         return Dataset(tuple(kept), DataIdentity(self.name, "suite", content_hash(texts), len(kept)))
 
     def policy(self, model: LoadedModel | PredictionFile, settings: Settings) -> str:
-        """How labels come about."""
-        policies = [self._predictor(model, suite).policy for suite in self.read(settings)]
+        """How labels come about; raises :class:`~workbench.errors.TaskError` if no suite can be asked."""
+        found = [self._predictor_or_reason(model, suite) for suite in self.read(settings)]
+        policies = [one.policy for one in found if not isinstance(one, TaskError)]
+        if not policies:
+            raise next(one for one in found if isinstance(one, TaskError))
         return "; ".join(dict.fromkeys(policies))
+
+    def _predictor_or_reason(
+        self, model: LoadedModel | PredictionFile, suite: Tests, work: Work | None = None
+    ) -> Predictor | TaskError:
+        """The predictor, or why this model cannot be asked: of several suites the others go on."""
+        try:
+            return self._predictor(model, suite, work)
+        except TaskError as error:
+            return error
 
     def _predictor(
         self, model: LoadedModel | PredictionFile, suite: Tests, work: Work | None = None
@@ -89,35 +106,66 @@ class SuiteSet:
         """Whether each case applied, whether it passed, by which margin, and what was predicted."""
         open_items = [item for place, item in enumerate(work.items) if place not in work.done]
         for suite, items in _by_suite(open_items):
-            predictor = self._predictor(model, suite, work)
+            predictor = self._predictor_or_reason(model, suite, work)
+            if isinstance(predictor, TaskError):
+                yield [_unanswered(item, str(predictor)) for item in items]
+                continue
             for start in range(0, len(items), _CASES_PER_CHUNK):
                 yield _judged(predictor, items[start : start + _CASES_PER_CHUNK])
 
     def metrics(self, rows: pd.DataFrame) -> Results:
         """Failure rate of each test, over the cases that applied."""
         found: Results = {}
-        for group, part in rows[rows["applied"]].groupby("group", sort=False):
+        for group, part in rows[rows["applied"].astype(bool)].groupby("group", sort=False):
             failed = [not passed for passed in part["correct"]]
             rate = clustered_wilson(failed, part["template"].tolist(), higher_is_better=False)
             found[str(group)] = {"failure_rate": rate}
         return found
 
     def notes(self, settings: Settings) -> dict[str, Any]:
-        """The tests: kind, capability, description and failure budget by group."""
-        tests = {
-            Asked(suite, test, test.cases[0]).group: {
-                "suite": suite.name,
-                "capability": test.capability,
-                "test": test.name,
-                "kind": str(test.kind),
-                "description": test.description,
-                "budget": test.budget,
-                "cases": len(test.cases),
-            }
-            for suite in self.read(settings)
-            for test in suite.tests
-        }
+        """The tests, those left out too: kind, capability, description, failure budget, and a reason if not run."""
+        tests = {}
+        for suite in self.read(settings):
+            for test in suite.tests:
+                group = Asked(suite, test, test.cases[0]).group
+                tests[group] = {**_note(suite, test), "budget": test.budget, "cases": len(test.cases)}
+            for left in suite.left_out:
+                group = f"{suite.name}/{left.capability}/{left.name}"
+                tests[group] = {**_note(suite, left), "budget": None, "cases": left.cases}
+                tests[group] |= {"asked": 0, "applied": 0, "reason": left.reason}
         return {"tests": tests}
+
+
+def _note(suite: Tests, test: Test | LeftOut) -> dict[str, Any]:
+    return {
+        "suite": suite.name,
+        "capability": test.capability,
+        "test": test.name,
+        "kind": str(test.kind),
+        "description": test.description,
+    }
+
+
+def counted(notes: dict[str, Any], rows: pd.DataFrame) -> dict[str, Any]:
+    """The notes of a suite with what the rows add: cases asked and applied by test, truncated ones, one answer for all.
+
+    A test of which no case applied gets the reason; notes of other sets stay as they are.
+    """
+    if "tests" not in notes:
+        return notes
+    tests = dict(notes["tests"])
+    for group, part in rows.groupby("group", sort=False):
+        applied = int(part["applied"].sum())
+        reasons = [reason for reason in part["reason"].dropna().unique() if reason] or [_NONE_APPLIED]
+        counts = {"asked": len(part), "applied": applied, "reason": "" if applied else reasons[0]}
+        tests[str(group)] = {**tests[str(group)], **counts}
+    for group, test in tests.items():
+        tests[group] = {"asked": 0, "applied": 0, "reason": _NOT_ASKED, **test}
+    found = {**notes, "tests": tests, "truncated": int((rows["truncated"] > 0).sum())}
+    answers = {label for predicted in rows["predicted"] for label in json.loads(predicted)}
+    if len(answers) == 1 and len(rows) > 1:
+        found["one_answer_throughout"] = answers.pop()
+    return found
 
 
 def suite_set(suites: tuple[Tests, ...]) -> SuiteSet:
@@ -156,12 +204,37 @@ def _row(predictor: Predictor, item: Asked, predictions: list[Prediction]) -> di
         "applied": margin is not None,
         "correct": None if margin is None else margin >= 0,
         "margin": margin,
+        "reason": "" if margin is not None else _NOT_THIS_CASE,
+        "truncated": sum(p.truncated for p in predictions),
         "texts": json.dumps(item.case.examples, ensure_ascii=False),
         "labels": json.dumps(item.case.labels),
         "predicted": json.dumps([p.label for p in predictions]),
         "probabilities": json.dumps([dict(p.probabilities) for p in predictions]),
         "good": good,
         "bad": bad,
+    }
+
+
+def _unanswered(item: Asked, reason: str) -> dict[str, Any]:
+    """The row of a case that this model cannot be asked."""
+    return {
+        "id": item.id,
+        "group": item.group,
+        "capability": item.test.capability,
+        "test": item.test.name,
+        "kind": str(item.test.kind),
+        "template": item.case.template,
+        "applied": False,
+        "correct": None,
+        "margin": None,
+        "reason": reason,
+        "truncated": 0,
+        "texts": json.dumps(item.case.examples, ensure_ascii=False),
+        "labels": json.dumps(item.case.labels),
+        "predicted": "[]",
+        "probabilities": "[]",
+        "good": " ".join(item.case.examples[0]),
+        "bad": "",
     }
 
 

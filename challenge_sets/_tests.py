@@ -11,7 +11,7 @@ from challenge_sets._expectations import EqualLabel, Expectation, Invariant, Tes
 from challenge_sets._records import TestCase
 from workbench.errors import ConfigError
 
-__all__ = ["DIR", "INV", "MFT", "Prompt", "Test", "Tests"]
+__all__ = ["DIR", "INV", "MFT", "LeftOut", "Prompt", "Test", "Tests"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,8 +90,23 @@ def _member(example: tuple[str, ...], index: int, written: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LeftOut:
+    """A test that cannot be run, and why; ``cases`` counts what it would have had."""
+
+    name: str
+    capability: str
+    kind: TestKind
+    cases: int
+    reason: str
+    description: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Tests:
-    """Tests of one task, its labels (with other names that models give them), and its prompt."""
+    """Tests of one task, its labels (with other names that models give them), and its prompt.
+
+    ``left_out`` are tests of a published suite that cannot be run: results name them with the reason.
+    """
 
     __test__ = False
 
@@ -100,6 +115,7 @@ class Tests:
     tests: tuple[Test, ...]
     prompt: Prompt | None = None
     description: str = ""
+    left_out: tuple[LeftOut, ...] = ()
 
     def __post_init__(self) -> None:
         names = [test.name for test in self.tests]

@@ -8,6 +8,7 @@ from pathlib import Path
 from challenge_sets._checklist import read_checklist_suite
 from challenge_sets._expectations import (
     Change,
+    CheckListInvariant,
     Custom,
     EqualLabel,
     Expectation,
@@ -15,7 +16,9 @@ from challenge_sets._expectations import (
     Monotonic,
     NotLabel,
     Prediction,
+    Shift,
     TestKind,
+    VariantLabel,
 )
 from challenge_sets._prediction_file import PredictionFile
 from challenge_sets._records import TestCase
@@ -33,6 +36,7 @@ __all__ = [
     "INV",
     "MFT",
     "Change",
+    "CheckListInvariant",
     "Custom",
     "EqualLabel",
     "Expectation",
@@ -43,11 +47,13 @@ __all__ = [
     "PredictionFile",
     "Prompt",
     "Settings",
+    "Shift",
     "Suite",
     "SuiteSet",
     "Test",
     "TestCase",
     "TestKind",
+    "VariantLabel",
     "check",
     "check_predictions",
     "export_texts",

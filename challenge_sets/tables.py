@@ -15,7 +15,8 @@ def suite_table(run: Run) -> pd.DataFrame:
     """A row a test of a suite.
 
     Columns: ``group`` (the name of its results), ``suite``, ``capability``, ``test``, ``kind``, ``failure_rate``
-    with ``low`` and ``high`` (NaN where no case applied), ``applied`` (cases), ``budget``, ``description``.
+    with ``low`` and ``high`` (NaN where no case applied), ``applied`` (cases), ``not_applied`` (cases asked that the
+    test does not judge), ``reason`` (why none applied), ``budget``, ``description``.
     Empty for a run of anything but suites.
     """
     rows = []
@@ -31,7 +32,14 @@ def suite_table(run: Run) -> pd.DataFrame:
         if rate is not None:
             numbers = {"failure_rate": rate.value, "low": rate.low, "high": rate.high, "applied": rate.n}
             numbers["undefined"] = rate.undefined or ""
-        rows.append({"group": group, **{key: test[key] for key in _NAMES}, **numbers, **_rest(test)})
+        rows.append(
+            {
+                "group": group,
+                **{key: test[key] for key in _NAMES},
+                **numbers,
+                **_rest(test, numbers["applied"]),
+            }
+        )
     columns = [
         "group",
         *_NAMES,
@@ -39,6 +47,8 @@ def suite_table(run: Run) -> pd.DataFrame:
         "low",
         "high",
         "applied",
+        "not_applied",
+        "reason",
         "budget",
         "description",
         "undefined",
@@ -50,8 +60,13 @@ def suite_table(run: Run) -> pd.DataFrame:
 _NAMES = ("suite", "capability", "test", "kind")
 
 
-def _rest(test: dict[str, Any]) -> dict[str, Any]:
-    return {"budget": test.get("budget"), "description": test.get("description", "")}
+def _rest(test: dict[str, Any], applied: int) -> dict[str, Any]:
+    return {
+        "budget": test.get("budget"),
+        "description": test.get("description", ""),
+        "not_applied": max(test.get("asked", applied) - applied, 0),
+        "reason": test.get("reason", ""),
+    }
 
 
 def groups_table(run: Run) -> pd.DataFrame:

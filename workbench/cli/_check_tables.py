@@ -8,7 +8,7 @@ from typing import Any
 from workbench.cli._tables import table
 from workbench.estimate import printed
 
-__all__ = ["failures_text", "groups_text", "tests_text"]
+__all__ = ["failures_text", "groups_text", "reasons_text", "tests_text"]
 
 _TEXT_WIDTH = 60
 _SHOWN = 5
@@ -39,12 +39,23 @@ def tests_text(tests: Any) -> str:
             *(row[name] for name in ("suite", "capability", "test", "kind")),
             *_rate(row),
             str(row["applied"]),
+            str(row["not_applied"]),
         )
         for row in tests.to_dict("records")
     ]
-    header = ("suite", "capability", "test", "kind", "failure rate", "95 % low", "95 % high", "applied")
+    rates = ("failure rate", "95 % low", "95 % high", "applied", "not applied")
+    header = ("suite", "capability", "test", "kind", *rates)
     skip = 1 if tests["suite"].nunique() == 1 else 0  # one suite need not be named on each line
     return table(header[skip:], [row[skip:] for row in rows])
+
+
+def reasons_text(tests: Any) -> str:
+    """Why no case of a test was judged, one line a reason; empty if every test has a rate."""
+    missing = tests[(tests["applied"] == 0) & (tests["reason"] != "")]
+    return "\n".join(
+        f"without a rate: {', '.join(part['test'])}: {reason}"
+        for reason, part in missing.groupby("reason", sort=False)
+    )
 
 
 def _rate(row: dict[str, Any]) -> tuple[str, ...]:

@@ -184,24 +184,36 @@ def summary(run: Any) -> dict[str, Any]:
         "tests": run.notes.get("tests", {}),
         "policy": run.notes.get("policy", ""),
         "ties": run.notes.get("ties", 0),
+        "remarks": _remarks(run.notes),
         "throughput": run.throughput,
         "doctor": (run.record.doctor or {}).get("verdict", "skipped"),
     }
 
 
+def _remarks(notes: dict[str, Any]) -> list[str]:
+    """What a reader of the numbers should know."""
+    found = [notes["left_out"]] if notes.get("left_out") else []
+    if notes.get("truncated"):
+        found.append(f"{notes['truncated']} cases have texts that were truncated to fit the model")
+    if notes.get("one_answer_throughout"):
+        found.append(f"the model answers {notes['one_answer_throughout']!r} throughout")
+    return found
+
+
 def _print(run: Any) -> None:
     from challenge_sets.tables import failing, groups_table, suite_table
-    from workbench.cli._check_tables import failures_text, groups_text, tests_text
+    from workbench.cli._check_tables import failures_text, groups_text, reasons_text, tests_text
 
     model, doctor = run.record.model, (run.record.doctor or {}).get("verdict", "skipped")
     say(f"{model['name']} ({model.get('dtype') or model['kind']}), doctor: {doctor}")
     say(f"{run.notes.get('policy', '')}\n")
-    tests = tests_text(suite_table(run)) if run.notes.get("tests") else ""
-    for text in (failures_text(failing(run)), tests, groups_text(groups_table(run))):
+    suite = suite_table(run)
+    tests = (tests_text(suite), reasons_text(suite)) if run.notes.get("tests") else ()
+    for text in (failures_text(failing(run)), *tests, groups_text(groups_table(run))):
         if text:
             say(f"{text}\n")
-    if run.notes.get("left_out"):
-        say(run.notes["left_out"])
+    for remark in _remarks(run.notes):
+        say(remark)
     throughput = run.throughput
     rate = throughput.get("items_per_second", 0.0)
     say(f"{throughput.get('items', 0):,} items, {rate:,.1f} a second; run stored in {run.path}")

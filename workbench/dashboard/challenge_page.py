@@ -103,6 +103,9 @@ def groups_frame(run: Run) -> pd.DataFrame:
                         **ends,
                     }
                 )
+    for group in (name for name in tests if name not in run.results):  # no case was judged
+        names = {k: tests[group][k] for k in ("suite", "capability", "test", "kind")}
+        rows.append({**names, "n": 0, "undefined": tests[group].get("reason", "")})
     return pd.DataFrame(rows)
 
 
