@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from workbench.choices import member
 from workbench.errors import ConfigError, did_you_mean
 
 __all__ = ["CONVENTIONS", "Convention", "Reduction", "convention", "reduction"]
@@ -68,6 +69,4 @@ def convention(name: str) -> Convention:
 
 def reduction(name: str) -> Reduction:
     """The reduction called ``name``; raises :class:`~workbench.errors.ConfigError` with the names."""
-    if name not in set(Reduction):
-        raise ConfigError(f"unknown reduction {name!r}; {did_you_mean(name, list(Reduction))}")
-    return Reduction(name)
+    return member(Reduction, name, "reduction")

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from challenge_sets._records import TestCase
+from workbench.choices import as_members
 
 __all__ = [
     "Change",
@@ -163,6 +164,9 @@ class Monotonic:
     change: Change
     tolerance: float = 0.0
     apart_from: str | None = None
+
+    def __post_init__(self) -> None:
+        as_members(self)
 
     def judge(self, case: TestCase, predictions: Sequence[Prediction]) -> float | None:
         """See :class:`Expectation`; cases without variants do not apply."""

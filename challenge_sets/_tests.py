@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from challenge_sets._expectations import EqualLabel, Expectation, Invariant, TestKind
 from challenge_sets._records import TestCase
+from workbench.choices import as_members
 from workbench.errors import ConfigError
 
 __all__ = ["DIR", "INV", "MFT", "LeftOut", "Prompt", "Test", "Tests"]
@@ -30,6 +31,9 @@ class Test:
     expectation: Expectation
     description: str = ""
     budget: float | None = None
+
+    def __post_init__(self) -> None:
+        as_members(self)
 
 
 def MFT(name: str, capability: str, cases: tuple[TestCase, ...], description: str = "") -> Test:

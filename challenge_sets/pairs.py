@@ -10,6 +10,7 @@ from typing import Protocol, TypeAlias
 from challenge_sets._conventions import CONVENTIONS, Convention, Reduction, convention, reduction
 from challenge_sets._differences import common_places
 from challenge_sets._records import MinimalPair
+from workbench.choices import as_members, member
 from workbench.errors import ModelError
 from workbench.models import Kind, LoadedModel
 from workbench.scoring import (
@@ -82,6 +83,9 @@ class CausalPairs:
     batch_tokens: str | int = "auto"
     progress: bool = False
 
+    def __post_init__(self) -> None:
+        as_members(self)
+
     @property
     def policy(self) -> str:
         """Convention and reduction."""
@@ -118,6 +122,9 @@ class MaskedPairs:
     shared_only: bool = False
     batch_tokens: str | int = "auto"
     progress: bool = False
+
+    def __post_init__(self) -> None:
+        as_members(self)
 
     @property
     def policy(self) -> str:
@@ -165,6 +172,9 @@ class Seq2SeqPairs:
     reduction: Reduction = Reduction.SUM
     batch_tokens: str | int = "auto"
     progress: bool = False
+
+    def __post_init__(self) -> None:
+        as_members(self)
 
     @property
     def policy(self) -> str:
@@ -243,7 +253,9 @@ def pair_scorer(
     if model.kind is Kind.CAUSAL:
         return CausalPairs(model, chosen, how, batch_tokens, progress)
     if model.kind is Kind.MASKED:
-        return MaskedPairs(model, Masking(masking), how, shared_only, batch_tokens, progress)
+        return MaskedPairs(
+            model, member(Masking, masking, "masking"), how, shared_only, batch_tokens, progress
+        )
     return Seq2SeqPairs(model, how, batch_tokens, progress)
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from workbench.choices import as_members
 from workbench.data import DataIdentity
 from workbench.errors import DataError
 from workbench.shapes import Array
@@ -67,6 +68,7 @@ class ProbeData:
     about: str = ""
 
     def __post_init__(self) -> None:
+        as_members(self)
         for item in self.items:
             for place in item.places:
                 size = len(self.sentences[place.sentence].forms)

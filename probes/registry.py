@@ -16,6 +16,7 @@ from probes.estimators import (
     ScalarMixProbe,
     StructuralProbe,
 )
+from workbench.choices import as_members
 from workbench.registry import Registry
 
 __all__ = ["PROBES", "ProbeKind", "Reads"]
@@ -38,6 +39,9 @@ class ProbeKind:
     reads: Reads
     linear: bool
     make: Callable[[], Any]
+
+    def __post_init__(self) -> None:
+        as_members(self)
 
 
 PROBES: Registry[ProbeKind] = Registry("probe")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from workbench.characters import lone_surrogate
+from workbench.choices import as_members
 from workbench.errors import ConfigError
 
 __all__ = ["LARGEST_SEED", "check_fields", "check_value"]
@@ -26,7 +27,7 @@ def check_fields(record: Any, where: str = "") -> None:
     """Check a dataclass instance, for its ``__post_init__``: recipes, grids and callers may give any value.
 
     Numbers must be finite, seeds (of fields ``seed`` and ``seeds``) from 0 to :data:`LARGEST_SEED`,
-    limits 1 or more, texts without lone surrogates. Raises :class:`~workbench.errors.ConfigError` naming
+    limits 1 or more, texts without lone surrogates; names of an enum become its members. Raises :class:`~workbench.errors.ConfigError` naming
     ``where`` and the field, the value, and what is allowed.
     """
     hints = get_type_hints(type(record))
@@ -37,6 +38,7 @@ def check_fields(record: Any, where: str = "") -> None:
             _check_seeds(name, value)
         if field.name.startswith("limit") and value is not None and value < 1:
             raise ConfigError(f"{name} is {value}; allowed: 1 or more, or leave it out for all")
+    as_members(record)
 
 
 def check_value(name: str, value: Any, hint: Any) -> None:
@@ -62,7 +64,7 @@ def _fits(value: Any, hint: Any) -> bool:
     if hint is type(None):
         return value is None
     if isinstance(hint, type) and issubclass(hint, Enum):
-        return isinstance(value, str)  # which ones, the record itself says
+        return isinstance(value, str)  # as_members says which ones
     if hint is float:
         return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     if hint is int:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from probes._data import ProbeData, Unit
 from probes.tasks._sources import BUILTIN, Treebank, read_treebank
+from workbench.choices import as_members
 from workbench.errors import DataError, TaskError
 from workbench.registry import Registry
 
@@ -24,6 +25,9 @@ class ProbeTask:
     build: Callable[[Treebank, int], ProbeData] | None = None  # trees and a seed
     read: Callable[[Path, int | None], ProbeData] | None = None  # a file and a limit
     formats: str = "CoNLL-U, or builtin"
+
+    def __post_init__(self) -> None:
+        as_members(self)
 
 
 TASKS: Registry[ProbeTask] = Registry("probing task")

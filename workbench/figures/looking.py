@@ -8,6 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from workbench.choices import as_members
 from workbench.errors import ConfigError, TraceError
 from workbench.figures._tokens import MAX_TOKENS
 from workbench.figures._view import View
@@ -50,6 +51,9 @@ class Look:
     merge_words: bool = False
     hide_sinks: bool = False
     display_mode: str = "auto"
+
+    def __post_init__(self) -> None:
+        as_members(self)
 
 
 def trace_for(model: LoadedModel, text: Text, look: Look, *, target: str | None = None) -> Trace:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from workbench.choices import as_members
 from workbench.errors import ModelError
 from workbench.models.measured import longest_input, looks_ahead
 
@@ -45,6 +46,9 @@ class LoadedModel:
     content_hash: str  # SHA-256 over the weight files
     path: Path | None = None
     lock: Any = field(default_factory=RLock, repr=False)
+
+    def __post_init__(self) -> None:
+        as_members(self)
 
     @property
     def config(self) -> Any:

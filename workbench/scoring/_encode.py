@@ -6,6 +6,7 @@ from collections.abc import Sequence as Sequence_
 from enum import StrEnum
 from typing import Any
 
+from workbench.choices import member
 from workbench.errors import DataError, ModelError
 from workbench.models import LoadedModel
 from workbench.scoring._records import Request, Sequence
@@ -30,11 +31,7 @@ class FirstToken(StrEnum):
 
 def resolve_first_token(tokenizer: Any, policy: str | FirstToken = FirstToken.AUTO) -> FirstToken:
     """The policy that ``auto`` stands for with this tokenizer; others are checked against it."""
-    try:
-        policy = FirstToken(policy)
-    except ValueError:
-        allowed = ", ".join(FirstToken)
-        raise ModelError(f"unknown first-token policy {policy!r}; allowed: {allowed}") from None
+    policy = member(FirstToken, policy, "first-token policy", ModelError)
     bos = tokenizer.bos_token_id
     if policy is FirstToken.AUTO:
         adds_bos = bos is not None and tokenizer("a").input_ids[:1] == [bos]

@@ -12,7 +12,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from workbench.errors import DataError, ModelError
+from workbench.choices import as_members
+from workbench.errors import DataError
 from workbench.models import Kind, LoadedModel
 from workbench.scoring._encode import encode_texts
 from workbench.scoring._forward import project_only, target_statistics
@@ -84,8 +85,7 @@ class MaskedEngine:
 
     def __post_init__(self) -> None:
         self.model.require(Kind.MASKED, verb="pseudo-log-likelihood")
-        if self.masking not in set(Masking):
-            raise ModelError(f"unknown masking {self.masking!r}; allowed: {', '.join(Masking)}")
+        as_members(self)
 
     def encode(self, texts: Sequence_[str]) -> list[MaskedText]:
         """Ids, segments and words; raises :class:`~workbench.errors.DataError` for texts empty or too long."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from jaxtyping import Int
 
+from workbench.choices import member
 from workbench.errors import ConfigError, DataError
 from workbench.text._check import checked
 from workbench.text.alignment import Alignment, align
@@ -91,11 +92,7 @@ def encode_batch(
 
 
 def _policy(special_tokens: str, tokenizer: PreTrainedTokenizerBase) -> SpecialTokens:
-    try:
-        policy = SpecialTokens(special_tokens)
-    except ValueError:
-        allowed = ", ".join(SpecialTokens)
-        raise ConfigError(f"special_tokens is {special_tokens!r}; allowed: {allowed}") from None
+    policy = member(SpecialTokens, special_tokens, "special_tokens")
     if policy is SpecialTokens.BOS and tokenizer.bos_token_id is None:
         raise ConfigError(
             "special_tokens is 'bos', but this tokenizer has no BOS token; use 'model' or 'none'"

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
+from workbench.choices import member
 from workbench.errors import ConfigError
 from workbench.text import _pipelines
 from workbench.text._fit import fit
@@ -56,7 +57,7 @@ def train_tokenizer(
         ConfigError: an option is unknown or out of range.
         DataError: the corpus is empty or holds something that is not text.
     """
-    kind, role = _choice(TokenizerKind, kind, "kind"), _choice(Role, role, "role")
+    kind, role = member(TokenizerKind, kind, "tokenizer kind"), member(Role, role, "role")
     special = SPECIAL_TOKENS[role]
     count = _sentinel_count(kind, role, sentinels)
     if kind is TokenizerKind.BYTES:
@@ -88,13 +89,6 @@ def sentinel_ids(tokenizer: PreTrainedTokenizerBase, *, reuse_bytes: bool = Fals
     while (name := f"<extra_id_{len(ids)}>") in vocabulary:
         ids.append(vocabulary[name])
     return tuple(ids)
-
-
-def _choice(enum: type[Choice], value: str, field: str) -> Choice:
-    try:
-        return enum(value)
-    except ValueError:
-        raise ConfigError(f"{field} is {value!r}; allowed: {', '.join(enum)}") from None
 
 
 def _sentinel_count(kind: TokenizerKind, role: Role, sentinels: int | None) -> int:

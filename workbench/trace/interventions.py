@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from workbench.choices import as_members
 from workbench.errors import TraceError
 from workbench.models import LoadedModel
 from workbench.shapes import Array
@@ -61,6 +62,9 @@ class Edit:
     heads: tuple[int, ...] | None = None
     positions: tuple[int, ...] | None = None
     stack: Stack | None = None
+
+    def __post_init__(self) -> None:
+        as_members(self)
 
 
 def scale(factor: float) -> Change:
@@ -179,7 +183,7 @@ def _place(edit: Edit, structure: Structure) -> Edit:
             f"this architecture computes attention outside transformers' attention interface, so {edit.site} "
             "cannot be changed; allowed are mlp and residual"
         )
-    return Edit(Site(edit.site), edit.layer, edit.change, edit.heads, edit.positions, stack)
+    return Edit(edit.site, edit.layer, edit.change, edit.heads, edit.positions, stack)
 
 
 class _Editor:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from workbench.choices import member
 from workbench.errors import TraceError
 from workbench.models import LoadedModel
 from workbench.shapes import Array
@@ -40,7 +41,7 @@ def activation_patching(
 
     Raises :class:`TraceError` if they have not, or if both runs give the same metric.
     """
-    site = Site(site)
+    site = member(Site, site, "site", TraceError)
     both = [read_text(model, text, target) for text in (clean, corrupted)]
     if len(both[0]) != len(both[1]):
         raise TraceError(

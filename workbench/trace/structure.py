@@ -52,7 +52,7 @@ class Structure:
         if name is None:
             return self.main
         if name not in self.layers:
-            raise TraceError(f"the model has no {name!r} attention; it has {', '.join(self.layers)}")
+            raise TraceError(f"the model has no {str(name)!r} attention; it has {', '.join(self.layers)}")
         return Stack(name)
 
     def root(self, model: Any, stack: Stack) -> nn.Module:

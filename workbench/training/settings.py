@@ -131,10 +131,6 @@ class Optimisation:
             )
         if self.lr <= 0:
             raise ConfigError(f"lr is {self.lr}; allowed: more than 0, such as 1e-3")
-        if self.schedule not in list(Schedule):
-            raise ConfigError(
-                f"unknown schedule {self.schedule!r}; {did_you_mean(self.schedule, [*map(str, Schedule)])}"
-            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,8 +227,6 @@ def _record(kind: type[Record], name: str, content: Any) -> Record:
         if key not in known:
             raise ConfigError(f"unknown field {name}.{key}; {did_you_mean(str(key), known)}")
     values = {key: tuple(v) if isinstance(v, list) else v for key, v in content.items()}
-    if kind is Optimisation and values.get("schedule") in list(Schedule):
-        values["schedule"] = Schedule(str(values["schedule"]))
     for needed in fields(kind):  # type: ignore[arg-type]
         if needed.default is dataclasses.MISSING and needed.name not in values:
             raise ConfigError(f"{name} lacks {needed.name}; add it to the recipe")

@@ -10,6 +10,7 @@ from enum import StrEnum
 import numpy as np
 
 from workbench.analysis.context._words import WordClass, is_of, pieces_of
+from workbench.choices import as_members
 from workbench.errors import DataError
 
 __all__ = ["FULL", "Condition", "ContextItem", "Operation", "conditions_of", "edited", "word_pool"]
@@ -36,6 +37,9 @@ class Condition:
     words: WordClass = WordClass.ALL
     distance: int = 0
     window: int | None = None
+
+    def __post_init__(self) -> None:
+        as_members(self)
 
     @property
     def name(self) -> str:

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from workbench.analysis.patching._pair import PatchPair, PatchSite, as_site
+from workbench.choices import as_members
 from workbench.shapes import Array
 from workbench.statistics import Statistic
 from workbench.trace import Edit, structure_of
@@ -28,6 +29,9 @@ class Patch:
     layer: int
     positions: tuple[int, ...] | None = None
     heads: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        as_members(self)
 
 
 def activation_patching(

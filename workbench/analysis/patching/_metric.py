@@ -11,7 +11,8 @@ from torch import Tensor
 
 from workbench.analysis.lens import TargetToken, target_token
 from workbench.analysis.lens._tokens import different_targets
-from workbench.errors import DataError, did_you_mean
+from workbench.choices import as_members, member
+from workbench.errors import DataError
 from workbench.models import Kind, LoadedModel
 
 __all__ = ["Metric", "MetricKind", "make_metric"]
@@ -32,6 +33,9 @@ class Metric:
     kind: MetricKind
     target: TargetToken
     contrast: TargetToken | None = None
+
+    def __post_init__(self) -> None:
+        as_members(self)
 
     def __call__(self, logits: Float[Tensor, "N V"]) -> Float[Tensor, " N"]:
         """The metric of each row."""
@@ -65,13 +69,12 @@ def make_metric(
     :class:`~workbench.errors.DataError` for a target that is not in the vocabulary or no label.
     """
     name = kind or (MetricKind.PROBABILITY if contrast is None else MetricKind.LOGIT_DIFFERENCE)
-    if name not in set(MetricKind):
-        raise DataError(f"unknown metric {name!r}; {did_you_mean(str(name), [k.value for k in MetricKind])}")
+    chosen = member(MetricKind, name, "metric", DataError)
     find = _label if model.kind is Kind.CLASSIFIER else target_token
     wanted = find(model, target)
     other = None if contrast is None else find(model, contrast)
     different_targets(wanted, other)
-    return Metric(MetricKind(name), wanted, other)
+    return Metric(chosen, wanted, other)
 
 
 def _label(model: LoadedModel, text: str) -> TargetToken:

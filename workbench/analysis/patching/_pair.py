@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from workbench.analysis.patching._metric import Metric, make_metric
-from workbench.errors import DataError, TraceError, did_you_mean
+from workbench.choices import member
+from workbench.errors import DataError, TraceError
 from workbench.models import Kind, LoadedModel
 from workbench.scoring._forward import Projected, project_only
 from workbench.text import Alignment
@@ -44,10 +45,8 @@ class PatchSite(StrEnum):
 
 
 def as_site(name: str) -> PatchSite:
-    """The site called ``name``; raises :class:`~workbench.errors.DataError` with near names."""
-    if name not in set(PatchSite):
-        raise DataError(f"unknown site {name!r}; {did_you_mean(name, [s.value for s in PatchSite])}")
-    return PatchSite(name)
+    """The site called ``name``; raises :class:`~workbench.errors.DataError` with the names."""
+    return member(PatchSite, name, "site", DataError)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from workbench.analysis.patching._pair import PatchPair, PatchSite
+from workbench.choices import as_members
 from workbench.errors import DataError
 from workbench.statistics import Statistic
 from workbench.trace import Edit, structure_of
@@ -31,6 +32,9 @@ class Component:
     site: PatchSite
     layer: int
     head: int | None = None
+
+    def __post_init__(self) -> None:
+        as_members(self)
 
     def __str__(self) -> str:
         if self.site is PatchSite.HEAD:

@@ -16,7 +16,8 @@ from workbench.analysis.saliency._question import Output, Question
 from workbench.analysis.saliency._record import Attribution, Normalisation
 from workbench.analysis.saliency._seam import Seam, differentiable
 from workbench.analysis.saliency._targets import Asked, TargetName, ask
-from workbench.errors import NumericsError, TaskError, WorkbenchWarning, did_you_mean
+from workbench.choices import member
+from workbench.errors import NumericsError, TaskError, WorkbenchWarning
 from workbench.models import LoadedModel
 from workbench.trace import Text
 from workbench.trace.encoding import say_cut
@@ -151,10 +152,7 @@ def _keeping_first(question: Question) -> Question:
 
 
 def _output(output: Output | str | None) -> Output | None:
-    try:
-        return None if output is None else Output(output)
-    except ValueError:
-        raise TaskError(f"unknown output {output!r}; {did_you_mean(str(output), list(Output))}") from None
+    return None if output is None else member(Output, output, "output", TaskError)
 
 
 def _check(

@@ -12,6 +12,7 @@ import pandas as pd
 from jaxtyping import Float
 
 from workbench.analysis._words import word_groups
+from workbench.choices import as_members, member
 from workbench.errors import ConfigError
 from workbench.shapes import Array
 from workbench.text import Alignment
@@ -63,6 +64,7 @@ class Attribution:
     aggregation: str | None = None  # how words were made of tokens
 
     def __post_init__(self) -> None:
+        as_members(self)
         sizes = {len(self.tokens), len(self.scores), len(self.explained)}
         assert len(sizes) == 1, f"a score for each token, got {sizes}"
 
@@ -71,10 +73,7 @@ class Attribution:
 
     def normalised(self, how: Normalisation | str) -> Attribution:
         """The same with scores divided as ``how`` says; all zeros stay zeros."""
-        try:
-            chosen = Normalisation(how)
-        except ValueError:
-            raise ConfigError(f"normalise is {how!r}; allowed: {', '.join(Normalisation)}") from None
+        chosen = member(Normalisation, how, "normalisation")
         if chosen is Normalisation.NONE or not len(self):
             return self
         sizes = np.abs(self.scores)

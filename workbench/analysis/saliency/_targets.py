@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import torch
 
 from workbench.analysis.saliency._question import Output, Part, Question, Read, Term
+from workbench.choices import as_members
 from workbench.errors import TaskError, did_you_mean
 from workbench.models import Kind, LoadedModel
 from workbench.models.problem import ProblemType, problem_of
@@ -30,6 +31,9 @@ class Asked:
     contrast: TargetName = None
     position: int | None = None
     output: Output | None = None
+
+    def __post_init__(self) -> None:
+        as_members(self)
 
 
 def ask(model: LoadedModel, text: Text, asked: Asked) -> Question:

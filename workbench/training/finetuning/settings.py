@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from workbench.errors import ConfigError, did_you_mean
+from workbench.errors import ConfigError
 from workbench.records import check_fields
 from workbench.training.finetuning.methods import LEARNING_RATES, Method
 
@@ -44,10 +44,6 @@ class FineSettings:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if self.method not in list(Method):
-            raise ConfigError(
-                f"unknown method {self.method!r}; {did_you_mean(self.method, [*map(str, Method)])}"
-            )
         for name in ("epochs", "batch_size", "length", "rank", "virtual_tokens"):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"{name} is {getattr(self, name)}; allowed: more than 0")

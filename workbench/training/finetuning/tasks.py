@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench.choices import as_members, member
 from workbench.data.files import find_file
 from workbench.data.tables import Row, class_label, number_of, read_rows
-from workbench.errors import ConfigError, DataError, did_you_mean
+from workbench.errors import DataError, did_you_mean
 from workbench.training.finetuning._hub import PREFIX, read_hub
 
 __all__ = ["GLUE", "AnswerKind", "FineTask", "TaskRows", "load_rows", "load_task"]
@@ -60,6 +61,9 @@ class FineTask:
     validation: tuple[str, ...] = ("dev.tsv",)
     header: tuple[str, ...] | None = None
     rationale: str | None = None
+
+    def __post_init__(self) -> None:
+        as_members(self)
 
 
 @dataclass(frozen=True)
@@ -201,10 +205,7 @@ def _table_rows(name: str, short: str, label: str) -> tuple[list[Row], list[Row]
 def _table_task(
     name: str, kind: str | None, text: str | None, pair: str | None, label: str | None
 ) -> FineTask:
-    try:
-        answer = AnswerKind(kind or "class")
-    except ValueError:
-        raise ConfigError(f"unknown kind {kind!r}; allowed: {', '.join(AnswerKind)}") from None
+    answer = member(AnswerKind, kind or "class", "kind")
     usual = _COLUMNS[answer]
     return FineTask(
         Path(name.removeprefix(PREFIX).partition("@")[0]).stem,

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from workbench.errors import ConfigError, did_you_mean
+from workbench.choices import member
 from workbench.training.objectives._draw import Batch, Draw, Ids, SpecialIds, sentence_parts
 from workbench.training.objectives.span_corruption import source_and_target
 
@@ -42,12 +42,9 @@ class Denoising:
         rate: float = 0.3,
         mean_span: float = 3.0,
     ) -> None:
-        for name in noise:
-            if name not in list(Noise):
-                raise ConfigError(f"unknown noise {name!r}; {did_you_mean(name, [*map(str, Noise)])}")
         self.special = special
         self.length = length
-        self.noise = tuple(Noise(name) for name in noise)
+        self.noise = tuple(member(Noise, name, "noise") for name in noise)
         self.rate = rate
         self.mean_span = mean_span
         self.eos = special.need("eos", "denoising")

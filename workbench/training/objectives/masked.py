@@ -8,6 +8,7 @@ from enum import StrEnum
 import numpy as np
 from jaxtyping import Bool
 
+from workbench.choices import member
 from workbench.errors import ConfigError
 from workbench.shapes import Array
 from workbench.training.objectives._draw import IGNORED, Batch, Draw, Ids, SpecialIds, pad_rows
@@ -58,7 +59,7 @@ class MaskedLM:
         self.length = length
         self.rate = rate
         self.isolate_documents = isolate_documents
-        self.choose = _CHOOSERS[MaskUnit(unit)]
+        self.choose = _CHOOSERS[member(MaskUnit, unit, "unit")]
 
     @property
     def window(self) -> int:

@@ -8,6 +8,7 @@ from enum import StrEnum
 import numpy as np
 import torch
 
+from workbench.choices import member
 from workbench.errors import ConfigError
 from workbench.training.objectives._draw import (
     IGNORED,
@@ -52,7 +53,7 @@ class SentencePairs:
             raise ConfigError(f"length is {length}; sentence pairs need at least 8 tokens")
         self.special = special
         self.length = length
-        self.task = PairTask(task)
+        self.task = member(PairTask, task, "sentence-pair task")
         self.cls, self.sep = special.need("cls", task), special.need("sep", task)
         self.masked = MaskedLM(special, length, rate=rate, unit=unit)
 
