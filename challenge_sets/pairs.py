@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Protocol, TypeAlias
 
@@ -21,7 +21,6 @@ from workbench.scoring import (
     Request,
     Score,
     Seq2SeqEngine,
-    from_difference,
 )
 
 __all__ = [
@@ -46,20 +45,21 @@ _SENTINEL = "<extra_id_0>"
 
 @dataclass(frozen=True)
 class PairScore:
-    """What is compared for the two members, in nats: a sum, or a mean per token or word.
+    """Scores of the two members in nats: sums over whole texts, or means per token or word.
 
-    Sums leave out what both members share at the start, which their difference does not depend on.
-    ``tokens`` counts the scored tokens of each.
+    ``tokens`` counts the scored tokens of each. ``difference`` is that of the sums without the tokens that both
+    members share at the start, which are equal, so that rounding neither makes nor breaks a tie.
     """
 
     first: float
     second: float
     tokens: tuple[int, int]
+    difference: float | None = None
 
     @property
     def margin(self) -> float:
         """By how much the first member is more probable, in nats."""
-        return self.first - self.second
+        return self.first - self.second if self.difference is None else self.difference
 
 
 class PairScorer(Protocol):
@@ -92,17 +92,24 @@ class CausalPairs:
         return f"{self.reduction} of log-probabilities; {self.convention.reason}"
 
     def forks(self, pairs: Sequence[TextPair]) -> list[Fork]:
-        """The trees that are scored: from the first difference on for sums, else whole."""
+        """The trees that are scored: a pair's members, whose common beginning is read once."""
         space = self.convention.space
         requests = [Request("", space + text) for pair in pairs for text in pair]
         sequences = self._engine().encode(requests)
-        whole = [Fork((a, b)) for a, b in zip(sequences[::2], sequences[1::2], strict=True)]
-        return [from_difference(f.members) for f in whole] if self.reduction is Reduction.SUM else whole
+        return [Fork((a, b)) for a, b in zip(sequences[::2], sequences[1::2], strict=True)]
 
     def stream(self, pairs: Sequence[TextPair], done: Set[int] = frozenset()) -> Stream:
         """See :class:`PairScorer`."""
         for batch in self._engine().stream_forks(self.forks(pairs), done):
-            yield [(place, _compared(pairs[place], scores, self.reduction)) for place, scores in batch]
+            yield [(place, self._score(pairs[place], scores)) for place, scores in batch]
+
+    def _score(self, pair: TextPair, scores: Sequence[Score]) -> PairScore:
+        found = _compared(pair, scores, self.reduction)
+        if self.reduction is not Reduction.SUM:
+            return found
+        shared = _same(scores[0].token_ids, scores[1].token_ids)
+        first, second = (sum(score.token_log_probabilities[shared:]) for score in scores)
+        return replace(found, difference=first - second)
 
     def _engine(self) -> Engine:
         return Engine(self.model, self.convention.first_token, self.batch_tokens, self.progress)
@@ -218,8 +225,8 @@ def _differing_words(pair: TextPair) -> tuple[list[str], tuple[list[str], list[s
     return first[:start], (first[start : stop[0]], second[start : stop[1]]), first[stop[0] :]
 
 
-def _same(first: list[str], second: list[str]) -> int:
-    """Number of leading words that both have."""
+def _same(first: Sequence[object], second: Sequence[object]) -> int:
+    """Number of leading words (or ids) that both have."""
     return sum(1 for _ in takewhile(lambda words: words[0] == words[1], zip(first, second, strict=False)))
 
 

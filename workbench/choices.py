@@ -32,7 +32,7 @@ def as_members(record: Any) -> None:
 
     Raises :class:`~workbench.errors.ConfigError` for any other value.
     """
-    for name, enum in _enums(type(record)):
+    for name, enum in _enums(type(record)):  # type: ignore[arg-type]
         value = getattr(record, name)
         if value is not None:
             object.__setattr__(record, name, member(enum, value, name))

@@ -27,8 +27,8 @@ def check_fields(record: Any, where: str = "") -> None:
     """Check a dataclass instance, for its ``__post_init__``: recipes, grids and callers may give any value.
 
     Numbers must be finite, seeds (of fields ``seed`` and ``seeds``) from 0 to :data:`LARGEST_SEED`,
-    limits 1 or more, texts without lone surrogates; names of an enum become its members. Raises :class:`~workbench.errors.ConfigError` naming
-    ``where`` and the field, the value, and what is allowed.
+    limits 1 or more, texts without lone surrogates; names of an enum become its members. Raises
+    :class:`~workbench.errors.ConfigError` naming ``where`` and the field, the value, and what is allowed.
     """
     hints = get_type_hints(type(record))
     for field in fields(record):

@@ -26,8 +26,10 @@ from workbench.analysis.saliency._methods import Options, Unit
 from workbench.analysis.saliency._record import Attribution
 from workbench.analysis.saliency._targets import Asked
 from workbench.errors import WorkbenchError
+from workbench.evaluate import Settings
+from workbench.evaluate.tasks.shapes.classification import TextClassification, TextScore
 from workbench.figures.looking import Look
-from workbench.scoring import MaskedEngine
+from workbench.scoring import Engine, MaskedEngine
 from workbench.trace import Edit, scale
 from workbench.training.finetuning.settings import FineSettings
 from workbench.training.finetuning.tasks import FineTask
@@ -47,6 +49,10 @@ OPTIONS: list[tuple[type, str, str, dict[str, Any]]] = [
     (Condition, "operation", "shuffle", {}),
     (Condition, "words", "content", {"operation": "drop"}),
     (Look, "kind", "neuron", {}),
+    (Engine, "boundary", "separate", {"model": tiny.llama()}),
+    (Settings, "boundary", "separate", {"tasks": ("lambada_sample",)}),
+    (TextClassification, "problem", "regression", {"name": "", "about": ""}),
+    (TextScore, "problem", "multi_label_classification", {"name": "", "about": ""}),
     (MaskedEngine, "masking", "within_word_l2r", {"model": tiny.bert()}),
     (MaskedPairs, "masking", "within_word_l2r", {"model": ANY}),
     (MaskedPairs, "reduction", "mean", {"model": ANY}),
@@ -63,7 +69,7 @@ OPTIONS: list[tuple[type, str, str, dict[str, Any]]] = [
 ]
 IDS = [f"{kind.__name__}.{name}" for kind, name, _, _ in OPTIONS]
 # What the code itself fills in: found by examining models or data, never by a user.
-RECORDS = {"AttentionInputs"}
+RECORDS = {"AttentionInputs", "AskText", "HeadScores"}
 
 
 @pytest.mark.parametrize(("kind", "name", "value", "rest"), OPTIONS, ids=IDS)
@@ -75,7 +81,7 @@ def test_a_string_is_the_member(kind, name, value, rest):
 
 @pytest.mark.parametrize(("kind", "name", "value", "rest"), OPTIONS, ids=IDS)
 def test_an_unknown_name_is_refused_in_one_line(kind, name, value, rest):
-    with pytest.raises(WorkbenchError, match=r"^unknown .*'nonsense'; allowed: .*") as refusal:
+    with pytest.raises(WorkbenchError, match=r"^unknown .*'nonsense'; .*allowed: .*") as refusal:
         _built(kind, rest, name, "nonsense")
     assert "\n" not in str(refusal.value)
 

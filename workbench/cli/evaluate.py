@@ -45,6 +45,13 @@ _TASK_OPTIONS = ("shots", "chat", "split", "stride", "judge")
 @click.option("--recipe", type=PATH, help="YAML file that says how each task is trained.")
 @click.option("--train-limit", type=COUNT, help="Only the first N rows to train on.")
 @click.option("--submission", type=PATH, help="Write GLUE's test-set archive (with --split test).")
+@click.option(
+    "--boundary",
+    type=click.Choice(["joint", "separate"]),
+    default="joint",
+    show_default=True,
+    help="Tokenize context and continuation as one text, as lm-eval does, or each by itself.",
+)
 @click.option("--first-token", default="auto", show_default=True, help="auto, bos, prefix or unscored.")
 @model_options
 @click.option(
@@ -124,6 +131,7 @@ def _stored(folder: Path) -> dict[str, Any]:
         "seed": recipe["seed"],
         **{name: recipe.get(name) for name in _TASK_OPTIONS},
         "first_token": recipe["first_token"],
+        "boundary": recipe.get("boundary", "joint"),
         "revision": model["revision"],
         "dtype": model["dtype"],
         "implementation": model["implementation"],
@@ -139,6 +147,7 @@ def _settings(arguments: _Arguments) -> Settings:
         limit=arguments["limit"],
         seed=arguments["seed"],
         first_token=arguments["first_token"],
+        boundary=arguments["boundary"],
         **{name: arguments[name] for name in _TASK_OPTIONS},
     )
 
@@ -229,6 +238,11 @@ def _remarks(notes: dict[str, Any]) -> list[str]:
         found.append(f"{notes['truncated']} items were cut at their beginning to fit the model")
     for task, answer in notes.get("one_answer_throughout", {}).items():
         found.append(f"{task}: the model answers {answer!r} throughout")
+    for task, count in (notes.get("begin_inside_a_token") or {}).items():
+        found.append(
+            f"{task}: {count} items have a continuation that begins inside a token, so only what follows that token "
+            "is scored, as lm-eval does; --boundary separate scores all of it"
+        )
     if notes.get("left_out_for_want_of_data"):
         found.append(f"left out, as their files are missing: {', '.join(notes['left_out_for_want_of_data'])}")
     return found

@@ -7,26 +7,26 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from workbench.data._source import Hub, Record, Source, field_of
-from workbench.data.files import read_lines
+from workbench.data.files import read_text
 from workbench.data.rows import Document
 
 __all__ = ["WIKITEXT2", "WIKITEXT2_PLAIN", "plain_text"]
 
 _HEADING = re.compile(r" = [^=].* = ")
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")  # with its end
 
 
 def _records(path: Path) -> Iterator[tuple[str, Record]]:
-    """One article after the other; blank lines hold one space, as in the official file."""
+    """One article after the other: joined again they are the file, whatever its line ends and its last character."""
     article: list[str] = []
-    started = 1
-    lines = read_lines(path, blank=True)
-    for number, line in enumerate(lines, 1):
-        alone = number == 1 or not lines[number - 2].strip()
-        if _HEADING.fullmatch(line) and alone and any(part.strip() for part in article):
-            yield f"{path}, line {started}", {"page": "\n".join(article) + "\n"}
+    started, alone = 1, True
+    for number, line in enumerate(_LINE.findall(read_text(path)), 1):
+        if alone and _HEADING.fullmatch(line.rstrip("\r\n")) and any(part.strip() for part in article):
+            yield f"{path}, line {started}", {"page": "".join(article)}
             article, started = [], number
         article.append(line)
-    yield f"{path}, line {started}", {"page": "\n".join(article) + "\n"}
+        alone = not line.strip()  # blank lines hold one space, as in the official file
+    yield f"{path}, line {started}", {"page": "".join(article)}
 
 
 def plain_text(page: str) -> str:

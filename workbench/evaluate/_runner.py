@@ -72,7 +72,7 @@ def evaluate(
     for task in tasks:
         _require(model, task)
         check_ids([item.id for item in data[task.name].items], f"task {task.name}")
-    how = How(settings.first_token, batch_tokens, progress, settings.seed)
+    how = How(settings.first_token, batch_tokens, progress, settings.seed, settings.boundary)
     processes = Processes.current()
     folder = _shared_folder(processes, model, settings, tasks, data, how, out or default_root(), resume)
     if folder.complete:
@@ -169,6 +169,9 @@ def _notes(
         notes["left_out_for_want_of_data"] = left_out
     if "truncated" in examples:
         notes["truncated"] = int((examples["truncated"] > 0).sum())
+    if "inside_token" in examples:
+        inside = examples[examples["inside_token"] == True]  # noqa: E712
+        notes["begin_inside_a_token"] = {name: len(rows) for name, rows in inside.groupby("task")}
     if "finished" in examples:
         notes["ended_by_the_limit_of_tokens"] = int((examples["finished"] == False).sum())  # noqa: E712
     one_answer = _answered_alike(examples)
@@ -270,4 +273,6 @@ def _score(model: LoadedModel, how: How, work: Sequence[_Work], folder: RunFolde
 def _row(work: _Work, answers: dict[int, Any], tokenizer: Any) -> dict[str, Any]:
     in_order = [answers[k] for k in range(len(answers))]
     row = {"id": work.id, "task": work.task.name, **work.task.example(work.item, in_order, tokenizer)}
+    if any(getattr(answer, "inside_token", False) for answer in in_order):
+        row["inside_token"] = True
     return row if work.item.cluster is None else {**row, "cluster": work.item.cluster}

@@ -9,6 +9,7 @@ from typing import Any
 from workbench.errors import ConfigError
 from workbench.evaluate._options import Options
 from workbench.records import check_fields
+from workbench.scoring import Boundary
 
 __all__ = ["Settings"]
 
@@ -18,7 +19,8 @@ class Settings:
     """What to evaluate and how. ``limit`` takes the first items of each task; ``seed`` draws the resamples.
 
     ``first_token`` says what the first token of a text is predicted from, where nothing stands before it
-    (see :class:`workbench.scoring.FirstToken`); the rest is explained in :class:`Options`.
+    (see :class:`workbench.scoring.FirstToken`), ``boundary`` where a continuation begins
+    (:class:`workbench.scoring.Boundary`); the rest is explained in :class:`Options`.
     Raises :class:`~workbench.errors.ConfigError`.
     """
 
@@ -27,6 +29,7 @@ class Settings:
     limit: int | None = None
     seed: int = 0
     first_token: str = "auto"
+    boundary: Boundary = Boundary.JOINT
     shots: int | None = None
     chat: bool = False
     split: str | None = None
@@ -58,7 +61,7 @@ class Settings:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionary for the run's recipe."""
-        return {**asdict(self), "tasks": list(self.tasks)}
+        return {**asdict(self), "tasks": list(self.tasks), "boundary": str(self.boundary)}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Settings:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from workbench.scoring._encode import FirstToken, resolve_first_token
-from workbench.scoring._forks import Fork, from_difference
+from workbench.scoring._encode import Boundary, FirstToken, resolve_first_token
+from workbench.scoring._forks import Fork
 from workbench.scoring._records import Request, RollingScore, Score, Sequence
 from workbench.scoring.cloze import Blank, ClozeScore, score_cloze
 from workbench.scoring.engine import Engine, score
@@ -13,6 +13,7 @@ from workbench.scoring.seq2seq import Seq2SeqEngine
 
 __all__ = [
     "Blank",
+    "Boundary",
     "ClozeScore",
     "Engine",
     "FirstToken",
@@ -24,7 +25,6 @@ __all__ = [
     "Score",
     "Seq2SeqEngine",
     "Sequence",
-    "from_difference",
     "pseudo_log_likelihood",
     "resolve_first_token",
     "score",

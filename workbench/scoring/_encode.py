@@ -11,7 +11,7 @@ from workbench.errors import DataError, ModelError
 from workbench.models import LoadedModel
 from workbench.scoring._records import Request, Sequence
 
-__all__ = ["FirstToken", "encode_requests", "encode_texts", "prefix_ids", "resolve_first_token"]
+__all__ = ["Boundary", "FirstToken", "encode_requests", "encode_texts", "prefix_ids", "resolve_first_token"]
 
 
 class FirstToken(StrEnum):
@@ -27,6 +27,19 @@ class FirstToken(StrEnum):
     BOS = "bos"
     PREFIX = "prefix"
     UNSCORED = "unscored"
+
+
+class Boundary(StrEnum):
+    """How the tokens of a context and its continuation are told apart.
+
+    ``JOINT``: both are encoded as one text, and what is behind as many tokens as the context alone has is scored
+    (lm-eval's rule). A continuation that begins inside a token ("hello wor" + "ld!") loses its beginning.
+    ``SEPARATE``: each is encoded by itself, and all of the continuation's tokens are scored; where tokenizers put a
+    space before every text (Llama 2, T5) the continuation begins a word.
+    """
+
+    JOINT = "joint"
+    SEPARATE = "separate"
 
 
 def resolve_first_token(tokenizer: Any, policy: str | FirstToken = FirstToken.AUTO) -> FirstToken:
@@ -51,15 +64,24 @@ def prefix_ids(tokenizer: Any) -> tuple[int, ...]:
     raise ModelError("the tokenizer has neither BOS nor EOS; use the first-token policy 'unscored'")
 
 
-def encode_requests(model: LoadedModel, requests: Sequence_[Request], policy: FirstToken) -> list[Sequence]:
-    """Encode context and continuation together and split where the context's own encoding ends.
+def encode_requests(
+    model: LoadedModel,
+    requests: Sequence_[Request],
+    policy: FirstToken,
+    boundary: Boundary = Boundary.JOINT,
+) -> list[Sequence]:
+    """Token ids of context and continuation, and where the scored part starts; see :class:`Boundary`.
 
     White space at the end of a context moves to the continuation first, since tokenizers join it with
     the word that follows. This is the boundary rule of lm-eval, so scores are comparable.
     """
     pairs = [_move_space(request) for request in requests]
     contexts = encode_texts(model.tokenizer, [context for context, _ in pairs])
-    wholes = encode_texts(model.tokenizer, [context + continuation for context, continuation in pairs])
+    if boundary is Boundary.SEPARATE:
+        own = encode_texts(model.tokenizer, [continuation for _, continuation in pairs])
+        wholes = [[*context, *ids] for context, ids in zip(contexts, own, strict=True)]
+    else:
+        wholes = encode_texts(model.tokenizer, [context + continuation for context, continuation in pairs])
     return [
         _sequence(model, request, context, whole, policy)
         for request, context, whole in zip(requests, contexts, wholes, strict=True)
@@ -104,7 +126,8 @@ def _sequence(
             f"continuation {request.continuation[:40]!r}... has {len(ids) - start} tokens; "
             f"{model.name} reads at most {model.max_length}; score it as a whole text instead"
         )
-    return Sequence(ids[cut:], start - cut, truncated=cut)
+    inside = whole[: len(context)] != context
+    return Sequence(ids[cut:], start - cut, truncated=cut, inside_token=inside)
 
 
 def _front(tokenizer: Any, context: list[int], whole: list[int], policy: FirstToken) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from collections.abc import Sequence as Sequence_
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from inspect import signature
 from itertools import takewhile
@@ -31,7 +31,6 @@ __all__ = [
     "Grove",
     "cache_argument",
     "forward_groves",
-    "from_difference",
     "groves",
     "reads_trees",
 ]
@@ -72,15 +71,6 @@ def _common(members: Sequence_[Sequence]) -> int:
     """Number of leading ids that all members have in common."""
     columns = zip(*(member.ids for member in members), strict=False)
     return sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, columns))
-
-
-def from_difference(members: Sequence_[Sequence]) -> Fork:
-    """A fork scored only where the members differ or follow: differences between them stay the same.
-
-    Members that are equal keep their last token, so that there is something to score.
-    """
-    common = min(_common(members), min(len(member.ids) for member in members) - 1)
-    return Fork(tuple(replace(member, start=max(member.start, common)) for member in members))
 
 
 @dataclass
@@ -214,6 +204,7 @@ def _scores(
             greedy_ids=tuple(best[part]),
             ranks=tuple(places[part]),
             truncated=member.truncated,
+            inside_token=member.inside_token,
         )
 
 

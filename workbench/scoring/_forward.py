@@ -44,6 +44,7 @@ def forward_batch(model: LoadedModel, batch: list[Sequence]) -> list[Score]:
             greedy_ids=tuple(g.tolist()),
             ranks=tuple(r.tolist()),
             truncated=sequence.truncated,
+            inside_token=sequence.inside_token,
         )
         for sequence, t, p, g, r in zip(batch, *columns, strict=True)
     ]

@@ -22,6 +22,7 @@ class Sequence:
     ids: tuple[int, ...]
     start: int
     truncated: int = 0  # ids cut off on the left
+    inside_token: bool = False  # the context's last token goes on into the continuation
 
     @property
     def targets(self) -> int:
@@ -39,7 +40,9 @@ class Score:
     """Log-probabilities (nats) of the scored tokens of one request.
 
     ``greedy_ids[i]`` is the most likely token where ``token_ids[i]`` stood, given the true tokens before it;
-    ``ranks[i]`` counts from 1. ``truncated`` tokens of the context were cut off on the left.
+    ``ranks[i]`` counts from 1. ``truncated`` tokens of the context were cut off on the left. With ``inside_token`` the
+    text has a token with the end of the context and the beginning of the continuation, so not all of the
+    continuation is scored.
     """
 
     token_ids: tuple[int, ...]
@@ -47,6 +50,7 @@ class Score:
     greedy_ids: tuple[int, ...]
     ranks: tuple[int, ...]
     truncated: int = 0
+    inside_token: bool = False
 
     @property
     def log_probability(self) -> float:

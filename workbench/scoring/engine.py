@@ -8,8 +8,9 @@ from collections.abc import Sequence as Sequence_
 from dataclasses import dataclass
 from typing import Any
 
+from workbench.choices import as_members
 from workbench.models import Kind, LoadedModel
-from workbench.scoring._encode import FirstToken, encode_requests, resolve_first_token
+from workbench.scoring._encode import Boundary, FirstToken, encode_requests, resolve_first_token
 from workbench.scoring._families import Family, Plan, plan_families, read_prefix, reads_prefixes
 from workbench.scoring._forks import Fork, Grove, forward_groves, groves, reads_trees
 from workbench.scoring._forward import forward_batch
@@ -26,15 +27,18 @@ class Engine:
     ``first_token`` says what the first token of a text without context is predicted from (see
     :class:`FirstToken`; ``auto`` is resolved per tokenizer, :attr:`policy` is what it became).
     ``batch_tokens`` is the budget of one forward pass, padding included. Scores do not depend on it
-    beyond rounding: sequences are padded on the right, where causal attention never looks.
+    beyond rounding: sequences are padded on the right, where causal attention never looks. ``boundary`` says where a
+    continuation begins (see :class:`Boundary`).
     """
 
     model: LoadedModel
     first_token: str = "auto"
     batch_tokens: str | int = "auto"
     progress: bool = False
+    boundary: Boundary | str = Boundary.JOINT
 
     def __post_init__(self) -> None:
+        as_members(self)
         self.model.require(Kind.CAUSAL, verb="scoring continuations")
 
     @property
@@ -44,7 +48,7 @@ class Engine:
 
     def encode(self, requests: Sequence_[Request]) -> list[Sequence]:
         """Token ids of each request and where its scored part starts."""
-        return encode_requests(self.model, requests, self.policy)
+        return encode_requests(self.model, requests, self.policy, Boundary(self.boundary))
 
     def stream(
         self, requests: Sequence_[Request], done: Set[int] = frozenset()
@@ -164,6 +168,7 @@ def score(
     first_token: str = "auto",
     batch_tokens: str | int = "auto",
     progress: bool = False,
+    boundary: str = "joint",
 ) -> list[Score]:
     """Log-probabilities of each request's continuation given its context; see :class:`Engine`."""
-    return Engine(model, first_token, batch_tokens, progress).score(requests)
+    return Engine(model, first_token, batch_tokens, progress, boundary).score(requests)

@@ -38,6 +38,9 @@ def test_margins_are_differences_of_sums(name, bos):
     for pair, got in zip(PAIRS, score_pairs(pair_scorer(model, convention_name=name), PAIRS), strict=True):
         expected = sum(by_hand(model, pair[0], bos)) - sum(by_hand(model, pair[1], bos))
         assert got.margin == pytest.approx(expected, abs=1e-4)
+        whole = [sum(by_hand(model, text, bos)) for text in pair]  # every token is scored, as the policy says
+        assert (got.first, got.second) == pytest.approx(whole, abs=1e-4)
+        assert got.tokens == tuple(len(by_hand(model, text, bos)) for text in pair)
 
 
 def test_means_are_of_whole_texts():

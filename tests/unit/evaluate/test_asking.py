@@ -216,3 +216,15 @@ def test_a_head_of_another_kind_is_refused():
         ask(bert(BertForSequenceClassification), [AskWords(("the",))])
     with pytest.raises(ModelError, match="needs a causal"):
         ask(bert(BertForMaskedLM, Kind.MASKED), [Passage("the cat")])
+
+
+def test_tokens_of_generated_text_do_not_depend_on_the_batch():
+    """A row that met its stop string is padded while others go on; padding is not generated."""
+    model = tiny_gpt2()
+    texts = ("the cat", "dogs ran on", "a key", "the keys to the cabinet", "cats sat")
+    whole = ask(model, [Prompt(text, max_tokens=12) for text in texts])
+    stop = (whole[0].text.split()[3],)  # what the first row generates after a few tokens
+    prompts = [Prompt(text, stop=stop, max_tokens=12) for text in texts]
+    alone = [ask(model, [prompt])[0] for prompt in prompts]
+    assert ask(model, prompts) == alone
+    assert alone[0].tokens <= 4 < max(answer.tokens for answer in alone)

@@ -8,7 +8,7 @@ from transformers import BloomConfig, BloomForCausalLM
 
 from tests.unit.tiny import WORDS, loaded, tiny_causal, tiny_gpt2, word_tokenizer
 from workbench.models import Kind
-from workbench.scoring import Engine, Fork, Request, from_difference
+from workbench.scoring import Engine, Fork, Request
 from workbench.scoring._forks import Grove, groves, reads_trees
 from workbench.scoring._records import Sequence
 
@@ -68,22 +68,6 @@ def test_a_small_fork_fills_the_room_that_an_earlier_tree_has():
 
     found = groves([fork(1, 40), fork(2, 40), fork(3, 20)])
     assert sorted(grove.length for grove in found) == [40, 60]
-
-
-def test_scoring_from_the_first_difference_keeps_differences():
-    engine = Engine(tiny_causal(), "bos")
-    # nine words, the sixth is the first that differs
-    assert [m.targets for m in from_difference(forks(engine)[0].members).members] == [4, 4]
-    for fork in forks(engine):
-        short = from_difference(fork.members)
-        (whole,), (part,) = engine.score_forks([fork]), engine.score_forks([short])
-        gaps = [[s.log_probability - scores[0].log_probability for s in scores] for scores in (whole, part)]
-        assert gaps[1] == pytest.approx(gaps[0], abs=1e-5)
-
-
-def test_equal_members_keep_one_token_to_score():
-    fork = from_difference((Sequence((1, 2, 3), 1), Sequence((1, 2, 3), 1)))
-    assert [m.start for m in fork.members] == [2, 2]
 
 
 def test_a_model_that_cannot_read_trees_reads_one_by_one():

@@ -82,17 +82,24 @@ def _encode(model: LoadedModel, prompt: Prompt) -> list[int]:
 
 
 class _StopAt(StoppingCriteria):
-    """Ends a row as soon as a stop string stands in what it wrote."""
+    """Ends a row as soon as a stop string stands in what was generated.
+
+    ``ended`` says after how many tokens: behind them a row is padded while others of its batch go on.
+    """
 
     def __init__(self, tokenizer: Any, stop: tuple[str, ...], prompt: int) -> None:
         self.tokenizer = tokenizer
         self.stop = stop
         self.prompt = prompt
+        self.ended: dict[int, int] = {}
 
     def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
         """True for rows (B,) that are done."""
-        tails = self.tokenizer.batch_decode(input_ids[:, self.prompt :][:, -_TAIL:])
-        return torch.tensor([any(s in t for s in self.stop) for t in tails], device=input_ids.device)
+        generated = input_ids[:, self.prompt :]
+        for row, tail in enumerate(self.tokenizer.batch_decode(generated[:, -_TAIL:])):
+            if row not in self.ended and any(stop in tail for stop in self.stop):
+                self.ended[row] = generated.shape[1]
+        return torch.tensor([row in self.ended for row in range(len(generated))], device=input_ids.device)
 
 
 def _write(model: LoadedModel, batch: list[Prompt], ids: list[list[int]], seed: int) -> list[Generated]:
@@ -112,8 +119,8 @@ def _write(model: LoadedModel, batch: list[Prompt], ids: list[list[int]], seed: 
         options |= {"do_sample": True, "temperature": first.temperature, "top_p": first.top_p, "top_k": 0}
     else:
         options |= {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
+    stop = _StopAt(model.tokenizer, first.stop, started)
     if first.stop:
-        stop = _StopAt(model.tokenizer, first.stop, started)
         options["stopping_criteria"] = StoppingCriteriaList([stop])
     devices = [model.device] if model.device.type == "cuda" else []
     with model.lock, torch.inference_mode(), torch.random.fork_rng(devices):
@@ -121,7 +128,8 @@ def _write(model: LoadedModel, batch: list[Prompt], ids: list[list[int]], seed: 
         written = model.model.generate(
             input_ids=rows, attention_mask=mask, **generation_start(model, len(rows)), **options
         )
-    return [_read(model, row[started:].tolist(), first) for row in written]
+    generated = [row[started:].tolist()[: stop.ended.get(n)] for n, row in enumerate(written)]
+    return [_read(model, ids, first) for ids in generated]
 
 
 def _read(model: LoadedModel, ids: list[int], prompt: Prompt) -> Generated:

@@ -51,7 +51,7 @@ def _causal(
     model: LoadedModel, requests: list[Request], done: Set[int], how: How
 ) -> Iterator[list[tuple[int, Score]]]:
     """What requests begin with in common (a question's choices, few-shot examples) is read once."""
-    engine = Engine(model, how.first_token, how.batch_tokens, how.progress)
+    engine = Engine(model, how.first_token, how.batch_tokens, how.progress, how.boundary)
     yield from engine.stream_families(engine.encode(requests), done)
 
 

@@ -10,6 +10,7 @@ from zlib import crc32
 
 import numpy as np
 
+from workbench.choices import as_members
 from workbench.data._source import Source
 from workbench.errors import DataError
 from workbench.evaluate._options import Options
@@ -29,6 +30,9 @@ class Declared:
     options: Options = field(default_factory=Options)
     default_split: str = "validation"
     default_shots: int = 0
+
+    def __post_init__(self) -> None:
+        as_members(self)
 
     @property
     def split(self) -> str:
