@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from glob import escape
 from pathlib import Path
 
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save
-
-from workbench.runs import write_atomically
+from workbench.errors import RunError
+from workbench.runs import read_arrays, write_arrays
 from workbench.shapes import Array
 
 __all__ = ["Arrays", "Keep", "Kept", "now"]
@@ -31,13 +30,12 @@ class Kept:
 
     def __call__(self, name: str, make: Callable[[], Arrays]) -> Arrays:
         """The arrays of part ``name``, made only if they are not there."""
-        path = self.folder / f"{name}.safetensors"
-        if path.is_file():
+        for path in self.folder.glob(f"{escape(name)}-{'?' * 16}.safetensors"):
             try:
-                return dict(load_file(path))
-            except (OSError, SafetensorError):
-                pass  # broken by a full disk: made again
+                return read_arrays(path)
+            except RunError:
+                path.unlink(missing_ok=True)  # damaged: made again
         arrays = make()
         self.folder.mkdir(exist_ok=True)
-        write_atomically(path, save(arrays))
+        write_arrays(self.folder, name, arrays)
         return arrays

@@ -24,7 +24,7 @@ from workbench.errors import RunError
 from workbench.estimate import Estimate
 from workbench.evaluate.doctor import examine
 from workbench.models import LoadedModel
-from workbench.runs import Run, RunFolder, RunRecord, default_root, list_runs
+from workbench.runs import Run, RunFolder, RunRecord, default_root, list_runs, same_work
 
 __all__ = ["identity_of", "open_report", "read_inputs", "run_probe", "same_run", "settings_of"]
 
@@ -111,9 +111,10 @@ def same_run(
     for summary in reversed(list_runs(root)):
         if summary.record is not None and summary.record.verb == "probe":
             try:
-                return RunFolder.resume(summary.path, recipe, model=identity_of(model), data=data).path
+                same_work(summary.path, recipe, model=identity_of(model), data=data)
             except RunError:
                 continue
+            return summary.path
     return None
 
 

@@ -75,12 +75,17 @@ class Estimate:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Estimate:
-        """The inverse of :meth:`to_dict`."""
-        known: dict[str, Any] = {
-            k: math.nan if v is None and k not in ("higher_is_better", "undefined") else v
-            for k, v in record.items()
-        }
-        return cls(**known)
+        """The inverse of :meth:`to_dict`.
+
+        Raises :class:`TypeError` naming the first field that is missing, unknown or of another type.
+        """
+        known: dict[str, Any] = {k: math.nan if v is None and k in _NUMBERS else v for k, v in record.items()}
+        found = cls(**known)
+        for name, kinds in (*dict.fromkeys(_NUMBERS, (int, float)).items(), *_OTHERS.items()):
+            value = getattr(found, name)
+            if not isinstance(value, kinds) or (isinstance(value, bool) and name != "higher_is_better"):
+                raise TypeError(f"{name} is {value!r:.60}")
+        return found
 
     def cells(self, digits: int = 4, sign: str = "") -> tuple[str, str, str, str]:
         """Value, standard error, lower and upper bound as tables print them; ``sign`` is "+" for differences."""
@@ -113,3 +118,7 @@ def printed(
     if undefined:
         return number, f"undefined ({undefined})", ""
     return number, f"{low:{sign}.{digits}f}", f"{high:{sign}.{digits}f}"
+
+
+_NUMBERS = ("value", "standard_error", "low", "high", "n", "confidence")
+_OTHERS: dict[str, Any] = {"method": str, "higher_is_better": bool | None, "undefined": str | None}

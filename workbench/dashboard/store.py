@@ -83,24 +83,12 @@ def folder_bytes(folder: Path) -> int:
 
 
 def first_examples(run: Run, count: int) -> tuple[pd.DataFrame, int]:
-    """The first ``count`` examples and how many there are, without reading the others.
+    """The first ``count`` examples and how many there are.
 
     Raises :class:`~workbench.errors.RunError` if they cannot be read.
     """
-    from pyarrow import ArrowInvalid
-    from pyarrow.parquet import ParquetFile
-
-    path = run.path / "examples.parquet"
-    if not path.is_file():
-        found = run.examples()  # of an unfinished run
-        return found.head(count), len(found)
-    try:
-        with ParquetFile(path) as file:
-            batch = next(file.iter_batches(batch_size=count), None)
-            head = pd.DataFrame() if batch is None else batch.to_pandas()
-            return head, file.metadata.num_rows
-    except (OSError, ArrowInvalid) as error:
-        raise RunError(f"cannot read {path}: {str(error).splitlines()[0]}") from error
+    found = run.examples()
+    return found.head(count), len(found)
 
 
 def delete_run(name: str) -> None:

@@ -131,7 +131,7 @@ def _shared_folder(
     """The run's folder, made by the first process and opened by the others before anything is written to it."""
     first = _open_folder(model, settings, tasks, data, how, root, resume) if processes.rank == 0 else None
     path = processes.from_first(str(first.path) if first else None)
-    folder = first or _open_folder(model, settings, tasks, data, how, root, Path(path))
+    folder = first or _open_folder(model, settings, tasks, data, how, root, Path(path), shared=True)
     processes.wait()
     return folder
 
@@ -220,6 +220,8 @@ def _open_folder(
     how: How,
     root: Path,
     resume: Path | None,
+    *,
+    shared: bool = False,
 ) -> RunFolder:
     recipe = {**settings.to_dict(), "versions": {task.name: task.version for task in tasks}}
     identity = {
@@ -234,7 +236,7 @@ def _open_folder(
     }
     sources = {name: asdict(task_data.identity) for name, task_data in data.items()}
     if resume is not None:
-        return RunFolder.resume(resume, recipe, model=identity, data=sources)
+        return RunFolder.resume(resume, recipe, model=identity, data=sources, shared=shared)
     record = RunRecord.new(
         "evaluate",
         recipe=recipe,

@@ -7,9 +7,10 @@ run goes on, ``chunks/`` holds the finished examples.
 
 from __future__ import annotations
 
+from workbench.runs._arrays import read_arrays, write_arrays
 from workbench.runs._environment import describe_device, describe_environment
 from workbench.runs._files import write_atomically
-from workbench.runs._folder import RunFolder
+from workbench.runs._folder import RunFolder, same_work
 from workbench.runs._location import default_root, find_run
 from workbench.runs._record import SCHEMA_VERSION, RunRecord, new_run_id
 from workbench.runs._run import Run, RunState, RunSummary, list_runs
@@ -27,5 +28,8 @@ __all__ = [
     "find_run",
     "list_runs",
     "new_run_id",
+    "read_arrays",
+    "same_work",
+    "write_arrays",
     "write_atomically",
 ]

@@ -13,7 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from workbench.errors import RunError
-from workbench.runs._files import TEMPORARY, plain, write_atomically
+from workbench.runs._files import (
+    TEMPORARY,
+    DamagedFile,
+    name_with_digest,
+    plain,
+    read_checked,
+    write_atomically,
+)
 
 __all__ = ["chunk_paths", "discard_broken_chunks", "merge", "read_ids", "read_table", "write_chunk"]
 
@@ -26,8 +33,9 @@ def write_chunk(folder: Path, number: int, rows: Sequence[dict[str, Any]]) -> li
     for row in safe:
         row["id"] = str(row["id"])
     # Two processes that resume the same run write under different names; merging drops what both did.
-    path = folder / f"{number:06d}-{uuid4().hex[:8]}.parquet"
-    write_atomically(path, _parquet_bytes(_table(safe)))
+    content = _parquet_bytes(_table(safe))
+    name = name_with_digest(f"{number:06d}-{uuid4().hex[:8]}", content, ".parquet")
+    write_atomically(folder / name, content)
     return [row["id"] for row in safe]
 
 
@@ -42,7 +50,7 @@ def _table(rows: Sequence[dict[str, Any]]) -> pa.Table:
 def _parquet_bytes(table: pa.Table) -> bytes:
     buffer = BytesIO()
     try:
-        pq.write_table(table, buffer, compression="zstd")
+        pq.write_table(table, buffer, compression="zstd", write_page_checksum=True)
     except pa.ArrowException as error:  # an empty dictionary, for example
         raise RunError(f"a column of the examples cannot be stored: {error}") from error
     return buffer.getvalue()
@@ -54,22 +62,31 @@ def chunk_paths(folder: Path) -> list[Path]:
 
 
 def discard_broken_chunks(folder: Path) -> None:
-    """Remove what cannot be read back (a disk that lost its tail): those examples are computed again."""
+    """Remove what is not as it was written (a disk that lost its tail): those examples are computed again."""
     for path in folder.glob(f".*{TEMPORARY}"):
         path.unlink(missing_ok=True)
     for path in chunk_paths(folder):
         try:
-            pq.read_table(path)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, EOFError):
+            read_table(path)
+        except DamagedFile:
             path.unlink(missing_ok=True)
 
 
-def read_table(path: Path) -> pa.Table:
-    """One Parquet file; raises :class:`~workbench.errors.RunError` if it is unreadable."""
+def read_table(path: Path, expected: str | None = None) -> pa.Table:
+    """One Parquet file of examples; ``expected`` is the SHA-256 of its bytes, where it is known.
+
+    Raises :class:`~workbench.errors.RunError` if it is unreadable, damaged or without ids.
+    """
+    content = read_checked(path, expected)
     try:
-        return pq.read_table(path, partitioning=None)
-    except (OSError, pa.ArrowException) as error:
-        raise RunError(f"cannot read {path}: {error}") from error
+        table = pq.read_table(BytesIO(content), page_checksum_verification=True)
+        table.validate(full=True)
+        ids = table.column("id").to_pylist()
+    except Exception as error:  # damaged pages that have no checksum raise whatever they lead to
+        raise DamagedFile(f"cannot read {path}: {' '.join(str(error).split())[:200]}") from error
+    if not all(isinstance(name, str) for name in ids):
+        raise DamagedFile(f"{path} does not hold examples: every row needs an id that is text")
+    return table
 
 
 def read_ids(folder: Path) -> set[str]:

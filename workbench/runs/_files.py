@@ -1,11 +1,13 @@
-"""Writing so that a killed process or a full disk leaves the old file or the new one, never a half."""
+"""Files that appear whole or not at all, and that show it when a byte of them has changed since."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import math
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,20 @@ import numpy as np
 
 from workbench.errors import RunError
 
-__all__ = ["plain", "read_json", "reason", "write_atomically", "write_json"]
+__all__ = [
+    "DamagedFile",
+    "digest",
+    "name_with_digest",
+    "plain",
+    "read_checked",
+    "read_json",
+    "reason",
+    "write_atomically",
+    "write_json",
+]
+
+_CHECKSUM = "checksum"  # key of a JSON file's own checksum
+_NAMED = re.compile(r".*-([0-9a-f]{16})\.[a-z]+")  # a name that ends with the start of the content's digest
 
 TEMPORARY = ".part"  # ending of a file that is being written
 
@@ -65,23 +80,79 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+class DamagedFile(RunError):
+    """A file of a run whose content is not what was written, or not in its format."""
+
+
+def digest(content: bytes) -> str:
+    """SHA-256 of ``content``, in hexadecimal."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def name_with_digest(stem: str, content: bytes, suffix: str) -> str:
+    """A file's name from which :func:`read_checked` knows what the content must be."""
+    return f"{stem}-{digest(content)[:16]}{suffix}"
+
+
+def read_checked(path: Path, expected: str | None = None) -> bytes:
+    """The bytes of ``path``, compared with the digest ``expected`` or else with that in its name, if it has one.
+
+    Raises :class:`DamagedFile` if they differ, and :class:`~workbench.errors.RunError` if it cannot be read.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise RunError(f"cannot read {path}: {error.strerror or error}") from error
+    named = _NAMED.fullmatch(path.name)
+    wanted = expected or (named[1] if named else "")
+    if not digest(content).startswith(wanted):
+        raise DamagedFile(
+            f"{path} is damaged: it does not match its checksum; restore it from a copy, or run again"
+        )
+    return content
+
+
 def write_json(path: Path, value: Any) -> None:
-    """Write ``value`` as indented JSON by rename; see :func:`plain` for what becomes of odd values."""
-    text = json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+    """Write ``value`` as indented JSON by rename, with a checksum; see :func:`plain` for odd values."""
+    content = plain(value)
+    text = json.dumps(
+        {**content, _CHECKSUM: _checksum(content)}, indent=2, ensure_ascii=False, allow_nan=False
+    )
     write_atomically(path, (text + "\n").encode())
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object in ``path``; raises :class:`~workbench.errors.RunError` if there is none."""
+def read_json(path: Path, schema: int | None = None) -> dict[str, Any]:
+    """The JSON object in ``path``, without its checksum; files of before there were checksums have none.
+
+    Raises :class:`~workbench.errors.RunError` if there is no object, if its ``schema_version`` is not
+    ``schema``, or if it has changed since it was written.
+    """
     try:
         value = json.loads(path.read_bytes().decode())
     except OSError as error:
         raise RunError(f"cannot read {path}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
-        raise RunError(f"{path} is not valid JSON: {error}") from error
+        raise DamagedFile(f"{path} is not valid JSON: {error}") from error
     if not isinstance(value, dict):
-        raise RunError(f"{path} must hold a JSON object, holds a {type(value).__name__}")
+        raise DamagedFile(f"{path} must hold a JSON object, holds a {type(value).__name__}")
+    version = value.get("schema_version")
+    if schema is not None and version != schema:
+        raise RunError(
+            f"{path} has schema version {version!r:.20}, this workbench reads {schema}; "
+            "use the workbench version that wrote it, or run again"
+        )
+    stored = value.pop(_CHECKSUM, None)
+    if stored is not None and stored != _checksum(value):
+        raise DamagedFile(
+            f"{path} does not match its checksum: it was damaged, or changed by hand; restore it, "
+            f'or remove its line "{_CHECKSUM}" to have it read as it is'
+        )
     return value
+
+
+def _checksum(value: dict[str, Any]) -> str:
+    """Of the values, not of the layout."""
+    return digest(json.dumps(value, sort_keys=True).encode())
 
 
 def plain(value: Any, *, finite: bool = True) -> Any:

@@ -13,11 +13,12 @@ from uuid import uuid4
 from workbench.errors import RunError
 from workbench.estimate import Estimate
 from workbench.runs import _chunks
-from workbench.runs._files import TEMPORARY, plain, read_json, reason, write_atomically, write_json
+from workbench.runs._files import TEMPORARY, digest, plain, read_checked, reason, write_atomically, write_json
 from workbench.runs._location import check_run_id
-from workbench.runs._record import SCHEMA_VERSION, RunRecord
+from workbench.runs._lock import RunLock
+from workbench.runs._record import ARRAYS, EXAMPLES, SCHEMA_VERSION, RunRecord
 
-__all__ = ["RunFolder"]
+__all__ = ["RunFolder", "same_work"]
 
 _CHUNKS = "chunks"
 # What makes two runs of one recipe give different numbers; names and paths may differ between machines.
@@ -31,6 +32,7 @@ class RunFolder:
         self.path = path
         self.record = record
         self._finished: set[str] | None = None
+        self._lock: RunLock | None = None
 
     @classmethod
     def create(cls, root: Path, record: RunRecord) -> RunFolder:
@@ -47,7 +49,9 @@ class RunFolder:
             raise RunError(f"cannot make the run folder {path}: {reason(error)}") from error
         finally:
             shutil.rmtree(staging, ignore_errors=True)
-        return cls(path, record)
+        folder = cls(path, record)
+        folder.hold()
+        return folder
 
     @classmethod
     def resume(
@@ -57,23 +61,37 @@ class RunFolder:
         *,
         model: Mapping[str, Any] | None = None,
         data: Mapping[str, Any] | None = None,
+        shared: bool = False,
     ) -> RunFolder:
         """Go on with a run: the recipe must be equal, model and data must have equal hashes and dtype.
 
-        A finished run is returned as it is (``complete`` is true). Raises
-        :class:`~workbench.errors.RunError` naming the first field that differs.
+        A finished run is returned as it is (``complete`` is true). ``shared`` is for the further processes of
+        one evaluation, the first of which holds the run's lock. Raises
+        :class:`~workbench.errors.RunError` naming the first field that differs, or the process that is writing
+        the run.
         """
-        path = Path(path)
-        record = RunRecord.from_dict(read_json(path / "run.json"), where=str(path / "run.json"))
-        _refuse_difference("recipe", record.recipe, plain(dict(recipe)), path)
-        for name, stored, given in (("model", record.model, model), ("data", record.data, data)):
-            if given is not None:
-                _refuse_difference(name, _identity(stored), _identity(plain(dict(given))), path)
-        folder = cls(path, record)
-        if not folder.complete:
-            _make_folder(path / _CHUNKS)
-            _chunks.discard_broken_chunks(path / _CHUNKS)
+        folder = cls(Path(path), same_work(path, recipe, model=model, data=data))
+        if not shared:
+            folder.hold()
+        if folder.complete:
+            folder.release()
+        elif not shared:
+            _make_folder(folder.path / _CHUNKS)
+            _chunks.discard_broken_chunks(folder.path / _CHUNKS)
         return folder
+
+    def hold(self) -> None:
+        """Keep other processes from writing this run, until it is finished or this process ends.
+
+        Raises :class:`~workbench.errors.RunError` naming the process that is writing it.
+        """
+        self._lock = RunLock.take(self.path)
+
+    def release(self) -> None:
+        """Let other processes have a run that is finished."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
 
     @property
     def complete(self) -> bool:
@@ -83,7 +101,7 @@ class RunFolder:
     def finished_ids(self) -> set[str]:
         """Ids of the examples that are stored (lone surrogates in an id are escaped, as in the file)."""
         if self._finished is None:
-            merged = self.path / "examples.parquet"
+            merged = self.path / EXAMPLES
             done = self.complete and merged.is_file()
             self._finished = (
                 set(_chunks.read_table(merged).column("id").to_pylist())
@@ -114,7 +132,7 @@ class RunFolder:
         """Store named NumPy arrays in ``arrays.safetensors``."""
         from safetensors.numpy import save
 
-        write_atomically(self.path / "arrays.safetensors", save(dict(arrays)))
+        write_atomically(self.path / ARRAYS, save(dict(arrays)))
 
     def save_figure(self, name: str, content: bytes) -> Path:
         """Store a drawn figure as ``figures/name`` (``name`` with its ending, ``length.svg``)."""
@@ -139,16 +157,38 @@ class RunFolder:
         if self.complete:
             return
         chunks = self.path / _CHUNKS
-        write_atomically(self.path / "examples.parquet", _chunks.merged_bytes(chunks, order))
+        write_atomically(self.path / EXAMPLES, _chunks.merged_bytes(chunks, order))
+        present = [name for name in (EXAMPLES, ARRAYS) if (self.path / name).is_file()]
         content = {
             "schema_version": SCHEMA_VERSION,
             "results": {t: {m: e.to_dict() for m, e in metrics.items()} for t, metrics in results.items()},
             "throughput": dict(throughput),
             "notes": dict(notes or {}),
+            "files": {name: digest(read_checked(self.path / name)) for name in present},
             "finished": datetime.now().astimezone().isoformat(timespec="seconds"),
         }
         write_json(self.path / "results.json", content)  # last: from here on the run is complete
         shutil.rmtree(chunks, ignore_errors=True)
+        self.release()
+
+
+def same_work(
+    path: Path,
+    recipe: Mapping[str, Any],
+    *,
+    model: Mapping[str, Any] | None = None,
+    data: Mapping[str, Any] | None = None,
+) -> RunRecord:
+    """The record of the run in ``path`` if it is of this recipe, model and data.
+
+    Raises :class:`~workbench.errors.RunError` naming the first field that differs.
+    """
+    record = RunRecord.read(Path(path))
+    _refuse_difference("recipe", record.recipe, plain(dict(recipe)), path)
+    for name, stored, given in (("model", record.model, model), ("data", record.data, data)):
+        if given is not None:
+            _refuse_difference(name, _identity(stored), _identity(plain(dict(given))), path)
+    return record
 
 
 def _make_folder(path: Path) -> None:

@@ -7,15 +7,17 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from workbench.errors import RunError
 from workbench.runs._environment import describe_environment
-from workbench.runs._files import plain
+from workbench.runs._files import plain, read_json
 
-__all__ = ["SCHEMA_VERSION", "RunRecord", "new_run_id"]
+__all__ = ["ARRAYS", "EXAMPLES", "SCHEMA_VERSION", "RunRecord", "new_run_id"]
 
 SCHEMA_VERSION = 1
+EXAMPLES, ARRAYS = "examples.parquet", "arrays.safetensors"  # files of a run beside its JSON
 
 
 @dataclass(frozen=True)
@@ -70,24 +72,39 @@ class RunRecord:
         return asdict(self)
 
     @classmethod
+    def read(cls, folder: Path) -> RunRecord:
+        """The record in ``folder``.
+
+        Raises :class:`~workbench.errors.RunError` if it is damaged or of another schema.
+        """
+        path = folder / "run.json"
+        return cls.from_dict(read_json(path, SCHEMA_VERSION), where=str(path))
+
+    @classmethod
     def from_dict(cls, values: Mapping[str, Any], *, where: str = "run.json") -> RunRecord:
-        """The inverse of :meth:`to_dict`; raises :class:`~workbench.errors.RunError` for another schema."""
-        version = values.get("schema_version")
-        if version != SCHEMA_VERSION:
-            raise RunError(
-                f"{where} has schema version {version!r}, this workbench reads {SCHEMA_VERSION}; "
-                "use the workbench version that wrote it, or run again"
-            )
+        """The inverse of :meth:`to_dict`; raises :class:`~workbench.errors.RunError` naming the first wrong field."""
         missing = [f.name for f in fields(cls) if f.name not in values]
         if missing:
             raise RunError(f"{where} lacks {', '.join(missing)}; it was not written by this workbench")
-        wrong = [name for name in _OBJECTS if not isinstance(values[name], dict)]
-        if wrong:
-            raise RunError(f"{where}: {wrong[0]} must be an object, is {values[wrong[0]]!r:.60}")
+        for name, (kinds, allowed) in _SHAPES.items():
+            if not isinstance(values[name], kinds):
+                raise RunError(f"{where}: {name} must be {allowed}, is {values[name]!r:.60}")
+        named = values["model"].get("name", "")
+        if not isinstance(named, str):
+            raise RunError(f"{where}: the model's name must be text, is {named!r:.60}")
+        checks = (values["doctor"] or {}).get("checks", [])
+        if not isinstance(checks, list) or not all(isinstance(check, dict) for check in checks):
+            raise RunError(f"{where}: the doctor's checks must be a list of objects, are {checks!r:.60}")
         return cls(**{f.name: values[f.name] for f in fields(cls)})
 
 
-_OBJECTS = ("recipe", "model", "data", "packages", "seeds", "device")
+_TEXT, _OBJECT = (str, "text"), (dict, "an object")
+_SHAPES: dict[str, tuple[Any, str]] = {
+    **dict.fromkeys(("id", "verb", "created"), _TEXT),
+    **dict.fromkeys(("recipe", "model", "data", "packages", "seeds", "device"), _OBJECT),
+    "git_revision": ((str, type(None)), "text or null"),
+    "doctor": ((dict, type(None)), "an object or null"),
+}
 
 
 def new_run_id(label: str) -> str:

@@ -13,9 +13,10 @@ import pandas as pd
 from workbench.errors import RunError
 from workbench.estimate import Estimate
 from workbench.runs import _chunks
+from workbench.runs._arrays import read_arrays
 from workbench.runs._files import read_json
 from workbench.runs._location import default_root, find_run
-from workbench.runs._record import SCHEMA_VERSION, RunRecord
+from workbench.runs._record import ARRAYS, EXAMPLES, SCHEMA_VERSION, RunRecord
 from workbench.shapes import Array
 
 __all__ = ["Run", "RunState", "RunSummary", "list_runs"]
@@ -25,7 +26,11 @@ Results = dict[str, dict[str, Estimate]]
 
 @dataclass(frozen=True)
 class Run:
-    """A stored run; ``results`` and ``throughput`` are empty while it is not ``complete``."""
+    """A stored run; ``results`` and ``throughput`` are empty while it is not ``complete``.
+
+    ``digests`` holds the SHA-256 of the other files of a complete run by their names; runs of before there
+    were any have none.
+    """
 
     path: Path
     record: RunRecord
@@ -33,6 +38,7 @@ class Run:
     throughput: dict[str, Any] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)
     complete: bool = False
+    digests: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def open(cls, path: str | Path, root: Path | None = None) -> Run:
@@ -41,43 +47,41 @@ class Run:
         Raises :class:`~workbench.errors.RunError` if it is missing, damaged or of another schema version.
         """
         folder = find_run(path, root)
-        record = RunRecord.from_dict(read_json(folder / "run.json"), where=str(folder / "run.json"))
+        record = RunRecord.read(folder)
         stored = folder / "results.json"
         if not stored.is_file():
             return cls(folder, record)
-        content = read_json(stored)
-        if content.get("schema_version") != SCHEMA_VERSION:
-            raise RunError(
-                f"{stored} has schema version {content.get('schema_version')!r}, not {SCHEMA_VERSION}"
-            )
+        content = read_json(stored, SCHEMA_VERSION)
+        parts = {name: content.get(name, {}) for name in ("throughput", "notes", "files")}
+        wrong = [name for name, part in parts.items() if not isinstance(part, dict)]
+        if wrong:
+            raise RunError(f"{stored}: {wrong[0]} must be an object, is {parts[wrong[0]]!r:.60}")
         try:
             results = {
-                str(task): {str(metric): Estimate.from_dict(values) for metric, values in metrics.items()}
+                task: {metric: Estimate.from_dict(values) for metric, values in metrics.items()}
                 for task, metrics in content["results"].items()
             }
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise RunError(f"{stored} does not hold task -> metric -> estimate: {error}") from error
-        return cls(folder, record, results, content.get("throughput", {}), content.get("notes", {}), True)
+        return cls(folder, record, results, parts["throughput"], parts["notes"], True, parts["files"])
 
     def examples(self) -> pd.DataFrame:
-        """One row per example, in item order; of an unfinished run, those stored so far."""
-        merged = self.path / "examples.parquet"
-        if self.complete or merged.is_file():
-            return _chunks.read_table(merged).to_pandas()
-        return _chunks.merge(self.path / "chunks").to_pandas()
+        """One row per example, in item order; of an unfinished run, those stored so far.
+
+        Raises :class:`~workbench.errors.RunError` for files that are missing or damaged.
+        """
+        merged, chunks = self.path / EXAMPLES, self.path / "chunks"
+        if self.complete or not chunks.is_dir():
+            return _chunks.read_table(merged, self.digests.get(EXAMPLES)).to_pandas()
+        return _chunks.merge(chunks).to_pandas()
 
     def arrays(self) -> dict[str, Array]:
-        """The named arrays of ``arrays.safetensors``; empty if the run stored none."""
-        from safetensors import SafetensorError
-        from safetensors.numpy import load_file
+        """The named arrays of ``arrays.safetensors``; empty if the run stored none.
 
-        path = self.path / "arrays.safetensors"
-        if not path.is_file():
-            return {}
-        try:
-            return dict(load_file(path))
-        except (OSError, SafetensorError) as error:
-            raise RunError(f"cannot read {path}: {error}") from error
+        Raises :class:`~workbench.errors.RunError` for a file that is missing or damaged.
+        """
+        path = self.path / ARRAYS
+        return read_arrays(path, self.digests.get(ARRAYS)) if ARRAYS in self.digests or path.is_file() else {}
 
 
 class RunState(StrEnum):

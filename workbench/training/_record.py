@@ -27,7 +27,9 @@ def open_run(
     Raises :class:`~workbench.errors.RunError` if something is there already and ``resume`` was not asked.
     """
     if resume:
-        return RunFolder(out, Run.open(out).record)
+        folder = RunFolder(out, Run.open(out).record)
+        folder.hold()
+        return folder
     if out.exists() and any(out.iterdir()):
         hint = "go on with --resume" if find_checkpoints(out) else "remove it"
         raise RunError(f"{out} exists already; {hint}, or choose another --out")

@@ -74,7 +74,7 @@ def test_only_the_first_examples_are_read(runs: Path) -> None:
 def test_broken_examples_are_an_error_in_one_line(runs: Path) -> None:
     run = Run.open(runs / finish(store_run(runs)))
     (run.path / "examples.parquet").write_bytes(b"PAR1 half")
-    with pytest.raises(RunError, match="cannot read"):
+    with pytest.raises(RunError, match="is damaged"):
         first_examples(run, 5)
 
 

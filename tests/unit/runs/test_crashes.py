@@ -47,11 +47,11 @@ def _python(*arguments: str) -> subprocess.Popen[str]:
 
 
 def test_killed_writers_leave_whole_chunks_only(tmp_path, record):
-    folder = RunFolder.create(tmp_path, record)
-    chunks = folder.path / "chunks"
+    path = RunFolder.create(tmp_path, record).path  # let go: the writers below are other processes
+    chunks = path / "chunks"
     before = 0
     for delay in (0.0, 0.013, 0.029):
-        process = _python(_WRITER, str(folder.path))
+        process = _python(_WRITER, str(path))
         while len(list(chunks.glob("*.parquet"))) < before + 3 and process.poll() is None:
             time.sleep(0.005)
         time.sleep(delay)
@@ -59,12 +59,12 @@ def test_killed_writers_leave_whole_chunks_only(tmp_path, record):
         process.communicate()
         assert process.returncode == -signal.SIGKILL
         before = len(list(chunks.glob("*.parquet")))
-    again = RunFolder.resume(folder.path, RECIPE)
+    again = RunFolder.resume(path, RECIPE)
     ids = again.finished_ids()
     assert len(ids) == 2 * before  # every chunk is whole: both its rows are there
     assert not list(chunks.glob(".*"))  # what was half-written is gone
     again.finish({}, {})
-    examples = Run.open(folder.path).examples()
+    examples = Run.open(path).examples()
     assert list(examples["id"]) == [f"{k}-{half}" for k in range(before) for half in "ab"]
 
 

@@ -106,7 +106,7 @@ def test_broken_files_are_one_clear_error(tmp_path, record):
     (folder.path / "results.json").write_text('{"half')
     with pytest.raises(RunError, match=r"results\.json is not valid JSON"):
         Run.open(folder.path)
-    (folder.path / "results.json").unlink()
+    (folder.path / "results.json").write_text('{"schema_version": 1, "results": {}}')
     (folder.path / "examples.parquet").write_bytes(b"PAR1 not really")
     with pytest.raises(RunError, match=r"cannot read .*examples\.parquet"):
         Run.open(folder.path).examples()
