@@ -80,12 +80,11 @@ class Estimate:
         Raises :class:`TypeError` naming the first field that is missing, unknown or of another type.
         """
         known: dict[str, Any] = {k: math.nan if v is None and k in _NUMBERS else v for k, v in record.items()}
-        found = cls(**known)
-        for name, kinds in (*dict.fromkeys(_NUMBERS, (int, float)).items(), *_OTHERS.items()):
-            value = getattr(found, name)
+        for name, value in known.items():
+            kinds = _OTHERS.get(name, int | float)
             if not isinstance(value, kinds) or (isinstance(value, bool) and name != "higher_is_better"):
                 raise TypeError(f"{name} is {value!r:.60}")
-        return found
+        return cls(**known)
 
     def cells(self, digits: int = 4, sign: str = "") -> tuple[str, str, str, str]:
         """Value, standard error, lower and upper bound as tables print them; ``sign`` is "+" for differences."""
