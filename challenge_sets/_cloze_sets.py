@@ -13,7 +13,7 @@ import pandas as pd
 from challenge_sets._conventions import convention
 from challenge_sets._folders import data_folder
 from challenge_sets._intervals import proportion
-from challenge_sets._set import Results, Rows, Settings, Work, by_group
+from challenge_sets._set import Results, Rows, Settings, Work, within_limits
 from challenge_sets.readers import lama, lm_diagnostics
 from workbench.data import DataIdentity, Dataset, content_hash
 from workbench.errors import DataError
@@ -64,7 +64,7 @@ class LmDiagnostics:
         """The items of all four files."""
         folder = data_folder(settings, "CPRAG-102.tsv, ROLE-88.tsv and NEG-136-*.tsv")
         items = [*_cprag(folder), *_role(folder), *_neg(folder, "SIMP"), *_neg(folder, "NAT")]
-        kept = by_group(items, [item.part for item in items], settings.limit_per_paradigm)[: settings.limit]
+        kept = within_limits(items, lambda item: item.part, settings)
         texts = (text for item in kept for b in item.blanks for text in (b.before, b.answer))
         return Dataset(tuple(kept), DataIdentity(self.name, folder.name, content_hash(texts), len(kept)))
 
@@ -187,7 +187,7 @@ class Lama:
         facts = _facts(folder)
         frequent = _most_frequent(facts)
         items = [_fact_item(fact, frequent) for fact in facts]
-        kept = by_group(items, [i.relation for i in items], settings.limit_per_paradigm)[: settings.limit]
+        kept = within_limits(items, lambda item: item.relation, settings)
         texts = (text for item in kept for text in (item.blank.before, item.blank.after, item.blank.answer))
         return Dataset(tuple(kept), DataIdentity(self.name, folder.name, content_hash(texts), len(kept)))
 

@@ -15,7 +15,7 @@ from challenge_sets._conventions import convention
 from challenge_sets._folders import data_folder
 from challenge_sets._intervals import proportion
 from challenge_sets._records import MinimalPair
-from challenge_sets._set import Results, Rows, Settings, Work, by_group
+from challenge_sets._set import Results, Rows, Settings, Work, within_limits
 from challenge_sets.pairs import PairScore, PairScorer, pair_scorer
 from challenge_sets.readers import agreement, blimp, crows_pairs
 from workbench.data import DataIdentity, Dataset, content_hash
@@ -74,10 +74,7 @@ class PairSet:
         return Dataset(tuple(kept), _identity(self.name, source, texts, len(kept)))
 
     def _within_limits(self, settings: Settings) -> list[MinimalPair]:
-        pairs = self.read(settings)
-        return by_group(pairs, [pair.paradigm for pair in pairs], settings.limit_per_paradigm)[
-            : settings.limit
-        ]
+        return within_limits(self.read(settings), lambda pair: pair.paradigm, settings)
 
     def policy(self, model: LoadedModel, settings: Settings) -> str:
         """How texts are scored, and who wins a tie."""
@@ -231,8 +228,7 @@ class CrowsPairs:
     def load(self, settings: Settings) -> Dataset[crows_pairs.StereotypePair]:
         """The pairs, cut to the limits (``limit_per_paradigm`` by bias type)."""
         pairs = list(crows_pairs.read(data_folder(settings, "crows_pairs_anonymized.csv")))
-        kept = by_group(pairs, [pair.bias_type for pair in pairs], settings.limit_per_paradigm)
-        kept = kept[: settings.limit]
+        kept = within_limits(pairs, lambda pair: pair.bias_type, settings)
         texts = (text for pair in kept for text in (pair.more, pair.less))
         return Dataset(tuple(kept), _identity(self.name, "crows_pairs_anonymized.csv", texts, len(kept)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Protocol, TypeVar
 
@@ -10,12 +10,13 @@ import pandas as pd
 
 from challenge_sets._conventions import convention, reduction
 from workbench.data import Dataset
+from workbench.data.spread import spread
 from workbench.errors import ConfigError
 from workbench.models import Kind
 from workbench.records import check_fields
 from workbench.statistics import Estimate
 
-__all__ = ["ChallengeSet", "Item", "Results", "Rows", "Settings", "Work", "by_group"]
+__all__ = ["ChallengeSet", "Item", "Results", "Rows", "Settings", "Work", "within_limits"]
 
 Results = dict[str, dict[str, Estimate]]
 Rows = Iterator[list[dict[str, Any]]]
@@ -25,8 +26,8 @@ Rows = Iterator[list[dict[str, Any]]]
 class Settings:
     """The recipe of a check: everything its numbers depend on, beside model and data.
 
-    ``suite`` is the suite as it was named, for suites. ``limit`` takes the first items,
-    ``limit_per_paradigm`` the first of each paradigm (of each test, in suites). ``convention``,
+    ``suite`` is the suite as it was named, for suites. ``limit`` takes so many items, spread over
+    paradigms (over tests, in suites) by ``seed``; ``limit_per_paradigm`` takes the first of each. ``convention``,
     ``reduction`` and ``masking`` say how texts are scored; ``seed`` draws samples.
     """
 
@@ -114,12 +115,12 @@ class ChallengeSet(Protocol):
 Value = TypeVar("Value")
 
 
-def by_group(items: Sequence[Value], groups: Sequence[str], limit: int | None) -> list[Value]:
-    """The first ``limit`` items of each group, in order; all of them for ``None``."""
+def within_limits(items: Sequence[Value], group: Callable[[Value], str], settings: Settings) -> list[Value]:
+    """The first ``limit_per_paradigm`` items of each group, and of these ``limit``, spread over all groups."""
     counts: dict[str, int] = {}
     kept = []
-    for item, group in zip(items, groups, strict=True):
-        counts[group] = counts.get(group, 0) + 1
-        if limit is None or counts[group] <= limit:
+    for item in items:
+        counts[group(item)] = counts.get(group(item), 0) + 1
+        if settings.limit_per_paradigm is None or counts[group(item)] <= settings.limit_per_paradigm:
             kept.append(item)
-    return kept
+    return [kept[i] for i in spread([group(item) for item in kept], settings.limit, settings.seed)]

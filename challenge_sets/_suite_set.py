@@ -16,7 +16,7 @@ from challenge_sets._intervals import clustered_wilson
 from challenge_sets._predict import Example, Predictor, predictor_for
 from challenge_sets._prediction_file import PredictionFile
 from challenge_sets._records import TestCase
-from challenge_sets._set import Results, Rows, Settings, Work, by_group
+from challenge_sets._set import Results, Rows, Settings, Work, within_limits
 from challenge_sets._tests import LeftOut, Test, Tests
 from workbench.data import DataIdentity, Dataset, content_hash
 from workbench.errors import ConfigError, TaskError
@@ -74,7 +74,7 @@ class SuiteSet:
         """All cases, cut to the limits (``limit_per_paradigm`` by test)."""
         suites = self.read(settings)
         asked = [Asked(s, test, case) for s in suites for test in s.tests for case in test.cases]
-        kept = by_group(asked, [item.group for item in asked], settings.limit_per_paradigm)[: settings.limit]
+        kept = within_limits(asked, lambda item: item.group, settings)
         texts = (text for item in kept for example in item.case.examples for text in example)
         return Dataset(tuple(kept), DataIdentity(self.name, "suite", content_hash(texts), len(kept)))
 

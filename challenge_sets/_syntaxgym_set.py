@@ -12,7 +12,7 @@ import pandas as pd
 
 from challenge_sets._folders import data_folder
 from challenge_sets._intervals import proportion
-from challenge_sets._set import Results, Rows, Settings, Work, by_group
+from challenge_sets._set import Results, Rows, Settings, Work, within_limits
 from challenge_sets.readers import syntaxgym
 from workbench.data import DataIdentity, Dataset, content_hash
 from workbench.errors import DataError
@@ -57,7 +57,7 @@ class SyntaxGym:
         if not files:
             raise DataError(f"no SyntaxGym suite (*.json) in {folder}")
         items = [SuiteItem(suite, item) for suite in map(syntaxgym.read, files) for item in suite.items]
-        kept = by_group(items, [i.suite.name for i in items], settings.limit_per_paradigm)[: settings.limit]
+        kept = within_limits(items, lambda item: item.suite.name, settings)
         texts = (condition.text for i in kept for condition in i.item.conditions)
         return Dataset(tuple(kept), DataIdentity(self.name, folder.name, content_hash(texts), len(kept)))
 

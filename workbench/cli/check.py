@@ -27,7 +27,7 @@ __all__ = ["command"]
 @click.option("--predictions", type=PATH, help="JSONL of predictions in place of MODEL.")
 @click.option("--export", type=PATH, help="Write the suite's texts as JSONL and stop.")
 @click.option("--data-dir", type=PATH, help="Folder with the set's files, or hub:owner/name.")
-@click.option("--limit", type=COUNT, help="Only the first N items.")
+@click.option("--limit", type=COUNT, help="Only N items, spread over paradigms or tests by --seed.")
 @click.option("--limit-per-paradigm", type=COUNT, help="Only the first N items of each paradigm or test.")
 @click.option("--convention", default="workbench", show_default=True, help="workbench, lm-eval or minicons.")
 @click.option("--reduction", default="sum", show_default=True, help="Compare sum, mean or word.")

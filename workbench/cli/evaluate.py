@@ -27,7 +27,9 @@ _TASK_OPTIONS = ("shots", "chat", "split", "stride", "judge")
 @click.argument("model", required=False)
 @click.option("--task", "tasks", help="Task names, separated by commas; see: workbench tasks.")
 @click.option("--data-dir", type=PATH, help="Folder with the tasks' data files.")
-@click.option("--limit", type=COUNT, help="Only the first N items of each task.")
+@click.option(
+    "--limit", type=COUNT, help="Only the first N items of each task, spread over its subjects by --seed."
+)
 @click.option(
     "--seed",
     type=SEED,
@@ -236,6 +238,8 @@ def _remarks(notes: dict[str, Any]) -> list[str]:
         )
     if notes.get("truncated"):
         found.append(f"{notes['truncated']} items were cut at their beginning to fit the model")
+    for task, count in notes.get("spread_over", {}).items():
+        found.append(f"{task}: the limit is spread over {count} subjects, drawn by --seed")
     for task, answer in notes.get("one_answer_throughout", {}).items():
         found.append(f"{task}: the model answers {answer!r} throughout")
     for task, count in (notes.get("begin_inside_a_token") or {}).items():

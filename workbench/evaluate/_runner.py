@@ -12,6 +12,7 @@ import pandas as pd
 
 from workbench.data import check_ids
 from workbench.data._source import MissingData
+from workbench.data.spread import spread
 from workbench.errors import ModelError, TaskError
 from workbench.evaluate._chat import in_chat
 from workbench.evaluate._names import expand, find_task
@@ -30,6 +31,7 @@ __all__ = ["evaluate", "read_data"]
 
 # Finished examples are stored at least this often.
 _SECONDS_PER_CHUNK = 2.0
+_SUBJECT = "subject"
 
 
 @dataclass(frozen=True)
@@ -79,13 +81,19 @@ def evaluate(
         return Run.open(folder.path)
     if processes.rank == 0:
         _examine(model, folder, doctor)
-    work = [[_work(model, settings, t, i) for i in data[t.name].items[: settings.limit]] for t in tasks]
+    work = [[_work(model, settings, t, i) for i in _within_limit(data[t.name], settings)] for t in tasks]
     mine = [w for of_task in work for w in processes.block(of_task)]
     throughput = _of_all(processes, _score(model, how, mine, folder))
     if processes.rank == 0:
         _finish(model, settings, tasks, data, how, folder, throughput, [w.id for part in work for w in part])
     processes.wait()
     return Run.open(folder.path)
+
+
+def _within_limit(data: TaskData, settings: Settings) -> list[Item]:
+    """The items to ask: with a limit the first ones, of a task with subjects some of every subject."""
+    kept = spread([item.fields.get(_SUBJECT) for item in data.items], settings.limit, settings.seed)
+    return [data.items[position] for position in kept]
 
 
 def _examine(model: LoadedModel, folder: RunFolder, doctor: bool) -> None:
@@ -174,6 +182,9 @@ def _notes(
         notes["begin_inside_a_token"] = {name: len(rows) for name, rows in inside.groupby("task")}
     if "finished" in examples:
         notes["ended_by_the_limit_of_tokens"] = int((examples["finished"] == False).sum())  # noqa: E712
+    if settings.limit is not None and _SUBJECT in examples:
+        asked = examples.dropna(subset=[_SUBJECT]).groupby("task")[_SUBJECT].nunique()
+        notes["spread_over"] = {str(task): int(count) for task, count in asked.items()}
     one_answer = _answered_alike(examples)
     if one_answer:
         notes["one_answer_throughout"] = one_answer

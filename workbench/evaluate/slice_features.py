@@ -30,6 +30,7 @@ _NOT_TEXT = {
 }
 _LABELS = ("label", "gold")
 _CATEGORIES = ("phenomenon", "paradigm", "kind", "bias_type", "subject", "genre", "category", "relation")
+_PAIR = ("first_text", "second_text")
 _MOST_LABELS = 30
 _WORD = re.compile(r"\w+")
 
@@ -37,16 +38,17 @@ _WORD = re.compile(r"\w+")
 def slice_features(examples: pd.DataFrame) -> pd.DataFrame:
     """One column a feature that the examples have, in words: each item's third by it, or its label.
 
-    ``length`` counts the words of all texts; ``frequency`` is the mean logarithm of how often an item's words occur
-    in the texts of all items; ``overlap`` the share of the second text's words that the first has too;
-    ``perplexity`` is exp of the mean loss of a token. A feature that is equal for all items is left out.
+    ``length`` counts the words of the text, of a pair those of its first text; ``frequency`` is the mean logarithm
+    of how often an item's words occur in the texts of all items; ``overlap`` the share of the second text's words that
+    the first has too; ``perplexity`` is exp of the mean loss of a token. A feature that is equal for all items is left
+    out.
     """
     texts = text_columns(examples)
     words = {name: [_words(text) for text in examples[name]] for name in texts}
     joined = [[word for name in texts for word in words[name][i]] for i in range(len(examples))]
     found: dict[str, Any] = {}
     if texts:
-        found["length"] = _thirds(np.array([len(item) for item in joined], float), "words")
+        found["length"] = _thirds(np.array([len(item) for item in words[texts[0]]], float), "words")
         found["frequency"] = _thirds(_frequency(joined), "mean log count")
     if len(texts) > 1:
         pairs = zip(words[texts[0]], words[texts[1]], strict=True)
@@ -62,7 +64,9 @@ def slice_features(examples: pd.DataFrame) -> pd.DataFrame:
 
 
 def text_columns(examples: pd.DataFrame) -> list[str]:
-    """The columns that hold what the model read."""
+    """The columns that hold what the model read; of a pair its two texts, not the prompt made of them."""
+    if set(_PAIR) <= set(examples) and examples[list(_PAIR)].notna().all(axis=None):
+        return list(_PAIR)
     return [
         str(name)
         for name in examples

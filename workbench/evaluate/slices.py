@@ -125,7 +125,11 @@ def _material(run: Run, task: str, metric: str, by: str | None) -> tuple[ItemSco
 
 
 def _masks(features: pd.DataFrame, depth: int, smallest: int) -> dict[str, Array]:
-    """Name and membership (item,) of every slice that is neither smaller than asked nor everything."""
+    """Name and membership (item,) of every slice that is neither smaller than asked nor everything.
+
+    Slices with the same items (collinear features, a pair that adds nothing to one of the two) appear once, by the
+    name of the first.
+    """
     single = {
         (feature, str(value)): (features[feature] == value).to_numpy(bool)
         for feature in features
@@ -136,7 +140,9 @@ def _masks(features: pd.DataFrame, depth: int, smallest: int) -> dict[str, Array
         for (a, one), (b, two) in combinations(single.items(), 2):
             if a[0] != b[0]:
                 masks[f"{a[0]} = {a[1]} and {b[0]} = {b[1]}"] = one & two
-    return {name: mask for name, mask in masks.items() if smallest <= mask.sum() < len(mask)}
+    once = {mask.tobytes(): name for name, mask in reversed(masks.items())}
+    kept = set(once.values())
+    return {n: mask for n, mask in masks.items() if n in kept and smallest <= mask.sum() < len(mask)}
 
 
 def _goodness(scores: ItemScores) -> Array:

@@ -10,7 +10,7 @@ import torch
 from challenge_sets import MinimalPair
 from challenge_sets._intervals import clustered_wilson
 from challenge_sets._pair_sets import PairSet, _row
-from challenge_sets._set import Settings, by_group
+from challenge_sets._set import Settings, within_limits
 from challenge_sets.explanations import explain
 from challenge_sets.pairs import PairScore, _common_places, _differing_words, pair_scorer, score_pairs
 from tests.unit.tiny import tiny_causal
@@ -90,7 +90,9 @@ def test_metrics_are_shares_with_wilson_intervals():
 
 
 def test_first_of_each_group():
-    assert by_group([1, 2, 3, 4, 5], ["a", "b", "a", "a", "b"], 2) == [1, 2, 3, 5]
+    assert within_limits(
+        ["a1", "b1", "a2", "a3", "b2"], lambda item: item[0], Settings(set="s", limit_per_paradigm=2)
+    ) == ["a1", "b1", "a2", "b2"]
 
 
 def test_clusters_widen_the_interval_to_that_of_their_number():

@@ -75,7 +75,7 @@ def test_features_by_hand():
         }
     )
     features = slice_features(examples)
-    assert features["length"].tolist() == ["5 to 5 words", "6 to 6 words", "9 to 9 words"]
+    assert features["length"].tolist() == ["3 to 3 words", "4 to 4 words", "6 to 6 words"]
     # "the cat" stands in its premise whole, "one dog" by half, "no one slept" not at all.
     assert features["overlap"].tolist() == [
         "1 to 1 of the words",
@@ -83,3 +83,35 @@ def test_features_by_hand():
         "0 to 0 of the words",
     ]
     assert features["perplexity"].tolist() == ["2.72 to 2.72", "7.39 to 7.39", "20.1 to 20.1"]
+
+
+def pairs(n: int = 60) -> list[dict[str, object]]:
+    """First texts of 2, 4 or 8 words, second texts of 9 down to 3: both together have 11 words each time."""
+    made = []
+    for i in range(n):
+        first = (2, 4, 8)[i % 3]
+        texts = {"first_text": "red " * first, "second_text": "blue " * (11 - first)}
+        made.append({"id": f"q-{i}", "text": "red or blue ? ", **texts, "label": i % 2, "correct": i % 5 > 0})
+    return made
+
+
+def test_length_of_a_pair_is_that_of_its_first_text(tmp_path):
+    examples = store(tmp_path, "m", pairs()).examples()
+    assert sorted(set(slice_features(examples)["length"])) == [
+        "2 to 2 words",
+        "4 to 4 words",
+        "8 to 8 words",
+    ]
+
+
+def test_slices_of_the_same_items_are_reported_once(tmp_path):
+    """The first text's length decides the mean word frequency here, and a phenomenon is named after the label."""
+    made = [{**row, "phenomenon": f"p{row['label']}"} for row in pairs()]
+    run = store(tmp_path, "m", made)
+    names = [s.name for s in slices(run, "toy")]
+    assert [name for name in names if name.startswith("phenomenon")] == []
+    assert sum(name.startswith("label") for name in names) == 2
+    worst = worst_slices(run, "toy", permutations=20, smallest=1, top=100)
+    found = [s.name for s in worst]
+    assert not any("phenomenon" in name for name in found)
+    assert len(set(found)) == len(found)

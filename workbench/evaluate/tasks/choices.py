@@ -81,10 +81,10 @@ class Mmlu(MultipleChoice):
         return TaskData(items, data.identity, shots.texts)
 
     def _examples(self, data_dir: Path | None, split: str, rows: tuple[Choices, ...]) -> Shots:
-        pool = rows if split == "train" else read_mmlu(data_dir, "train").items
-        by_subject: dict[str, list[Choices]] = {}
-        for row in pool:
-            by_subject.setdefault(row.subject, []).append(row)
+        by_subject: dict[str, list[Choices]] = {row.subject: [] for row in rows}
+        if self.shots:  # without examples no dev files are needed
+            for row in rows if split == "train" else read_mmlu(data_dir, "train").items:
+                by_subject.setdefault(row.subject, []).append(row)
         texts, used = {}, set()
         for subject, found in by_subject.items():
             count = min(self.shots, len(found) // 2 if split == "train" else len(found))
@@ -171,6 +171,7 @@ CHOICE_TASKS = (
     ),
     Mmlu(
         name="mmlu",
+        version=2,
         about="57 subjects, five examples before each question: test/*_test.csv and dev/*_dev.csv",
         source=_MMLU_SOURCE,
         prompt=_lettered,

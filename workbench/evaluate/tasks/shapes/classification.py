@@ -68,6 +68,8 @@ class TextClassification(Declared):
         fields: dict[str, Any] = {"text": self.prompt(row), "gold": row.gold, "index": row.index}
         if row.gold is not None:
             fields |= self.gold_fields(row.gold)
+        if row.pair is not None:
+            fields |= {"first_text": row.text, "second_text": row.pair}
         if row.group is not None:
             fields["group"] = row.group
         requests = tuple(Request(context, f" {word}") for word in self.words)
