@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["Estimate", "printed"]
+__all__ = ["Estimate", "printed", "printed_text"]
 
 # An interval this narrow, relative to its ends, has no width but rounding's.
 _ROUNDING = 1e-12
@@ -93,10 +93,7 @@ class Estimate:
 
     def text(self, digits: int = 4, sign: str = "") -> str:
         """Value and interval in one: "0.5000 [0.4000, 0.6000]", or what is undefined and why."""
-        value, _, low, high = self.cells(digits, sign)
-        if high:
-            return f"{value} [{low}, {high}]"
-        return f"{value}, interval {low}" if low else value
+        return printed_text(self.value, self.low, self.high, self.undefined, digits, sign)
 
     def interval(self, digits: int = 4, sign: str = "") -> str:
         """The interval alone: "0.4000 to 0.6000", or why it is undefined."""
@@ -121,3 +118,13 @@ def printed(
 
 _NUMBERS = ("value", "standard_error", "low", "high", "n", "confidence")
 _OTHERS: dict[str, Any] = {"method": str, "higher_is_better": bool | None, "undefined": str | None}
+
+
+def printed_text(
+    value: float, low: float, high: float, undefined: str | None, digits: int = 4, sign: str = ""
+) -> str:
+    """What :meth:`Estimate.text` gives, of the columns of a table."""
+    shown, start, end = printed(value, low, high, undefined, digits, sign)
+    if end:
+        return f"{shown} [{start}, {end}]"
+    return f"{shown}, interval {start}" if start else shown

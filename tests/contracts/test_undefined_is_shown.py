@@ -61,3 +61,22 @@ def test_every_printed_form_says_what_is_undefined_and_why(tmp_path: Path, part:
     ]
     for text in parts:
         assert estimate.undefined in text
+
+
+def test_the_table_of_dependency_heads_says_what_is_undefined(tmp_path: Path) -> None:
+    """A head that is as good as the fixed offset in every sentence: the gain has no spread."""
+    from workbench.cli._survey_text import _dependency_table
+    from workbench.figures.stored import survey_figures
+
+    alike = Estimate(value=0.0, standard_error=0.0, low=0.0, high=0.0, n=9)
+    share = Estimate(value=0.4, standard_error=0.1, low=0.2, high=0.6, n=9)
+    best = {"layer": 1, "head": 0, "direction": "head to dependent", "offset": 1, "words": 50}
+    folder = RunFolder.create(
+        tmp_path, RunRecord.new("attend", recipe={}, model={"name": "m"}, data={}, seeds={}, device="cpu")
+    )
+    results = {"c/dependency": {"det": share}, "c/fixed offset": {"det": alike}, "c/gain": {"det": alike}}
+    folder.finish(results, {}, {"best heads": {"det": best}})
+    run = Run.open(folder.path)
+    assert "+0.000, interval undefined (the values have no spread)" in _dependency_table(run)
+    assert "0.400 [0.200, 0.600]" in _dependency_table(run)
+    assert "nan" not in survey_figures(run)["dependency heads"].html.lower()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from workbench.cli._tables import table
+from workbench.estimate import printed_text
 from workbench.figures.stored import dependency_frame, head_statistics_of
 
 if TYPE_CHECKING:
@@ -51,10 +52,10 @@ def _dependency_table(run: Run) -> str:
             str(row["count"]),
             f"{row['layer']}-{row['head']}",
             row["direction"],
-            f"{row['accuracy']:.3f} [{row['low']:.3f}, {row['high']:.3f}]",
+            printed_text(row["accuracy"], row["low"], row["high"], row["undefined"], 3),
             f"{row['offset']:+d}",
             f"{row['baseline']:.3f}",
-            f"{row['gain']:+.3f} [{row['gain low']:+.3f}, {row['gain high']:+.3f}]",
+            printed_text(row["gain"], row["gain low"], row["gain high"], row["gain undefined"], 3, "+"),
         )
         for row in dependency_frame(run).to_dict("records")
     ]

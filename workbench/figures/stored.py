@@ -54,6 +54,8 @@ def dependency_frame(run: Run) -> pd.DataFrame:
                 "gain low": gain.low,
                 "gain high": gain.high,
                 "count": best["words"],
+                "undefined": accuracy.undefined or "",
+                "gain undefined": gain.undefined or "",
             }
         )
     return pd.DataFrame(rows)
