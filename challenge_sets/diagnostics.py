@@ -9,6 +9,7 @@ from challenge_sets._pair_sets import AGREEMENT, BLIMP, BUILTIN, CROWS_PAIRS
 from challenge_sets._runner import check
 from challenge_sets._set import ChallengeSet, Settings
 from challenge_sets._syntaxgym_set import SYNTAXGYM
+from challenge_sets._target_sets import GULORDAVA
 from workbench.registry import Registry
 
 __all__ = ["SETS", "ChallengeSet", "Settings", "check"]
@@ -19,6 +20,7 @@ _ALL: tuple[ChallengeSet, ...] = (
     BLIMP,
     BUILTIN,
     AGREEMENT,
+    GULORDAVA,
     CROWS_PAIRS,
     LM_DIAGNOSTICS,
     LAMA,

@@ -1,4 +1,4 @@
-"""Subject-verb agreement sets: Linzen et al. (2016) and Gulordava et al. (2018), Marvin & Linzen (2018)."""
+"""Subject-verb agreement sets: Linzen et al. (2016), Marvin & Linzen (2018)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from challenge_sets._records import MinimalPair
+from challenge_sets.readers import gulordava
 from challenge_sets.readers._rows import Row, refuse_equal, table_rows
 from workbench.data.files import find_file, read_lines
 from workbench.errors import DataError
@@ -62,6 +63,8 @@ def read_gold_text(path: Path | str) -> Iterator[AgreementItem]:
     :class:`~workbench.errors.DataError` if the two files differ in length, or the position holds another word.
     """
     text_path, gold_path = _pair_of_files(Path(path))
+    if gulordava.is_gold(gold_path):
+        raise DataError(f"{gold_path} has the twelve columns of Gulordava et al.: use --set gulordava")
     sentences, gold = read_lines(text_path), list(table_rows(gold_path, _GOLD, header=False))
     if len(sentences) != len(gold):
         raise DataError(
