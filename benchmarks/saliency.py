@@ -75,9 +75,7 @@ def classifier(data_dir: Path) -> LoadedModel:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    fields = {
-        name: getattr(base, name) for name in ("tokenizer", "revision", "dtype", "device", "content_hash")
-    }
+    fields = {name: getattr(base, name) for name in ("tokenizer", "revision", "dtype", "device")}
     return LoadedModel(
         model=model, kind=Kind.CLASSIFIER, name="minilm-l6 with a linear head", implementation="hf", **fields
     )
@@ -228,9 +226,7 @@ def memory_of(steps: int, data_dir: Path) -> None:
 
     headed = BertForSequenceClassification(model.config).eval()
     headed.bert = model.model
-    fields = {
-        name: getattr(model, name) for name in ("tokenizer", "revision", "dtype", "device", "content_hash")
-    }
+    fields = {name: getattr(model, name) for name in ("tokenizer", "revision", "dtype", "device")}
     ready = LoadedModel(model=headed, kind=Kind.CLASSIFIER, name="minilm-l6", implementation="hf", **fields)
     texts = [row["sentence"] for row in rows(data_dir, "dev.tsv", 8)]
     with warnings.catch_warnings():

@@ -13,6 +13,7 @@ from challenge_sets._prediction_file import PredictionFile
 from challenge_sets._set import ChallengeSet, Settings, Work
 from challenge_sets._suite_set import counted
 from workbench.data import Dataset, check_ids
+from workbench.errors import TaskError
 from workbench.models import LoadedModel
 from workbench.runs import Run, RunFolder, RunRecord, default_root
 
@@ -36,9 +37,11 @@ def check(
     """Ask ``subject`` all items of ``challenge`` and store the run under ``out`` (default: ``runs/``).
 
     ``resume`` names the folder of a run that was cut short. Raises
-    :class:`~workbench.errors.ModelError` if the set cannot be asked of this kind of model, and
+    :class:`~workbench.errors.ModelError` if the set cannot be asked of this kind of model,
+    :class:`~workbench.errors.TaskError` for the settings of another set, and
     :class:`~workbench.errors.DataError` for unreadable data.
     """
+    settings = _settings_of(challenge, settings)
     if isinstance(subject, LoadedModel):
         subject.require(*challenge.kinds, verb=f"set {challenge.name}")
     data = challenge.load(settings)
@@ -60,6 +63,16 @@ def check(
     throughput = {"items": len(rows), "seconds": seconds, "items_per_second": len(rows) / max(seconds, 1e-9)}
     folder.finish(challenge.metrics(rows), throughput, notes, order=_order(rows))
     return Run.open(folder.path)
+
+
+def _settings_of(challenge: ChallengeSet, settings: Settings) -> Settings:
+    """The settings with the name of the set; a suite keeps the name that it was asked for by."""
+    if settings.suite is None and settings.set not in ("", challenge.name):
+        raise TaskError(
+            f"the settings are those of set {settings.set!r}, the set is {challenge.name!r}; leave Settings(set=...) "
+            "out, it is filled in"
+        )
+    return replace(settings, set=settings.set or challenge.name)
 
 
 def _order(rows: pd.DataFrame) -> list[str]:
@@ -128,12 +141,4 @@ def _open_folder(
 def _identity(subject: LoadedModel | PredictionFile) -> dict[str, Any]:
     if isinstance(subject, PredictionFile):
         return {"name": str(subject.path), "kind": "predictions", "content_hash": subject.sha256}
-    return {
-        "name": subject.name,
-        "kind": str(subject.kind),
-        "implementation": subject.implementation,
-        "revision": subject.revision,
-        "dtype": str(subject.dtype).removeprefix("torch."),
-        "content_hash": subject.content_hash,
-        "parameters": subject.num_parameters,
-    }
+    return subject.identity()

@@ -26,12 +26,13 @@ Rows = Iterator[list[dict[str, Any]]]
 class Settings:
     """The recipe of a check: everything its numbers depend on, beside model and data.
 
-    ``suite`` is the suite as it was named, for suites. ``limit`` takes so many items, spread over
-    paradigms (over tests, in suites) by ``seed``; ``limit_per_paradigm`` takes the first of each. ``convention``,
+    ``set`` is the name of the set that is checked, from which :func:`check` fills it in; ``suite`` is the suite
+    as it was named, for suites. ``limit`` takes so many items, spread over paradigms (over tests, in suites) by
+    ``seed``; ``limit_per_paradigm`` takes the first of each. ``convention``,
     ``reduction`` and ``masking`` say how texts are scored; ``seed`` draws samples.
     """
 
-    set: str
+    set: str = ""
     suite: str | None = None
     data_dir: str | None = None
     limit: int | None = None

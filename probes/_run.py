@@ -26,7 +26,7 @@ from workbench.evaluate.doctor import examine
 from workbench.models import LoadedModel
 from workbench.runs import Run, RunFolder, RunRecord, default_root, list_runs, same_work
 
-__all__ = ["identity_of", "open_report", "read_inputs", "run_probe", "same_run", "settings_of"]
+__all__ = ["open_report", "read_inputs", "run_probe", "same_run", "settings_of"]
 
 Inputs = tuple[tuple[ProbeData, Split] | None, DataIdentity]
 
@@ -58,19 +58,6 @@ def read_inputs(settings: ProbeSettings) -> Inputs:
     return None, DataIdentity(banks[-1].name, banks[-1].source, digest, sum(len(b.trees) for b in banks))
 
 
-def identity_of(model: LoadedModel) -> dict[str, Any]:
-    """Which model, for ``run.json``."""
-    return {
-        "name": model.name,
-        "kind": str(model.kind),
-        "implementation": model.implementation,
-        "revision": model.revision,
-        "dtype": str(model.dtype).removeprefix("torch."),
-        "content_hash": model.content_hash,
-        "parameters": model.num_parameters,
-    }
-
-
 def run_probe(
     model: LoadedModel,
     settings: ProbeSettings,
@@ -89,7 +76,7 @@ def run_probe(
     read, identity = inputs
     recipe, data = settings.to_dict(), {settings.task: asdict(identity)}
     if resume is not None:
-        folder = RunFolder.resume(resume, recipe, model=identity_of(model), data=data)
+        folder = RunFolder.resume(resume, recipe, model=model.identity(), data=data)
     else:
         folder = RunFolder.create(out or default_root(), _record(model, settings, data))
     if folder.complete:
@@ -111,7 +98,7 @@ def same_run(
     for summary in reversed(list_runs(root)):
         if summary.record is not None and summary.record.verb == "probe":
             try:
-                same_work(summary.path, recipe, model=identity_of(model), data=data)
+                same_work(summary.path, recipe, model=model.identity(), data=data)
             except RunError:
                 continue
             return summary.path
@@ -129,7 +116,7 @@ def _record(model: LoadedModel, settings: ProbeSettings, data: dict[str, Any]) -
     return RunRecord.new(
         "probe",
         recipe=settings.to_dict(),
-        model=identity_of(model),
+        model=model.identity(),
         data=data,
         seeds={"split, labels and intervals": settings.seed},
         device=str(model.device),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 from dataclasses import replace
 
 import torch
@@ -22,11 +21,9 @@ def with_random_weights(model: LoadedModel, seed: int = 0) -> LoadedModel:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         fresh = type(model.model)(config)
-    digest = hashlib.sha256(f"random weights {seed} {config.to_json_string()}".encode()).hexdigest()
     return replace(
         model,
         model=fresh.to(device=model.device, dtype=model.dtype).eval(),
         name=f"{model.name} (random weights)",
-        content_hash=digest,
         path=None,
     )

@@ -141,5 +141,4 @@ def loaded(model: Any, kind: Kind, tokenizer: Any) -> LoadedModel:
         dtype=torch.float32,
         device=torch.device("cpu"),
         implementation="hf",
-        content_hash="",
     )

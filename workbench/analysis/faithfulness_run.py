@@ -147,15 +147,7 @@ def _open(
     record = RunRecord.new(
         "attribute",
         recipe=asdict(settings),
-        model={
-            "name": model.name,
-            "kind": str(model.kind),
-            "implementation": model.implementation,
-            "revision": model.revision,
-            "dtype": str(model.dtype).removeprefix("torch."),
-            "content_hash": model.content_hash,
-            "parameters": model.num_parameters,
-        },
+        model=model.identity(),
         data={name: identity.to_dict()},
         seeds={"methods, noise and removals": settings.seed},
         device=str(model.device),

@@ -97,15 +97,7 @@ def _record(model: LoadedModel, settings: SurveySettings, corpus: Corpus) -> Run
     return RunRecord.new(
         "attend",
         recipe=asdict(settings),
-        model={
-            "name": model.name,
-            "kind": str(model.kind),
-            "implementation": model.implementation,
-            "revision": model.revision,
-            "dtype": str(model.dtype).removeprefix("torch."),
-            "content_hash": model.content_hash,
-            "parameters": model.num_parameters,
-        },
+        model=model.identity(),
         data={corpus.identity.name: corpus.identity.to_dict()},
         seeds={"random tokens": settings.seed},
         device=str(model.device),

@@ -235,16 +235,7 @@ def _open_folder(
     shared: bool = False,
 ) -> RunFolder:
     recipe = {**settings.to_dict(), "versions": {task.name: task.version for task in tasks}}
-    identity = {
-        "name": model.name,
-        "kind": str(model.kind),
-        "implementation": model.implementation,
-        "revision": model.revision,
-        "dtype": str(model.dtype).removeprefix("torch."),
-        "content_hash": model.content_hash,
-        "parameters": model.num_parameters,
-        "first_token": _policy(model, how),
-    }
+    identity = {**model.identity(), "first_token": _policy(model, how)}
     sources = {name: asdict(task_data.identity) for name, task_data in data.items()}
     if resume is not None:
         return RunFolder.resume(resume, recipe, model=identity, data=sources, shared=shared)

@@ -12,6 +12,7 @@ import torch
 
 from workbench.choices import as_members
 from workbench.errors import ModelError
+from workbench.models._weights import hash_of
 from workbench.models.measured import longest_input, looks_ahead
 
 __all__ = ["Kind", "LoadedModel"]
@@ -43,7 +44,6 @@ class LoadedModel:
     dtype: torch.dtype
     device: torch.device
     implementation: str  # "hf" or "builtin"
-    content_hash: str  # SHA-256 over the weight files
     path: Path | None = None
     lock: Any = field(default_factory=RLock, repr=False)
 
@@ -79,6 +79,23 @@ class LoadedModel:
             return min(limits)
         limit = int(getattr(self.tokenizer, "model_max_length", 0) or 0)
         return limit if 0 < limit < 10**9 else 2048
+
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 over the weight files, or over the weights where those come from no file or were changed."""
+        return hash_of(self.model)
+
+    def identity(self) -> dict[str, Any]:
+        """Which model this is, as ``run.json`` stores it: the same for every verb."""
+        return {
+            "name": self.name,
+            "kind": str(self.kind),
+            "implementation": self.implementation,
+            "revision": self.revision,
+            "dtype": str(self.dtype).removeprefix("torch."),
+            "content_hash": self.content_hash,
+            "parameters": self.num_parameters,
+        }
 
     @property
     def num_parameters(self) -> int:

@@ -31,6 +31,7 @@ from workbench.models._kind import auto_classes
 from workbench.models._known import KNOWN_MODELS
 from workbench.models._loaded import Kind, LoadedModel
 from workbench.models._plausible import check_config, check_weights
+from workbench.models._weights import remember_files
 from workbench.models.measured import looks_ahead
 from workbench.paths import user_path
 from workbench.pretrained import from_pretrained, reason
@@ -82,8 +83,10 @@ def load(
             from workbench.models.imports import to_builtin
 
             model = to_builtin(model)
+    model = model.to(where).eval()
+    remember_files(model, _digest(source, revision))
     return LoadedModel(
-        model=model.to(where).eval(),
+        model=model,
         tokenizer=tokenizer,
         kind=kind,
         name=name,
@@ -91,7 +94,6 @@ def load(
         dtype=precision,
         device=where,
         implementation=implementation,
-        content_hash=_digest(source, revision),
         path=source.path,
     )
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from probes.features.random_weights import with_random_weights
 from tests.unit.models.tiny import decoder, encoder, encoder_decoder
 from tests.unit.trace import tiny
 from workbench.analysis.lens import (
@@ -170,7 +171,7 @@ def test_a_lens_of_other_weights_is_refused(tmp_path: Path) -> None:
     model = tiny.llama()
     lens = train_tuned_lens(model, corpus(), steps=1, places=16, length=16)
     save_tuned_lens(lens, tmp_path)
-    other = LoadedModel(**{**vars(model), "content_hash": "f" * 64})
+    other = with_random_weights(model, seed=1)
     with pytest.raises(ModelError, match="was trained on"):
         load_tuned_lens(tmp_path, other)
     with pytest.raises(RunError, match="no tuned lens"):

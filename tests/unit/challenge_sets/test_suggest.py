@@ -47,7 +47,6 @@ def _model(kind=Kind.MASKED):
         dtype=torch.float32,
         device=torch.device("cpu"),
         implementation="hf",
-        content_hash="",
     )
 
 

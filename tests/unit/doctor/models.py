@@ -43,7 +43,6 @@ def loaded(model: Any, kind: Kind, tokenizer: Any = None) -> LoadedModel:
         dtype=torch.float32,
         device=torch.device("cpu"),
         implementation="hf",
-        content_hash="",
     )
 
 

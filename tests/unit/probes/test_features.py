@@ -84,7 +84,7 @@ def test_a_store_is_reused_and_one_of_another_model_refused(decoder: LoadedModel
     again = extract(decoder, SENTENCES, out=tmp_path / "store")
     assert again.key == first.key
     assert (again.path / "values.npy").stat().st_mtime_ns == changed
-    blank = with_random_weights(decoder)
+    blank = with_random_weights(decoder, seed=1)  # the tiny decoder itself is what seed 0 draws
     with pytest.raises(DataError, match="made from other weights, data or settings"):
         extract(blank, SENTENCES, out=tmp_path / "store")
     with pytest.raises(DataError, match="made from other"):
@@ -97,7 +97,7 @@ def test_random_weights_keep_the_architecture_and_the_callers_dice(decoder: Load
     torch.manual_seed(3)
     expected = torch.rand(1)
     torch.manual_seed(3)
-    one, same, other = (with_random_weights(decoder, seed) for seed in (0, 0, 1))
+    one, same, other = (with_random_weights(decoder, seed) for seed in (1, 1, 2))
     assert torch.equal(torch.rand(1), expected)
     weights = [m.model.state_dict()["model.layers.0.mlp.up_proj.weight"] for m in (one, same, other)]
     assert torch.equal(weights[0], weights[1])

@@ -44,7 +44,6 @@ def loaded(model: Any, kind: Kind, special: bool) -> LoadedModel:
         dtype=torch.float32,
         device=torch.device("cpu"),
         implementation="hf",
-        content_hash="",
     )
 
 

@@ -156,22 +156,13 @@ def _folder(
     out: Path | None,
     resume: Path | None,
 ) -> RunFolder:
-    about = {
-        "name": model.name,
-        "kind": str(model.kind),
-        "implementation": model.implementation,
-        "revision": model.revision,
-        "dtype": str(model.dtype).removeprefix("torch."),
-        "content_hash": model.content_hash,
-        "parameters": model.num_parameters,
-    }
     data = {identity.name: identity.to_dict()}
     if resume is not None:
-        return RunFolder.resume(resume, asdict(settings), model=about, data=data)
+        return RunFolder.resume(resume, asdict(settings), model=model.identity(), data=data)
     record = RunRecord.new(
         "context",
         recipe=asdict(settings),
-        model=about,
+        model=model.identity(),
         data=data,
         seeds={"edits and intervals": settings.seed},
         device=str(model.device),

@@ -44,7 +44,7 @@ def attribute(
     words: bool | str = False,
     normalise: Normalisation | str = Normalisation.NONE,
     options: Options | None = None,
-    seed: int = 0,
+    seed: int | None = None,
     allow_cost: bool = False,
 ) -> Attribution:
     """Score the tokens of ``text`` for one prediction of ``model``.
@@ -61,11 +61,12 @@ def attribute(
         baseline: "mask" (default where there is one), "pad", "zero", "mean", or vectors (D,) or (T, D).
         words: merge sub-words: ``True``, "sum", "mean" or "max"; see :meth:`Attribution.words`.
         normalise: "none", "sum" or "max".
-        options: steps, samples, unit, layer and others; see :class:`Options`. ``seed`` goes into it.
+        options: steps, samples, unit, layer and others; see :class:`Options`.
+        seed: short for ``options=Options(seed=...)``.
         allow_cost: go on although a text costs more than 2 million tokens through the model.
 
     Raises:
-        TaskError: an unknown method or target, or one that the model has no head for.
+        TaskError: an unknown method or target, or one that the model has no head for; two different seeds.
         ModelError, NumericsError: no gradients, or gradients that are not finite; the layer is named.
     """
     found = attribute_all(
@@ -77,12 +78,18 @@ def attribute(
         position=position,
         output=output,
         baseline=baseline,
-        options=replace(options or Options(), seed=seed),
+        options=_seeded(options or Options(), seed),
         allow_cost=allow_cost,
     )[0]
     if words:
         found = found.words(None if words is True else words)
     return found.normalised(normalise)
+
+
+def _seeded(options: Options, seed: int | None) -> Options:
+    if seed is not None and options.seed not in (seed, Options().seed):
+        raise TaskError(f"seed is {seed}, and options have seed {options.seed}; name it once")
+    return options if seed is None else replace(options, seed=seed)
 
 
 def attribute_all(

@@ -69,7 +69,6 @@ def _loaded(model: Any, tokenizer: Any) -> LoadedModel:
         dtype=weight.dtype,
         device=weight.device,
         implementation="hf",
-        content_hash="",
     )
 
 
