@@ -7,7 +7,7 @@ from glob import escape
 from pathlib import Path
 
 from workbench.errors import RunError
-from workbench.runs import read_arrays, write_arrays
+from workbench.runs import make_folder, read_arrays, write_arrays
 from workbench.shapes import Array
 
 __all__ = ["Arrays", "Keep", "Kept", "now"]
@@ -36,6 +36,6 @@ class Kept:
             except RunError:
                 path.unlink(missing_ok=True)  # damaged: made again
         arrays = make()
-        self.folder.mkdir(exist_ok=True)
+        make_folder(self.folder)
         write_arrays(self.folder, name, arrays)
         return arrays

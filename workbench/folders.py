@@ -15,11 +15,12 @@ from pathlib import Path
 from uuid import uuid4
 
 from workbench.errors import WorkbenchWarning
+from workbench.paths import ANOTHER_PLACE
 
 if sys.platform != "win32":  # there, what a killed process leaves stays; it is never read as whole
     import fcntl
 
-__all__ = ["cache_dir", "cached_folder", "folder_by_rename", "share"]
+__all__ = ["another_place", "cache_dir", "cached_folder", "folder_by_rename", "share"]
 
 
 def cache_dir() -> Path:
@@ -27,8 +28,12 @@ def cache_dir() -> Path:
     chosen = os.environ.get("WORKBENCH_CACHE")
     if chosen:
         return Path(chosen)
+    return _home() / ".cache" / "transformer-workbench"
+
+
+def _home() -> Path:
     home = os.path.expanduser("~")  # noqa: PTH111  (Path.home raises for a user without a home)
-    return Path("/nonexistent" if home == "~" else home) / ".cache" / "transformer-workbench"
+    return Path("/nonexistent" if home == "~" else home)
 
 
 def cached_folder(kind: str, key: str) -> Path:
@@ -60,6 +65,18 @@ def _problem(folder: Path) -> str | None:
             return None
     except OSError as error:
         return error.strerror or str(error)
+
+
+def another_place(path: str | None) -> str:
+    """What to do where ``path`` cannot be read or written: the option or variable that chooses another place."""
+    homes = {
+        "WORKBENCH_CACHE": cache_dir(),
+        "HF_HOME": Path(os.environ.get("HF_HOME") or _home() / ".cache" / "huggingface"),
+    }
+    for variable, home in homes.items():
+        if path is not None and Path(path).absolute().is_relative_to(home.absolute()):
+            return f"choose another folder with {variable}"
+    return f"name another file, or {ANOTHER_PLACE}"
 
 
 @cache

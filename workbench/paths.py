@@ -9,7 +9,10 @@ from pathlib import Path
 from workbench.characters import lone_surrogate
 from workbench.errors import DataError, WorkbenchError
 
-__all__ = ["check_folder", "check_output", "is_inside", "user_path"]
+__all__ = ["ANOTHER_PLACE", "check_folder", "check_output", "is_inside", "user_path"]
+
+# What to do where nothing can be written; see workbench.folders for the cache, which finds another place itself.
+ANOTHER_PLACE = "choose another folder with --out, or with WORKBENCH_RUNS for all runs"
 
 _LONGEST_NAME, _LONGEST_PATH = 255, 4096  # bytes, on Linux and macOS
 
@@ -65,9 +68,7 @@ def check_folder(folder: Path) -> Path:
     """``folder`` if it can be written or made; raises :class:`~workbench.errors.WorkbenchError` otherwise."""
     there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     if not there.is_dir():
-        raise WorkbenchError(f"cannot write in {folder}: {there} is a file; choose another folder")
+        raise WorkbenchError(f"cannot write in {folder}: {there} is a file; {ANOTHER_PLACE}")
     if not os.access(there, os.W_OK | os.X_OK):
-        raise WorkbenchError(
-            f"cannot write in {folder}: {there} is not yours to write; choose another folder"
-        )
+        raise WorkbenchError(f"cannot write in {folder}: {there} is not yours to write; {ANOTHER_PLACE}")
     return folder

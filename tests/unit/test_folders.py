@@ -127,3 +127,19 @@ def test_a_user_without_a_home_has_a_cache_all_the_same(monkeypatch: pytest.Monk
     monkeypatch.delenv("WORKBENCH_CACHE", raising=False)
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # what Python does for an unknown user
     assert folders.cache_dir() == Path("/nonexistent/.cache/transformer-workbench")
+
+
+@pytest.mark.parametrize(
+    ("path", "variable"),
+    [
+        ("/cache/features/x", "WORKBENCH_CACHE"),
+        ("/hugging/hub/models--a--b", "HF_HOME"),
+        ("/elsewhere/runs", "WORKBENCH_RUNS"),
+        ("/cached/x", "WORKBENCH_RUNS"),
+        (None, "WORKBENCH_RUNS"),
+    ],
+)
+def test_what_chooses_another_place(path: str | None, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORKBENCH_CACHE", "/cache")
+    monkeypatch.setenv("HF_HOME", "/hugging")
+    assert variable in folders.another_place(path)

@@ -16,6 +16,7 @@ from workbench import __version__
 from workbench.characters import lone_surrogate, neutral
 from workbench.cli._elsewhere import elsewhere
 from workbench.errors import WorkbenchError, WorkbenchWarning, did_you_mean
+from workbench.folders import another_place
 from workbench.terminal import say
 
 __all__ = ["main"]
@@ -122,6 +123,9 @@ def _harmless_output() -> Iterator[None]:
         return made
 
     logging.setLogRecordFactory(record)
+    logging.getLogger("matplotlib").setLevel(
+        logging.ERROR
+    )  # where its own cache lies when the home is read-only
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("default", WorkbenchWarning)
@@ -161,9 +165,8 @@ def main(arguments: list[str] | None = None) -> None:
     except OSError as error:
         if error.errno is None:
             raise
-        code = _refuse(
-            f"{error.strerror}: {error.filename or 'while reading or writing'}; name another file or folder"
-        )
+        where = error.filename or "while reading or writing"
+        code = _refuse(f"{error.strerror}: {where}; {another_place(error.filename)}")
     except (click.Abort, KeyboardInterrupt):
         say("workbench: interrupted", error=True)
         code = 130

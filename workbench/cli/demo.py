@@ -150,11 +150,11 @@ def command(quick: bool, out: Path | None) -> None:
     """
     from workbench.models import load
     from workbench.report import write_report
-    from workbench.runs import default_root
+    from workbench.runs import default_root, make_folder
 
     started = time.monotonic()
     found = _Found(out or default_root(), pairs=5 if quick else 10, sentences=150 if quick else 400)
-    found.out.mkdir(parents=True, exist_ok=True)
+    make_folder(found.out)
     for name, steps in _QUICK if quick else _FULL:
         model = load(name)
         say(f"\n{name}: {model.kind}, {model.num_parameters:,} parameters")

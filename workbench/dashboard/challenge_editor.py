@@ -18,7 +18,7 @@ from workbench.dashboard.show import plain, show_table
 from workbench.dashboard.store import open_run, runs_folder
 from workbench.data import content_hash
 from workbench.errors import ConfigError, WorkbenchError
-from workbench.runs import write_atomically
+from workbench.runs import make_folder, write_atomically
 
 if TYPE_CHECKING:
     from challenge_sets.suite import Suite
@@ -93,7 +93,7 @@ def _start(suite: Suite, text: str, model: LoadedModel) -> None:
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", suite.name).strip("-")[:60] or "suite"
     # Someone else's suite of the same name is another file.
     path = runs_folder() / ".suites" / f"{name}-{content_hash([text])[:12]}.yaml"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     write_atomically(path, text.encode("utf-8", "replace"))
     options = [
         f"--suite={path}",

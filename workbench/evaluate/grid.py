@@ -15,7 +15,7 @@ from workbench.evaluate._runner import evaluate
 from workbench.evaluate._settings import Settings
 from workbench.models import LoadedModel, load
 from workbench.records import check_fields, check_value
-from workbench.runs import Run, RunState, list_runs, write_atomically
+from workbench.runs import Run, RunState, list_runs, make_folder, write_atomically
 from workbench.yaml_reader import read_values
 
 __all__ = [
@@ -182,7 +182,7 @@ def run_grid(
     """
     if engine not in ("local", "ray"):
         raise ConfigError(f"engine is {engine!r}; allowed: local, ray")
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     cells = grid.cells()
     found = {cell: stored_run(cell, out) for cell in cells}
     finished = {cell: CellResult(cell, run.path) for cell, run in found.items() if run and run.complete}

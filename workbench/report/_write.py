@@ -12,7 +12,7 @@ from markupsafe import Markup
 from workbench.errors import RunError, WorkbenchError
 from workbench.report._parts import length_figure, overview, part
 from workbench.report._pictures import Picture
-from workbench.runs import Run, write_atomically
+from workbench.runs import Run, make_folder, write_atomically
 
 __all__ = ["render_report", "write_report"]
 
@@ -80,10 +80,7 @@ def _store_figure(run: Run) -> None:
     if not figure:
         return
     folder = run.path / "figures"
-    try:
-        folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise RunError(f"cannot make {folder}: {error.strerror or error}") from error
+    make_folder(folder)
     write_atomically(folder / _FIGURE, figure.encode())
 
 

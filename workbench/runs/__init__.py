@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from workbench.runs._arrays import read_arrays, write_arrays
 from workbench.runs._environment import describe_device, describe_environment
-from workbench.runs._files import write_atomically
+from workbench.runs._files import make_folder, write_atomically
 from workbench.runs._folder import RunFolder, same_work
 from workbench.runs._location import default_root, find_run
 from workbench.runs._record import SCHEMA_VERSION, RunRecord, new_run_id
@@ -27,6 +27,7 @@ __all__ = [
     "describe_environment",
     "find_run",
     "list_runs",
+    "make_folder",
     "new_run_id",
     "read_arrays",
     "same_work",

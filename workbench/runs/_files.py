@@ -16,10 +16,12 @@ from uuid import uuid4
 import numpy as np
 
 from workbench.errors import RunError
+from workbench.paths import ANOTHER_PLACE
 
 __all__ = [
     "DamagedFile",
     "digest",
+    "make_folder",
     "name_with_digest",
     "plain",
     "read_checked",
@@ -34,18 +36,18 @@ _NAMED = re.compile(r".*-([0-9a-f]{16})\.[a-z]+")  # a name that ends with the s
 
 TEMPORARY = ".part"  # ending of a file that is being written
 
-_FULL = "free some space there, or choose another folder"
-_FORBIDDEN = "choose a folder that you may write"
-_MISSING = "make the folder first, or choose another"
+_FULL = f"free some space there, or {ANOTHER_PLACE}"
+_MISSING = f"make the folder first, or {ANOTHER_PLACE}"
 _ADVICE: dict[int | None, str] = {
     errno.ENOSPC: _FULL,
     errno.EDQUOT: _FULL,
     errno.EFBIG: _FULL,
-    errno.EACCES: _FORBIDDEN,
-    errno.EPERM: _FORBIDDEN,
-    errno.EROFS: _FORBIDDEN,
+    errno.EACCES: ANOTHER_PLACE,
+    errno.EPERM: ANOTHER_PLACE,
+    errno.EROFS: ANOTHER_PLACE,
     errno.ENOENT: _MISSING,
-    errno.ENOTDIR: _MISSING,
+    errno.ENOTDIR: ANOTHER_PLACE,
+    errno.EEXIST: ANOTHER_PLACE,  # a file where a folder should be
 }
 
 
@@ -67,6 +69,15 @@ def write_atomically(path: Path, content: bytes) -> None:
     except BaseException:
         _remove(temporary)
         raise
+
+
+def make_folder(path: Path) -> Path:
+    """Make the folder ``path`` if it is missing; raises :class:`~workbench.errors.RunError` if it cannot."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"cannot make {path}: {reason(error)}") from error
+    return path
 
 
 def reason(error: OSError) -> str:

@@ -13,7 +13,16 @@ from uuid import uuid4
 from workbench.errors import RunError
 from workbench.estimate import Estimate
 from workbench.runs import _chunks
-from workbench.runs._files import TEMPORARY, digest, plain, read_checked, reason, write_atomically, write_json
+from workbench.runs._files import (
+    TEMPORARY,
+    digest,
+    make_folder,
+    plain,
+    read_checked,
+    reason,
+    write_atomically,
+    write_json,
+)
 from workbench.runs._location import check_run_id
 from workbench.runs._lock import RunLock
 from workbench.runs._record import ARRAYS, EXAMPLES, SCHEMA_VERSION, RunRecord
@@ -76,7 +85,7 @@ class RunFolder:
         if folder.complete:
             folder.release()
         elif not shared:
-            _make_folder(folder.path / _CHUNKS)
+            make_folder(folder.path / _CHUNKS)
             _chunks.discard_broken_chunks(folder.path / _CHUNKS)
         return folder
 
@@ -136,7 +145,7 @@ class RunFolder:
 
     def save_figure(self, name: str, content: bytes) -> Path:
         """Store a drawn figure as ``figures/name`` (``name`` with its ending, ``length.svg``)."""
-        _make_folder(self.path / "figures")
+        make_folder(self.path / "figures")
         target = self.path / "figures" / check_run_id(name)
         write_atomically(target, content)
         return target
@@ -189,13 +198,6 @@ def same_work(
         if given is not None:
             _refuse_difference(name, _identity(stored), _identity(plain(dict(given))), path)
     return record
-
-
-def _make_folder(path: Path) -> None:
-    try:
-        path.mkdir(exist_ok=True)
-    except OSError as error:
-        raise RunError(f"cannot make {path}: {reason(error)}") from error
 
 
 def _identity(values: Any) -> Any:

@@ -35,7 +35,6 @@ def open_run(
         raise RunError(f"{out} exists already; {hint}, or choose another --out")
     if out.is_dir():
         out.rmdir()
-    out.parent.mkdir(parents=True, exist_ok=True)
     info = corpora.train.info
     record = RunRecord.new(
         "train",

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.errors import ConfigError, RunError, WorkbenchError
-from workbench.runs import Run, write_atomically
+from workbench.runs import Run, make_folder, write_atomically
 from workbench.training.progress import read_log
 from workbench.training.settings import TrainSettings
 
@@ -116,7 +116,7 @@ def sweep(
 
 def store_rows(rows: Sequence[SweepRow], out: Path) -> None:
     """Write the rows to ``sweep.json`` in ``out``."""
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     write_atomically(out / "sweep.json", json.dumps([asdict(r) for r in rows], indent=1).encode())
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from workbench.analysis.lens._read import LensReading, read_layers, run_text
 from workbench.errors import ModelError, RunError
 from workbench.models import LoadedModel
-from workbench.runs._files import read_json, write_atomically, write_json
+from workbench.runs._files import make_folder, read_json, write_atomically, write_json
 from workbench.trace import Text
 
 __all__ = [
@@ -111,11 +111,7 @@ def save_tuned_lens(lens: TunedLens, folder: str | Path) -> Path:
     """Write a lens as safetensors and JSON, the JSON last; raises :class:`~workbench.errors.RunError` if it cannot."""
     from safetensors.torch import save
 
-    target = Path(folder)
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunError(f"cannot make {target}: {error.strerror or error}; name another folder") from error
+    target = make_folder(Path(folder))
     weights = save({"matrices": lens.matrices.contiguous(), "biases": lens.biases.contiguous()})
     write_atomically(target / _WEIGHTS, weights)
     write_json(target / _RECORD, {"schema": SCHEMA, **asdict(lens.record)})

@@ -134,7 +134,6 @@ def _open_run(
     known = {"sha256": content_hash(weights.glob("*.safetensors"))} if weights.is_dir() else {}
     if out.is_dir():
         out.rmdir()
-    out.parent.mkdir(parents=True, exist_ok=True)
     sizes = {"train": len(rows.train), "validation": len(rows.validation), "sha256": rows.sha256}
     task = rows.task
     columns = {"kind": str(task.kind), "text": task.text, "pair": task.pair, "label": task.label}
