@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--workbench-model", help="model to test: a known name, a folder, a hub id")
     group.addoption("--workbench-predictions", help="JSONL of predictions in place of a model")
-    group.addoption("--workbench-dtype", default="auto", help="precision of the model")
+    group.addoption("--workbench-dtype", default="float32", help="precision of the model")
     group.addoption(
         "--workbench-budget", type=float, default=_BUDGET, help="failure rate allowed where a test names none"
     )

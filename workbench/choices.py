@@ -11,7 +11,10 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from workbench.errors import ConfigError, WorkbenchError
 
-__all__ = ["as_members", "member"]
+__all__ = ["DEFAULT_DTYPE", "as_members", "member"]
+
+DEFAULT_DTYPE = "float32"
+"""The precision in which every command, page and function loads a model unless told otherwise."""
 
 Choice = TypeVar("Choice", bound=StrEnum)
 

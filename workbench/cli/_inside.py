@@ -18,9 +18,8 @@ def load_in_float32(name: str, options: dict[str, Any]) -> LoadedModel:
     """The model of the options of :func:`~workbench.cli._options.model_options`; float32 unless they say otherwise."""
     from workbench.models import load
 
-    dtype = "float32" if options["dtype"] == "auto" else options["dtype"]
-    chosen = {key: options[key] for key in ("revision", "device", "implementation")}
-    return load(name, dtype=dtype, **chosen)
+    chosen = {key: options[key] for key in ("revision", "dtype", "device", "implementation")}
+    return load(name, **chosen)
 
 
 def saved(view: View, out: Path) -> Path:

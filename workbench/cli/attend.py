@@ -81,9 +81,8 @@ def command(model: str, text: str | None, corpus: Path | None, as_json: bool, **
 def _load(name: str, options: dict[str, Any]) -> LoadedModel:
     from workbench.models import load
 
-    dtype = "float32" if options["dtype"] == "auto" else options["dtype"]
-    chosen = {key: options[key] for key in ("revision", "device", "implementation")}
-    return load(name, dtype=dtype, **chosen)
+    chosen = {key: options[key] for key in ("revision", "dtype", "device", "implementation")}
+    return load(name, **chosen)
 
 
 def _show_text(name: str, text: str, options: dict[str, Any], as_json: bool) -> None:

@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from workbench.choices import DEFAULT_DTYPE
 from workbench.terminal import say, say_json
 
 __all__ = ["command"]
@@ -13,7 +14,12 @@ __all__ = ["command"]
 
 @click.command("doctor")
 @click.argument("model")
-@click.option("--dtype", default="auto", show_default=True, help="auto, float32, bfloat16, …")
+@click.option(
+    "--dtype",
+    default=DEFAULT_DTYPE,
+    show_default=True,
+    help="float32, bfloat16, float16, or auto: bfloat16 where it is fast.",
+)
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, …")
 @click.option("--implementation", type=click.Choice(["hf", "builtin"]), default="hf", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")

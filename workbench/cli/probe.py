@@ -113,11 +113,10 @@ def _run(model: str | None, options: dict[str, Any], step: str | None = None) ->
 def _load(name: str, options: dict[str, Any]) -> Any:
     from workbench.models import load
 
-    dtype = "float32" if options["dtype"] == "auto" else options["dtype"]
     return load(
         name,
         revision=options["revision"],
-        dtype=dtype,
+        dtype=options["dtype"],
         device=options["device"],
         implementation=options["implementation"],
     )

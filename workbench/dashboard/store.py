@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import pandas as pd
 
+from workbench.choices import DEFAULT_DTYPE
 from workbench.errors import RunError, WorkbenchError
 from workbench.models import local_path
 from workbench.paths import is_inside, user_path
@@ -35,7 +36,7 @@ FOLDERS_VARIABLE = "WORKBENCH_DASHBOARD_FOLDERS"
 MODELS_VARIABLE = "WORKBENCH_DASHBOARD_MODELS"
 """Environment variable with further models, one a line: ``workbench dashboard --model``."""
 
-PRECISION = "float32"
+PRECISION = DEFAULT_DTYPE
 """Of every model that a page loads, or a job that it starts: one number has one precision wherever it is made."""
 
 EXAMPLE = Path(__file__).parent / "example"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from workbench.choices import DEFAULT_DTYPE
 from workbench.errors import ConfigError, WorkbenchError, did_you_mean
 from workbench.evaluate._names import expand, find_task
 from workbench.evaluate._runner import evaluate
@@ -39,7 +40,7 @@ class ModelChoice:
 
     name: str
     revision: str | None = None
-    dtype: str = "auto"
+    dtype: str = DEFAULT_DTYPE
     device: str = "auto"
     implementation: str = "hf"
 

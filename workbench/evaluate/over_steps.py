@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from workbench.choices import DEFAULT_DTYPE
 from workbench.errors import ModelError
 from workbench.evaluate._runner import evaluate
 from workbench.evaluate._settings import Settings
@@ -22,7 +23,7 @@ def evaluate_over_steps(
     settings: Settings,
     *,
     out: Path | None = None,
-    dtype: str = "auto",
+    dtype: str = DEFAULT_DTYPE,
     device: str = "auto",
     tell: Callable[[int, Run], None] = lambda step, run: None,
 ) -> pd.DataFrame:

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 import torch
 
+from workbench.choices import DEFAULT_DTYPE
 from workbench.errors import ModelError, WorkbenchError, WorkbenchWarning
 from workbench.models._adapters import Adapter, has_adapter, load_base, read_adapter, with_adapter
 from workbench.models._checkpoints import checkpoint_path, expand_checkpoints, is_checkpoint_name
@@ -61,13 +62,14 @@ class _Source:
 def load(
     name: str,
     revision: str | None = None,
-    dtype: str | torch.dtype = "auto",
+    dtype: str | torch.dtype = DEFAULT_DTYPE,
     device: str = "auto",
     implementation: str = "hf",
 ) -> LoadedModel:
     """Load the model called ``name``: a known name, a local folder, a ``.gguf`` file or a hub id.
 
-    ``dtype="auto"`` is bfloat16 on GPUs and on CPUs where it is fast, else float32. ``implementation``
+    ``dtype`` is float32 everywhere by default; "bfloat16" halves memory, and "auto" is bfloat16 where that is fast.
+    ``implementation``
     is ``"hf"`` (transformers' own classes) or ``"builtin"`` (the same weights in ``workbench.models``).
     Raises :class:`~workbench.errors.ModelError` in one line for anything that a user can mend.
     """

@@ -11,6 +11,7 @@ from lm_eval.api.registry import register_model
 from lm_eval.models.utils import handle_stop_sequences, has_bos_prefix, normalize_gen_kwargs
 from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 
+from workbench.choices import DEFAULT_DTYPE
 from workbench.errors import DataError, ModelError
 from workbench.evaluate._processes import Processes
 from workbench.evaluate._requests import Prompt
@@ -42,7 +43,7 @@ class WorkbenchLM(TemplateLM):
         pretrained: str | LoadedModel,
         *,
         revision: str | None = None,
-        dtype: str = "auto",
+        dtype: str = DEFAULT_DTYPE,
         device: str | None = None,
         implementation: str = "hf",
         batch_tokens: str | int = "auto",
