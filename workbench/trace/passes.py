@@ -46,6 +46,10 @@ def text_passes(
         return [TextPass(source, source) for source in sources]
     if targets is not None and len(targets) != len(sources):
         raise TraceError(f"{len(targets)} targets for {len(sources)} texts: give one for each")
+    if targets is None and not model.model.can_generate():
+        raise TraceError(
+            f"{model.name} is an encoder-decoder that does not generate; say what its decoder reads"
+        )
     with model.lock:
         found = (
             generated_targets(model, sources)

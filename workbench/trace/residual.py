@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from contextvars import Context
 from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float
@@ -24,9 +26,12 @@ from workbench.text import Alignment
 from workbench.trace.encoding import Text
 from workbench.trace.parts import parts_of
 from workbench.trace.passes import TextPass, pass_inputs, text_passes
-from workbench.trace.structure import evaluating, structure_of, without_cache
+from workbench.trace.structure import evaluating, sample_inputs, structure_of, without_cache
 
-__all__ = ["Reading", "StackRun", "read_text", "run_from", "run_rows", "run_stack"]
+__all__ = ["Reading", "StackRun", "check_stack", "read_text", "run_from", "run_rows", "run_stack"]
+
+
+_SAME = 1e-3  # of the largest logit: how far a pass that is taken up may end from the whole one
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +116,41 @@ def run_stack(model: LoadedModel, inputs: Mapping[str, Any]) -> StackRun:
     return StackRun(tuple(states), tuple(rests), _logits(model, output), _again(inputs, output))
 
 
+_verdicts: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
+
+
+def check_stack(model: LoadedModel) -> None:
+    """Raise :class:`TraceError` unless a pass taken up at any layer of the main stack ends as the whole pass does.
+
+    Measured on a few tokens, once a model. Lenses, patching and direct attribution all rest on it.
+    """
+    if model.model not in _verdicts:
+        # in a context of its own, so that no open session watches or changes these passes
+        _verdicts[model.model] = Context().run(_measured, model)
+    if _verdicts[model.model]:
+        raise TraceError(
+            f"{type(model.model).__name__} does not hand one state a token from block to block, so its layers can "
+            f"be neither read nor exchanged ({_verdicts[model.model]}); attention and saliency work"
+        )
+
+
+def _measured(model: LoadedModel) -> str:
+    """What is wrong with the main stack's states; empty if nothing is."""
+    with torch.no_grad():
+        try:
+            run = run_stack(model, sample_inputs(model.model))
+            if not run.layers or len(run.states) != run.layers + 1:
+                return f"{len(run.states)} states were found around {run.layers} blocks"
+            limit = _SAME * max(1.0, float(run.logits.abs().max()))
+            for layer, state in enumerate(run.states):
+                off = float((run_from(model, run, layer, state) - run.logits).abs().max())
+                if not off <= limit:
+                    return f"taken up at layer {layer} it gives logits that are off by {off:.3g}"
+        except TraceError as error:
+            return str(error)
+    return ""
+
+
 def run_from(
     model: LoadedModel, run: StackRun, layer: int, states: Float[Tensor, "B T D"]
 ) -> Float[Tensor, "B ..."]:
@@ -121,6 +161,7 @@ def run_from(
     """
     if not 0 <= layer <= run.layers:
         raise TraceError(f"layer {layer} is out of range: a pass can be taken up at 0 to {run.layers}")
+    states = states.contiguous()  # of expanded rows; some blocks view what they are given
     with model.lock, _giving(model, run, layer, states):
         try:
             return _logits(model, _call(model, _widened(run.inputs, len(states))))

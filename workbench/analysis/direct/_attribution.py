@@ -20,7 +20,7 @@ from workbench.shapes import Array
 from workbench.statistics import Statistic
 from workbench.trace import Edit, Route, Site, Stack, Structure, Text, intervene, structure_of
 from workbench.trace.parts import on_output, parts_of
-from workbench.trace.residual import StackRun, read_text, run_from, run_stack
+from workbench.trace.residual import StackRun, check_stack, read_text, run_from, run_stack
 
 __all__ = ["DirectAttribution", "direct_logit_attribution"]
 
@@ -120,6 +120,7 @@ def direct_logit_attribution(
     model.require(Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ, verb="direct logit attribution")
     structure = structure_of(model.model)
     _check(model, structure)
+    check_stack(model)
     reading = read_text(model, text, target_text)
     with torch.no_grad():
         run = run_stack(model, reading.inputs)

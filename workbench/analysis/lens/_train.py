@@ -13,7 +13,7 @@ from workbench.analysis.lens._tuned import TunedLens, TunedLensRecord
 from workbench.data.corpus import Corpus
 from workbench.errors import DataError
 from workbench.models import Kind, LoadedModel
-from workbench.trace.residual import StackRun, run_from, run_stack
+from workbench.trace.residual import StackRun, check_stack, run_from, run_stack
 
 __all__ = ["train_tuned_lens"]
 
@@ -62,6 +62,7 @@ def train_tuned_lens(
         DataError: fewer than two rows of text.
     """
     model.require(Kind.CAUSAL, Kind.MASKED, verb="training a tuned lens")
+    check_stack(model)
     blocks = _blocks(model, corpus, min(length, model.max_length))
     random = torch.Generator().manual_seed(seed)
     count, width = _shape(model, blocks.train[:1])

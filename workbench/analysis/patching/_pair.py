@@ -20,7 +20,7 @@ from workbench.text import Alignment
 from workbench.trace import Edit, Route, Site, Stack, Text, intervene, structure_of
 from workbench.trace.decoder import NOTHING
 from workbench.trace.passes import TextPass, text_passes
-from workbench.trace.residual import Reading, StackRun, read_text, run_from, run_rows, run_stack
+from workbench.trace.residual import Reading, StackRun, check_stack, read_text, run_from, run_rows, run_stack
 
 __all__ = ["PatchPair", "PatchSite", "as_site", "patch_pair"]
 
@@ -209,6 +209,8 @@ def patch_pair(
     where = _stack(model, stack)
     _check_lengths(model, readings, where)
     place = None if model.kind is Kind.CLASSIFIER else _place(model, readings, position)
+    if where is structure_of(model.model).main:
+        check_stack(model)
     with torch.no_grad():
         runs = [run_stack(model, reading.inputs) for reading in readings]
     pair = PatchPair(
