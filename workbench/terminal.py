@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from typing import Any
 
@@ -24,5 +25,16 @@ def say(text: object = "", *, error: bool = False, end: str = "\n") -> None:
 
 
 def say_json(value: Any, indent: int | None = None, **how: Any) -> None:
-    """Print ``value`` as JSON; ``how`` goes to :func:`json.dumps`. The escapes of :func:`say` are JSON's own."""
-    say(json.dumps(value, ensure_ascii=False, indent=indent, **how))
+    """Print ``value`` as JSON; ``how`` goes to :func:`json.dumps`. The escapes of :func:`say` are JSON's own.
+
+    JSON has no NaN and no infinity: numbers that are not finite become ``null``.
+    """
+    say(json.dumps(_finite(value), ensure_ascii=False, indent=indent, allow_nan=False, **how))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -7,6 +7,7 @@ import json
 import math
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from challenge_sets.tables import groups_table
@@ -16,9 +17,11 @@ from workbench.cli._tables import results_table
 from workbench.cli.evaluate import summary
 from workbench.dashboard.challenge_page import groups_frame
 from workbench.dashboard.runs_page import results_table as page_table
+from workbench.figures.frames import table_view
 from workbench.report import model_card, render_report, render_table
 from workbench.runs import Run, RunFolder, RunRecord
 from workbench.statistics import Estimate
+from workbench.terminal import say_json
 
 UNDEFINED = {
     "value": Estimate.without_interval(math.nan, 4, "every prediction is 1", method="percentile bootstrap"),
@@ -80,3 +83,25 @@ def test_the_table_of_dependency_heads_says_what_is_undefined(tmp_path: Path) ->
     assert "+0.000, interval undefined (the values have no spread)" in _dependency_table(run)
     assert "0.400 [0.200, 0.600]" in _dependency_table(run)
     assert "nan" not in survey_figures(run)["dependency heads"].html.lower()
+
+
+def test_what_is_printed_as_json_is_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """RFC 8259 has no NaN and no Infinity; most readers but Python's refuse them."""
+    say_json({"p": math.nan, "rows": [{"high": math.inf}, (1.5, -math.inf)]})
+
+    def refuse(name: str) -> None:
+        raise AssertionError(name)
+
+    printed = json.loads(capsys.readouterr().out, parse_constant=refuse)
+    assert printed == {"p": None, "rows": [{"high": None}, [1.5, None]]}
+
+
+def test_pages_have_a_column_of_reasons_only_where_there_is_one(tmp_path: Path) -> None:
+    defined = Estimate(value=0.5, standard_error=0.1, low=0.3, high=0.7, n=9)
+    frames = [
+        pd.DataFrame([{"value": e.value, "low": e.low, "high": e.high, "undefined": e.undefined or ""}])
+        for e in (defined, UNDEFINED["interval"])
+    ]
+    pages = [table_view(frame, interval=("value", "low", "high")).html for frame in frames]
+    assert ["one item has no spread" in page for page in pages] == [False, True]
+    assert [">undefined<" in page for page in pages] == [False, True]

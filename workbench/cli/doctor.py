@@ -42,7 +42,7 @@ def command(model: str, dtype: str, device: str, implementation: str, as_json: b
         "implementation": loaded.implementation,
     }
     if as_json:
-        say_json({**identity, **report.to_dict()}, allow_nan=False)
+        say_json({**identity, **report.to_dict()})
     else:
         say(", ".join(f"{name} {value}" for name, value in identity.items()))
         say(doctor_table(report.to_dict()["checks"]))

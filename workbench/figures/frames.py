@@ -50,7 +50,7 @@ def table_view(
         raise ConfigError(
             f"the table lacks {', '.join(missing)}; it has {', '.join(map(str, frame.columns))}"
         )
-    table = _Table(frame, interval, centred)
+    table = _Table(_without_empty_reasons(frame), interval, centred)
     return View(
         title=title,
         render=lambda: page(title=title, body=table.markup(title, note), display_mode=display_mode),
@@ -58,6 +58,12 @@ def table_view(
         tabulate=frame.copy,
         height=_height(frame, title, note),
     )
+
+
+def _without_empty_reasons(frame: pd.DataFrame) -> pd.DataFrame:
+    """Without the column that says why numbers are undefined, where all are defined."""
+    column = "undefined"
+    return frame.drop(columns=column) if column in frame and (frame[column] == "").all() else frame
 
 
 def _height(frame: pd.DataFrame, title: str, note: str) -> int:
