@@ -12,6 +12,7 @@ from challenge_sets._expectations import Prediction
 from challenge_sets._predict import Example
 from challenge_sets._tests import Tests
 from workbench.data.files import read_jsonl, text_field
+from workbench.data.tables import class_label
 from workbench.errors import DataError
 
 __all__ = ["PredictionFile"]
@@ -69,7 +70,7 @@ class PredictionFile:
 
 
 def _read_prediction(record: dict[str, Any], labels: Sequence[str], where: str) -> Prediction:
-    label = text_field(record, "label", where)
+    label = class_label(text_field(record, "label", where), where)
     probabilities = record.get("probabilities", {label: 1.0})
     if not isinstance(probabilities, dict) or not all(
         isinstance(p, (int, float)) and 0 <= p <= 1 for p in probabilities.values()

@@ -53,7 +53,8 @@ def table_rows(path: Path | str, columns: Sequence[str], *, header: bool = True)
 
 
 def one_of(value: str, allowed: Sequence[str], where: str, what: str) -> str:
-    """``value`` if allowed; raises :class:`~workbench.errors.DataError` otherwise."""
+    """``value`` without white space around it if allowed; raises :class:`~workbench.errors.DataError` otherwise."""
+    value = value.strip()
     if value not in allowed:
         raise DataError(f"{where}: {what} must be {' or '.join(map(repr, allowed))}, is {value!r:.40}")
     return value

@@ -16,7 +16,7 @@ from workbench.analysis.faithfulness_examine import CHEAP_METHODS, FLOOR, Judged
 from workbench.analysis.saliency import Options, Unit
 from workbench.analysis.saliency._targets import Asked, ask
 from workbench.data._dataset import DataIdentity, content_hash
-from workbench.data.tables import read_marks, read_rows
+from workbench.data.tables import class_label, read_marks, read_rows
 from workbench.errors import DataError, did_you_mean
 from workbench.estimate import Estimate
 from workbench.models import LoadedModel
@@ -82,13 +82,11 @@ def read_texts(settings: SaliencySettings) -> tuple[SaliencyText, ...]:
     for number, row in enumerate(rows, 1):
         if not str(row[text]).strip():
             raise DataError(f"{settings.data}, row {number}: empty {text}")
+        place = f"{settings.data}, row {number}"
         marked = row.get(settings.rationale_column) if settings.rationale_column else None
-        target = None if settings.label_column is None else str(row[settings.label_column])
-        found.append(
-            SaliencyText(
-                str(number), str(row[text]), target, read_marks(marked, f"{settings.data}, row {number}")
-            )
-        )
+        label = settings.label_column
+        target = None if label is None else class_label(row.get(label), place)
+        found.append(SaliencyText(str(number), str(row[text]), target, read_marks(marked, place)))
     return tuple(found)
 
 

@@ -162,7 +162,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     """The records of a ``log.jsonl``; a last line that was cut short is left out."""
     rows: list[dict[str, Any]] = []
     if path.is_file():
-        for line in path.read_text(encoding="utf-8").splitlines():
+        for line in path.read_text(encoding="utf-8").split("\n"):
             try:
                 rows.append(json.loads(line))
             except ValueError:

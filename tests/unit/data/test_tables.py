@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from challenge_sets.readers._rows import table_rows
+from challenge_sets.readers._rows import one_of, table_rows
 from probes.tasks import load_task as load_probe
 from workbench.analysis.faithfulness_run import SaliencySettings, read_texts
 from workbench.data._source import Source
@@ -133,3 +133,17 @@ def test_white_space_around_a_label_makes_no_second_class(tmp_path: Path, ending
     loaded = load_task(str(write(tmp_path, ending, rows)))
     assert loaded.task.labels == ("bad", "good")
     assert {row["label"] for row in [*loaded.train, *loaded.validation]} == {"bad", "good"}
+
+
+@pytest.mark.parametrize("missing", [-1, None])
+def test_a_class_to_explain_is_named_and_no_missing_label(tmp_path: Path, missing: object) -> None:
+    rows: list[dict[str, object]] = [{"text": "a b", "label": "good "}, {"text": "c d", "label": missing}]
+    path = write(tmp_path, "jsonl", rows)
+    settings = SaliencySettings(data=str(path), label_column="label", limit=1)
+    assert read_texts(settings)[0].target == "good"
+    with pytest.raises(DataError, match="row 2: the label is"):
+        read_texts(SaliencySettings(data=str(path), label_column="label"))
+
+
+def test_white_space_around_labels_of_challenge_sets_is_no_other_label() -> None:
+    assert one_of("entailment ", ("entailment", "non-entailment"), "line 2", "gold_label") == "entailment"
