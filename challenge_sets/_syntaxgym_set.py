@@ -18,6 +18,7 @@ from workbench.data import DataIdentity, Dataset, content_hash
 from workbench.errors import DataError
 from workbench.models import Kind, LoadedModel
 from workbench.scoring import Engine, Request
+from workbench.text import split_texts
 
 __all__ = ["SYNTAXGYM", "SyntaxGym"]
 
@@ -95,14 +96,14 @@ def _regions(
 ) -> dict[tuple[str, int], float]:
     """Surprisal in bits by condition and region number; empty regions have 0."""
     text = condition.text
-    encoded = model.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    (pieces,) = split_texts([text], model.tokenizer, add_special_tokens=False)
     ends, position = [], 0
     for region in condition.regions:
         for word in region.text.split():
             position = text.index(word, position) + len(word)
         ends.append(position)
     found = {(condition.name, region.number): 0.0 for region in condition.regions}
-    for (start, end), value in zip(encoded["offset_mapping"], log_probabilities, strict=True):
+    for (start, end), value in zip(pieces.offsets, log_probabilities, strict=True):
         begin = start + len(text[start:end]) - len(text[start:end].lstrip())
         place = next((k for k, stop in enumerate(ends) if begin < stop), len(ends) - 1)
         found[condition.name, condition.regions[place].number] -= value / math.log(2)

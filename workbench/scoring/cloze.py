@@ -11,6 +11,7 @@ from workbench.scoring._records import Request, Score
 from workbench.scoring.engine import Engine
 from workbench.scoring.masked import MaskedEngine, Masking
 from workbench.scoring.seq2seq import Seq2SeqEngine
+from workbench.text import split_texts
 
 __all__ = ["Blank", "ClozeScore", "score_cloze"]
 
@@ -102,17 +103,8 @@ def _masked(
 def _pieces(model: LoadedModel, blank: Blank) -> tuple[int, int]:
     """Places of the answer's pieces, by their characters in the text."""
     text = blank.before + blank.answer + blank.after
-    encoded = model.tokenizer(
-        text, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False
-    )
-    first, last = len(blank.before), len(blank.before) + len(blank.answer)
-    places = [
-        place
-        for place, ((start, end), special) in enumerate(
-            zip(encoded["offset_mapping"], encoded["special_tokens_mask"], strict=True)
-        )
-        if not special and start < last and end > first
-    ]
+    (pieces,) = split_texts([text], model.tokenizer)
+    places = pieces.within(len(blank.before), len(blank.before) + len(blank.answer))
     if not places:
         raise DataError(f"the tokenizer has no piece for the answer {blank.answer!r}")
     return places[0], places[-1] + 1

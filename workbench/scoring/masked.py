@@ -6,19 +6,19 @@ from collections.abc import Iterator, Set
 from collections.abc import Sequence as Sequence_
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from workbench.choices import as_members
-from workbench.errors import DataError
+from workbench.errors import DataError, ModelError
 from workbench.models import Kind, LoadedModel
 from workbench.scoring._encode import encode_texts
 from workbench.scoring._forward import project_only, target_statistics
 from workbench.scoring._records import Score
 from workbench.scoring._stream import Stream, collect
+from workbench.text import Pieces, split_texts
 from workbench.trace.padding import together
 
 __all__ = ["MaskedEngine", "MaskedRow", "MaskedText", "Masking", "pseudo_log_likelihood"]
@@ -85,27 +85,27 @@ class MaskedEngine:
 
     def __post_init__(self) -> None:
         self.model.require(Kind.MASKED, verb="pseudo-log-likelihood")
+        if self.model.tokenizer.mask_token_id is None:
+            raise ModelError(
+                f"{self.model.name}: its tokenizer names no mask token, so that no word can be hidden; "
+                "add mask_token to tokenizer_config.json"
+            )
         as_members(self)
 
     def encode(self, texts: Sequence_[str]) -> list[MaskedText]:
         """Ids, segments and words; raises :class:`~workbench.errors.DataError` for texts empty or too long."""
         encode_texts(self.model.tokenizer, texts)  # refuses what is not Unicode
-        if not texts:
-            return []
-        encoded = self.model.tokenizer(list(texts), verbose=False)
-        return [self._text(encoded, index, text) for index, text in enumerate(texts)]
+        split = split_texts(texts, self.model.tokenizer)
+        return [self._text(pieces, text) for pieces, text in zip(split, texts, strict=True)]
 
-    def _text(self, encoded: Any, index: int, text: str) -> MaskedText:
-        ids = tuple(encoded["input_ids"][index])
-        if len(ids) > self.model.max_length:
+    def _text(self, pieces: Pieces, text: str) -> MaskedText:
+        if len(pieces.ids) > (longest := self.model.max_length):
             raise DataError(
-                f"text {text[:40]!r}... has {len(ids)} tokens; {self.model.name} reads at most {self.model.max_length}"
+                f"text {text[:40]!r}... has {len(pieces.ids)} tokens; {self.model.name} reads at most {longest}"
             )
-        segments = encoded.get("token_type_ids")
-        words = tuple(encoded.word_ids(index))
-        if all(word is None for word in words):
+        if all(word is None for word in pieces.words):
             raise DataError(f"text {text[:40]!r} has no token to score")
-        return MaskedText(ids, tuple(segments[index]) if segments else (0,) * len(ids), words)
+        return MaskedText(pieces.ids, pieces.segments, pieces.words)
 
     def rows(self, text: MaskedText, places: Sequence_[int] | None = None) -> list[MaskedRow]:
         """One masked copy for each of ``places`` (all tokens of the text by default)."""

@@ -7,12 +7,14 @@ from workbench.text.alignment import Alignment, align, align_words
 from workbench.text.batch import EncodedBatch, SpecialTokens, encode_batch
 from workbench.text.escape import display_width, printable
 from workbench.text.load import load_tokenizer, save_tokenizer
+from workbench.text.pieces import Pieces, require_fast, split_texts
 from workbench.text.train import sentinel_ids, train_tokenizer
 from workbench.text.words import Span, join_words, split_words
 
 __all__ = [
     "Alignment",
     "EncodedBatch",
+    "Pieces",
     "Role",
     "Span",
     "SpecialTokens",
@@ -24,8 +26,10 @@ __all__ = [
     "join_words",
     "load_tokenizer",
     "printable",
+    "require_fast",
     "save_tokenizer",
     "sentinel_ids",
+    "split_texts",
     "split_words",
     "train_tokenizer",
 ]

@@ -14,6 +14,8 @@ from workbench.models import Kind, LoadedModel
 from workbench.models.batching import HeadOutput, encode_row, head_outputs, row_of
 from workbench.models.problem import ProblemType, problem_of
 from workbench.scoring.heads import stream_heads
+from workbench.text import align_words, require_fast
+from workbench.trace.encoding import encode_all
 
 __all__ = ["ask_choices", "ask_spans", "ask_texts", "ask_words"]
 
@@ -56,29 +58,19 @@ def ask_words(
 ) -> Iterator[list[tuple[int, Tags]]]:
     """The label of each word's first piece; words that the model cannot read any more get ``O``."""
     _require_head(model, "ForTokenClassification")
-    encodings = [
-        model.tokenizer(
-            list(ask.words),
-            is_split_into_words=True,
-            truncation=True,
-            max_length=model.max_length,
-            verbose=False,
-        )
-        for ask in asks
-    ]
-    names, rows = model.config.id2label, [row_of(encoding) for encoding in encodings]
+    if not asks:
+        return
+    encoded = encode_all(model, [align_words(ask.words, model.tokenizer) for ask in asks])
+    names = model.config.id2label
 
     def read(place: int, output: HeadOutput) -> Tags:
         best = output["logits"].argmax(-1).tolist()
-        labels = ["O"] * len(asks[place].words)
-        previous = None
-        for position, word in enumerate(encodings[place].word_ids()):
-            if word is not None and word != previous:
-                labels[word] = str(names[best[position]])
-            previous = word
-        return Tags(tuple(labels))
+        spans = encoded[place].alignment.token_spans
+        return Tags(tuple(str(names[best[first]]) if first < last else "O" for first, last in spans))
 
-    for batch in stream_heads(model, rows, done=done, batch_tokens=how.batch_tokens, progress=how.progress):
+    for batch in stream_heads(
+        model, [one.row for one in encoded], done=done, batch_tokens=how.batch_tokens, progress=how.progress
+    ):
         yield [(place, read(place, output)) for place, output in batch]
 
 
@@ -87,6 +79,7 @@ def ask_spans(
 ) -> Iterator[list[tuple[int, Span]]]:
     """The best span of up to 30 tokens; long contexts are read in overlapping windows (Devlin et al. 2019, 4.2)."""
     _require_head(model, "ForQuestionAnswering")
+    require_fast(model.tokenizer, verb="answering questions from a text")
     for place, ask in enumerate(asks):
         if place not in done:
             yield [(place, Span(_best_span(model, ask)))]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
-from typing import Any
 
 from workbench.errors import DataError
 from workbench.evaluate.asking._how import How
 from workbench.models import Kind, LoadedModel
 from workbench.scoring import Blank, Engine, MaskedEngine, Request, Score, Seq2SeqEngine
 from workbench.scoring.masked import MaskedRow
+from workbench.text import Pieces, split_texts
 
 __all__ = ["ask_blanks", "ask_likelihood"]
 
@@ -65,23 +65,13 @@ def _masked(
 def _rows(model: LoadedModel, blank: Blank) -> list[MaskedRow]:
     """One copy for each piece of the answer: it and those after it in the answer are masked."""
     text = blank.before + blank.answer + blank.after
-    encoded = model.tokenizer(
-        text, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False
-    )
-    ids = list(encoded["input_ids"])
-    segments = list(encoded.get("token_type_ids") or [0] * len(ids))
-    first, last = len(blank.before), len(blank.before) + len(blank.answer)
-    special = encoded["special_tokens_mask"]
-    places = [
-        i
-        for i, (start, end) in enumerate(encoded["offset_mapping"])
-        if not special[i] and start < last and end > first
-    ]
+    (pieces,) = split_texts([text], model.tokenizer)
+    places = pieces.within(len(blank.before), len(blank.before) + len(blank.answer))
     if not places:
         raise DataError(f"the tokenizer has no piece for the answer {blank.answer!r:.60}")
-    cut = _cut_places(model, len(ids), special, places)
-    kept = [i for i in range(len(ids)) if i not in cut]
-    ids, segments = [ids[i] for i in kept], [segments[i] for i in kept]
+    cut = _cut_places(model, pieces, places)
+    kept = [i for i in range(len(pieces.ids)) if i not in cut]
+    ids, segments = [pieces.ids[i] for i in kept], [pieces.segments[i] for i in kept]
     shifted = [kept.index(place) for place in places]
     mask = model.tokenizer.mask_token_id
     return [_row(ids, segments, shifted, number, mask) for number in range(len(shifted))]
@@ -94,13 +84,14 @@ def _row(ids: list[int], segments: list[int], places: list[int], number: int, ma
     return MaskedRow(tuple(hidden), tuple(segments), places[number], ids[places[number]])
 
 
-def _cut_places(model: LoadedModel, length: int, special: Any, places: list[int]) -> set[int]:
+def _cut_places(model: LoadedModel, pieces: Pieces, places: list[int]) -> set[int]:
     """Places to drop so that the model can read the rest: from the start, then from the end."""
+    length = len(pieces.ids)
     over = length - model.max_length
     if over <= 0:
         return set()
-    before = [i for i in range(places[0]) if not special[i]]
-    after = [i for i in range(length - 1, places[-1], -1) if not special[i]]
+    before = [i for i in range(places[0]) if pieces.words[i] is not None]
+    after = [i for i in range(length - 1, places[-1], -1) if pieces.words[i] is not None]
     if over > len(before) + len(after):
         raise DataError(
             f"an answer of {len(places)} tokens; {model.name} reads at most {model.max_length} with all around it"
@@ -137,7 +128,7 @@ def _after(score: Score, sentinel: int) -> Score:
 
 def _cut(model: LoadedModel, text: str) -> str:
     """The end of ``text`` that an encoder can read."""
-    encoded = model.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-    offsets = encoded["offset_mapping"]
+    (pieces,) = split_texts([text], model.tokenizer, add_special_tokens=False)
+    offsets = pieces.offsets
     over = len(offsets) - (model.max_length - 8)
     return text[offsets[over][0] :] if over > 0 else text

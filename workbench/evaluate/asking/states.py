@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,6 +10,7 @@ from torch import Tensor
 from workbench.evaluate._requests import PairFeatures, WordPair
 from workbench.evaluate.asking._how import How
 from workbench.models import LoadedModel
+from workbench.trace.encoding import encode_all, inputs_of
 
 __all__ = ["ask_word_pairs"]
 
@@ -28,16 +28,8 @@ def ask_word_pairs(
 
 
 def _state(model: LoadedModel, text: str, span: tuple[int, int]) -> Tensor:
-    encoded: Any = model.tokenizer(
-        text,
-        return_offsets_mapping=True,
-        truncation=True,
-        max_length=model.max_length,
-        return_tensors="pt",
-        verbose=False,
-    )
-    offsets = encoded.pop("offset_mapping")[0].tolist()
-    inputs = {name: value.to(model.device) for name, value in encoded.items()}
+    (encoded,) = encode_all(model, [text])
+    inputs, offsets = inputs_of(model, [encoded]), encoded.alignment.offsets
     with model.lock, torch.inference_mode():
         output = model.model(**inputs, output_hidden_states=True)
     states = output.hidden_states[-1][0].float().cpu()

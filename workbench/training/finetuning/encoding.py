@@ -10,7 +10,8 @@ from torch import Tensor
 
 from workbench.data.tables import Row, read_marks
 from workbench.errors import DataError
-from workbench.text import align
+from workbench.text import align, align_words, require_fast
+from workbench.trace.encoding import Encoded, cut_to
 from workbench.training.finetuning.tasks import AnswerKind, FineTask
 from workbench.training.objectives import IGNORED
 
@@ -62,13 +63,17 @@ def _tokens(row: Row, task: FineTask, tokenizer: Any, length: int, number: int) 
     words, labels = row[task.text], row[task.label]
     if len(words) != len(labels):
         raise DataError(f"{task.name}, row {number}: {len(words)} words and {len(labels)} labels")
-    encoded = tokenizer(list(words), is_split_into_words=True, truncation=True, max_length=length)
-    previous, marked = None, []
-    for word in encoded.word_ids():
-        is_first = word is not None and word != previous
-        marked.append(task.labels.index(str(labels[word])) if is_first else IGNORED)
-        previous = word
-    return {**encoded, "labels": marked}
+    aligned = align_words(words, tokenizer)
+    encoded = cut_to(Encoded(aligned, (0,) * len(aligned)), length)
+    marked = [IGNORED] * len(encoded.alignment)
+    for label, (first, last) in zip(labels, encoded.alignment.token_spans, strict=True):
+        if first < last:
+            marked[first] = task.labels.index(str(label))
+    ids = encoded.alignment.ids
+    features: Features = {"input_ids": list(ids), "attention_mask": [1] * len(ids), "labels": marked}
+    if "token_type_ids" in tokenizer.model_input_names:
+        features["token_type_ids"] = [0] * len(ids)
+    return features
 
 
 def _span(row: Row, task: FineTask, tokenizer: Any, length: int, number: int) -> Features:
@@ -78,6 +83,7 @@ def _span(row: Row, task: FineTask, tokenizer: Any, length: int, number: int) ->
     start = context.find(answer) if start is None else int(start)
     if context[start : start + len(answer)] != answer or start < 0:
         raise DataError(f"{task.name}, row {number}: the answer {answer!r:.40} does not stand in the context")
+    require_fast(tokenizer, verb="fine-tuning on answers in a text")
     encoded = tokenizer(
         str(row[task.text]),
         context,
