@@ -30,6 +30,7 @@ def byte_tokenizer(template: str = "<s> $A") -> Any:
     special = list(SPECIALS.items())
     backend.post_processor = processors.TemplateProcessing(single=template, special_tokens=special)
     names = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
+    names["mask_token"] = "<mask>"
     return transformers.PreTrainedTokenizerFast(tokenizer_object=backend, **names)
 
 

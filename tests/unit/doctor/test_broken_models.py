@@ -48,7 +48,8 @@ def test_padding_read_as_text_on_the_left() -> None:
 
 
 def test_padding_read_as_text_by_a_two_sided_model() -> None:
-    assert set(failures(models.bert(PaddingBlindBert))) == {"left_padding", "right_padding"}
+    found = set(failures(models.bert(PaddingBlindBert)))
+    assert found == {"left_padding", "right_padding", "scorer_log_probabilities"}
 
 
 def test_look_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,6 +154,27 @@ def test_head_that_depends_on_where_it_is_applied() -> None:
 
     subject.model.lm_head.register_forward_hook(count_positions)
     assert "scorer_log_probabilities" in failures(subject)
+
+
+@pytest.mark.parametrize("make", [models.bert, models.t5])
+def test_scores_of_other_kinds_are_those_of_the_head_where_the_token_stands(make: Any) -> None:
+    """The same fault in a masked model and in a decoder behind an encoder."""
+    subject = make()
+
+    def count_positions(module: Any, inputs: Any, out: torch.Tensor) -> torch.Tensor:
+        return out * torch.arange(1, out.shape[-2] + 1)[:, None]
+
+    subject.model.get_output_embeddings().register_forward_hook(count_positions)
+    assert "scorer_log_probabilities" in failures(subject)
+
+
+@pytest.mark.parametrize("make", [models.roberta, models.gpt2, models.bart])
+def test_length_that_the_position_table_does_not_hold(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tables of all three hold at most 64 tokens."""
+    monkeypatch.setattr(LoadedModel, "max_length", 65)
+    found = failures(make())
+    assert set(found) == {"longest_text"}
+    assert "Error: " in found["longest_text"].detail
 
 
 def test_gradient_cut_at_the_embeddings() -> None:

@@ -12,7 +12,8 @@ from tests.unit.doctor import models
 from workbench.evaluate.doctor import CHECKS, _gradient, examine
 from workbench.models import Kind, LoadedModel
 
-NOT_GENERATING = {"causal_attention", "causal_outputs", "cached_generation", "scorer_log_probabilities"}
+NOT_GENERATING = {"causal_attention", "causal_outputs", "cached_generation"}
+NOT_SCORED = NOT_GENERATING | {"scorer_log_probabilities"}
 
 
 def bert_encoder() -> LoadedModel:
@@ -44,23 +45,24 @@ def t5_encoder_decoder() -> LoadedModel:
     return models.t5(transformers.T5Model, Kind.ENCODER)
 
 
-# What is skipped follows from the kind: only causal and seq2seq models generate and look back only, only
-# causal ones are scored, an encoder has no probabilities; BART's positions count the padding, BERT's pooler reads the
-# first place, T5's classifier decodes the padded text; Llama's reads the last token, wherever it is.
+# What is skipped follows from the kind: only causal and seq2seq models generate and look back only,
+# those and masked ones give texts log-probabilities, an encoder has no probabilities; BART's positions count the
+# padding, BERT's pooler reads the first place, T5's classifier decodes the padded text; Llama's reads the last token,
+# wherever it is.
 EXPECTED_SKIPS = [
     (models.llama, set()),
     (models.gpt2, set()),
     (models.bert, NOT_GENERATING),
     (models.roberta, NOT_GENERATING),
-    (models.t5, {"scorer_log_probabilities"}),
-    (models.bart, {"scorer_log_probabilities", "left_padding"}),
-    (bert_encoder, NOT_GENERATING | {"probabilities_sum"}),
-    (bert_classifier, NOT_GENERATING | {"left_padding"}),
-    (question_answering, NOT_GENERATING),
-    (multiple_choice, NOT_GENERATING | {"left_padding"}),
-    (llama_classifier, NOT_GENERATING),
-    (t5_classifier, NOT_GENERATING | {"left_padding"}),
-    (t5_encoder_decoder, NOT_GENERATING | {"probabilities_sum"}),
+    (models.t5, set()),
+    (models.bart, {"left_padding"}),
+    (bert_encoder, NOT_SCORED | {"probabilities_sum"}),
+    (bert_classifier, NOT_SCORED | {"left_padding"}),
+    (question_answering, NOT_SCORED),
+    (multiple_choice, NOT_SCORED | {"left_padding"}),
+    (llama_classifier, NOT_SCORED),
+    (t5_classifier, NOT_SCORED | {"left_padding"}),
+    (t5_encoder_decoder, NOT_SCORED | {"probabilities_sum"}),
 ]
 
 

@@ -22,6 +22,7 @@ CHECKS: dict[str, Callable[[LoadedModel], Finding]] = {
     "batch_size": _invariance.batch_size,
     "right_padding": _invariance.right_padding,
     "left_padding": _invariance.left_padding,
+    "longest_text": _invariance.longest_text,
     "eager_equals_sdpa": _invariance.eager_equals_sdpa,
     "attention_rows": _attention.attention_rows,
     "causal_attention": _attention.causal_attention,

@@ -9,11 +9,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from workbench.evaluate.doctor._compare import agree
+from workbench.evaluate.doctor._compare import agree, judge
 from workbench.evaluate.doctor._records import Finding, NotApplicable, Status
 from workbench.evaluate.doctor._subject import (
     Batch,
     cut,
+    outputs,
     padded,
     real_hidden_states,
     real_outputs,
@@ -30,12 +31,15 @@ __all__ = [
     "eager_equals_sdpa",
     "finite_outputs",
     "left_padding",
+    "longest_text",
     "right_padding",
 ]
 
 Reader = Callable[[LoadedModel, Batch], Tensor]
 
 _EXTRA = 3  # padding that even the longest row gets
+_LONGEST_TRIED = 4096  # tokens
+_MOST_WORK = 3e11  # tokens times parameters: some ten seconds of two slow cores
 _FIXED = "the architecture's attention implementation cannot be switched"
 
 
@@ -71,6 +75,40 @@ def _lines(output: HeadOutput) -> Tensor:
         return torch.stack([output["start_logits"], output["end_logits"]], dim=-1)
     logits = output["logits"]
     return logits if logits.ndim == 2 else logits[None]
+
+
+def longest_text(loaded: LoadedModel) -> Finding:
+    """A text of exactly as many tokens as the model is said to read is read, on each side of an encoder-decoder.
+
+    Value: outputs that are not finite. Skipped where such a text is too much to try.
+    """
+    lengths = (loaded.max_length, loaded.max_target_length)
+    if max(lengths) > _LONGEST_TRIED or max(lengths) * loaded.num_parameters > _MOST_WORK:
+        raise NotApplicable(f"a text of {max(lengths):,} tokens is too much to try with this model")
+    text = sample_sequences(loaded)[0]
+    batch = padded(loaded, [_repeated(text, lengths[0])])
+    batches = [batch]
+    if batch.decoder_ids is not None:
+        target = _repeated(batch.decoder_ids[0].tolist(), lengths[1])
+        batches.append(
+            replace(padded(loaded, [text]), decoder_ids=torch.tensor([target], device=loaded.device))
+        )
+    # A classifier's head is small, and makes its decoder's input itself.
+    body = loaded.model if loaded.kind is Kind.CLASSIFIER else loaded.model.base_model
+    broken = 0.0
+    for one in batches:
+        with torch.no_grad():
+            states = outputs(body, one)
+        broken += float((~torch.isfinite(states)).sum())
+    sides = f"{lengths[0]} tokens" + (f" and a target of {lengths[1]}" if len(batches) > 1 else "")
+    return judge(broken, 0, f"outputs that are not finite for a text of {sides}, the longest that is allowed")
+
+
+def _repeated(ids: list[int], length: int) -> list[int]:
+    """``length`` ids: the first one, those between again and again, and the last one."""
+    inner = ids[1:-1] or ids[:1]
+    middle = [inner[i % len(inner)] for i in range(length - 2)]
+    return [ids[0], *middle, ids[-1]][:length]
 
 
 def right_padding(loaded: LoadedModel) -> Finding:
