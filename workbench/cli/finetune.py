@@ -57,6 +57,7 @@ __all__ = ["command"]
 @click.option("--precision", default="auto", show_default=True, help="auto, float32 or bfloat16.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, mps.")
 @click.option("--out", type=PATH, help="Folder (default: runs/MODEL-TASK-METHOD).")
+@click.option("--resume", is_flag=True, help="Go on with the run in --out; give the same options.")
 def command(model: str, task: str, **options: Any) -> None:
     """Fine-tune MODEL on a task; the result opens in this workbench and in transformers.
 
@@ -64,6 +65,7 @@ def command(model: str, task: str, **options: Any) -> None:
     workbench finetune minilm-l6 --task mrpc --data-dir DIR --method lora --seeds 0,1,2
     workbench finetune MODEL --task pairs.csv --text-column a --pair-column b --label-column same
     workbench finetune MODEL --task chats.jsonl --kind response
+    workbench finetune MODEL --task FILE --out DIR --resume
     """
     from workbench.runs import default_root
     from workbench.training.finetuning import FineSettings, Method, finetune, load_task
@@ -91,7 +93,9 @@ def command(model: str, task: str, **options: Any) -> None:
         **{name: options[name] for name in names},
     )
     out = options["out"] or default_root() / f"{Path(model).name}-{rows.task.name}-{settings.method}"
-    run = finetune(model, rows, out, settings, device=options["device"], progress=True)
+    run = finetune(
+        model, rows, out, settings, resume=options["resume"], device=options["device"], progress=True
+    )
     _print(run)
 
 

@@ -72,7 +72,7 @@ def recipe_options(function: Command) -> Command:
 @recipe_options
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, mps.")
 @click.option("--out", type=PATH, required=True, help="Folder of model and run.")
-@click.option("--resume", is_flag=True, help="Go on from the last whole checkpoint in --out.")
+@click.option("--resume", is_flag=True, help="Go on with the run in --out, from its last whole checkpoint.")
 @click.option("--checkpoint", type=PATH, help="With --resume: go on from this one.")
 def command(device: str, out: Path, resume: bool, checkpoint: Path | None, **options: Any) -> None:
     """Pre-train a model and store it, with its tokenizer and loss curve, in one folder.
@@ -82,7 +82,7 @@ def command(device: str, out: Path, resume: bool, checkpoint: Path | None, **opt
     workbench train --out runs/shakespeare --resume
     torchrun --nproc-per-node 2 -m workbench train …
     """
-    settings = settings_from(options, stored=_stored(out) if resume else None)
+    settings = settings_from(options, stored=_stored(out, options) if resume else None)
     from workbench.training.pretrain import train
 
     run = train(settings, out, resume=checkpoint or resume, device=device, progress=sys.stderr.isatty())
@@ -90,11 +90,18 @@ def command(device: str, out: Path, resume: bool, checkpoint: Path | None, **opt
         _print(run)
 
 
-def _stored(out: Path) -> Path:
+def _stored(out: Path, options: dict[str, Any]) -> Path | dict[str, Any] | None:
+    """The recipe of the run in ``out``; none if nothing is there and the options make a recipe of their own."""
+    from workbench.runs import Run
+
     recipe = out / "recipe.yaml"
-    if not recipe.is_file():
-        raise RunError(f"nothing to resume in {out}: it holds no recipe.yaml; start without --resume")
-    return recipe
+    if recipe.is_file():
+        return recipe
+    if (out / "run.json").is_file():  # stopped between the two files
+        return Run.open(out.resolve()).record.recipe
+    if not options.get("corpus") and not options.get("recipe"):
+        raise RunError(f"nothing to resume in {out}: it holds no run; start without --resume")
+    return None
 
 
 # option -> (part, field)
@@ -132,7 +139,7 @@ _FIELDS = {
 }
 
 
-def settings_from(options: dict[str, Any], stored: Path | None = None) -> TrainSettings:
+def settings_from(options: dict[str, Any], stored: Path | dict[str, Any] | None = None) -> TrainSettings:
     """The recipe that the options make, on top of a stored one or of ``--recipe``."""
     from workbench.training.settings import TrainSettings, parse_steps
 
@@ -158,9 +165,11 @@ def settings_from(options: dict[str, Any], stored: Path | None = None) -> TrainS
     return TrainSettings.from_dict(values)
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _read(file: Path | dict[str, Any]) -> dict[str, Any]:
     from workbench.training.settings import TrainSettings
 
+    if isinstance(file, dict):
+        return TrainSettings.from_dict(file).to_dict()
     try:
         return TrainSettings.from_yaml(file.read_text(encoding="utf-8")).to_dict()
     except OSError as error:
@@ -177,10 +186,15 @@ def _print(run: Run) -> None:
     from workbench.cli._tables import results_table
 
     speed, model = run.throughput, run.record.model
-    say(f"{model['class']}, {model['parameters']:,} parameters\n")
+    beside = "".join(
+        f"; {name}: {model[name]['class']}, {model[name]['parameters']:,} parameters"
+        for name in ("teacher", "generator")
+        if name in model
+    )
+    say(f"{model['class']}, {model['parameters']:,} parameters{beside}\n")
     say(results_table(run.results))
     rate = f"{speed['tokens_per_second']:,.0f} tokens/s, {speed['utilisation']:.1%} of the peak"
     say(f"\n{speed['tokens']:,.0f} tokens in {speed['seconds']:,.0f} s: {rate}; stored in {run.path}")
-    is_masked = "MaskedLM" in model["class"] or "PreTraining" in model["class"]
-    follow = "finetune {} --task FILE" if is_masked else "evaluate {} --task lambada_sample"
+    is_causal = "CausalLM" in model["class"] or "LMHead" in model["class"]
+    follow = "evaluate {} --task lambada_sample" if is_causal else "probe {} --task pos"
     say(f"next: workbench {follow.format(run.path)}")

@@ -96,6 +96,12 @@ class RunFolder:
         """
         self._lock = RunLock.take(self.path)
 
+    def remove(self) -> None:
+        """Remove a run and all that is in its folder; raises :class:`~workbench.errors.RunError` as :meth:`hold`."""
+        self.hold()
+        shutil.rmtree(self.path)
+        self.release()
+
     def release(self) -> None:
         """Let other processes have a run that is finished."""
         if self._lock is not None:

@@ -11,7 +11,7 @@ from workbench.errors import RunError
 from workbench.estimate import Estimate
 from workbench.models._files import content_hash
 from workbench.runs import Run, RunFolder, RunRecord, write_atomically
-from workbench.training.checkpoints import find_checkpoints
+from workbench.training._sizes import describe_model
 from workbench.training.corpora import Corpora
 from workbench.training.progress import read_log
 from workbench.training.settings import TrainSettings
@@ -20,29 +20,25 @@ __all__ = ["finish_run", "open_run"]
 
 
 def open_run(
-    out: Path, settings: TrainSettings, corpora: Corpora, model: Any, device: str, *, resume: bool
+    out: Path, settings: TrainSettings, corpora: Corpora, model: Any, device: str, found: Run | None
 ) -> RunFolder:
-    """Make the folder ``out``, or open it again to go on.
+    """Make the folder ``out``, or open the run ``found`` there to go on with it.
 
-    Raises :class:`~workbench.errors.RunError` if something is there already and ``resume`` was not asked.
+    Raises :class:`~workbench.errors.RunError` if the corpus is another one now.
     """
-    if resume:
-        folder = RunFolder(out, Run.open(out).record)
+    if found is not None:
+        _refuse_other_corpus(found, corpora)
+        write_atomically(out / "recipe.yaml", settings.to_yaml().encode())
+        folder = RunFolder(out, found.record)
         folder.hold()
         return folder
-    if out.exists() and any(out.iterdir()):
-        hint = "go on with --resume" if find_checkpoints(out) else "remove it"
-        raise RunError(f"{out} exists already; {hint}, or choose another --out")
-    if out.is_dir():
-        out.rmdir()
     info = corpora.train.info
     record = RunRecord.new(
         "train",
         recipe=settings.to_dict(),
         model={
             "name": settings.model.preset or settings.model.config or settings.model.model,
-            "class": type(model).__name__,
-            "parameters": sum(p.numel() for p in model.parameters()),
+            **describe_model(model),
         },
         data={
             "corpus": {
@@ -59,6 +55,15 @@ def open_run(
     folder = RunFolder.create(out.parent, replace(record, id=out.name))
     write_atomically(out / "recipe.yaml", settings.to_yaml().encode())
     return folder
+
+
+def _refuse_other_corpus(found: Run, corpora: Corpora) -> None:
+    stored = found.record.data.get("corpus", {}).get("sha256")
+    if stored != corpora.train.info.corpus_sha256:
+        raise RunError(
+            f"cannot resume {found.path}: its corpus was another one (sha256 {str(stored)[:12]}, now "
+            f"{corpora.train.info.corpus_sha256[:12]}); give the same --corpus, or another --out"
+        )
 
 
 def finish_run(folder: RunFolder, results: Mapping[str, Estimate], throughput: Mapping[str, Any]) -> Run:

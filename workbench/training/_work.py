@@ -20,6 +20,7 @@ from workbench.training.settings import TrainSettings
 __all__ = ["Work", "prepare"]
 
 DEFAULT_LENGTH = 256
+_DISTILLED = ("AutoModelForCausalLM", "AutoModelForMaskedLM")
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,12 @@ def prepare(settings: TrainSettings, device: torch.device, *, show: bool) -> Wor
         length,
         isolate_documents=settings.data.isolate_documents,
     )
+    is_pair = settings.objective.name == ObjectiveName.REPLACED_TOKENS
+    if settings.objective.teacher is not None and (is_pair or objective.auto not in _DISTILLED):
+        raise ConfigError(
+            f"a teacher goes with causal and masked language models, not with {settings.objective.name}; "
+            "leave out --teacher, or choose --objective clm or mlm"
+        )
     training, validation = _blocks(settings, corpora, objective)
     vocabulary = len(corpora.tokenizer)
     return Work(

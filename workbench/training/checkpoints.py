@@ -75,7 +75,7 @@ def resume_point(run: Path, recipe: str, chosen: Path | None = None) -> Checkpoi
     else:
         if not good:
             why = f" ({checkpoints[-1].path.name}: {checkpoints[-1].problem})" if checkpoints else ""
-            raise RunError(f"no whole checkpoint in {run}{why}; start again without --resume")
+            raise RunError(f"no whole checkpoint in {run}{why}; go on without --checkpoint, from the start")
         asked = good[-1]
     if asked.recipe != recipe:
         fitting = [c for c in good if c.recipe == recipe]

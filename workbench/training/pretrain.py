@@ -6,23 +6,21 @@ import errno
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from safetensors import SafetensorError
-from transformers import PreTrainedModel
 from transformers.trainer_callback import PrinterCallback
 
 from workbench.errors import ConfigError, RunError, WorkbenchError
 from workbench.models._device import resolve_device
-from workbench.models.configuration import TransformerConfig
-from workbench.models.size import flops_per_token
 from workbench.runs import Run
 from workbench.training._accelerate import PartialState, should_reduce_batch_size
 from workbench.training._arguments import training_arguments
+from workbench.training._folders import claim_folder, discard_broken_checkpoints, record_file
 from workbench.training._measure import measure
 from workbench.training._quiet import quiet
 from workbench.training._record import finish_run, open_run
 from workbench.training._scored import can_skip
+from workbench.training._sizes import training_flops
 from workbench.training._work import Work, prepare
 from workbench.training.checkpoints import find_checkpoints, resume_point, save_model_folder
 from workbench.training.loop import Clock, KeepSteps, StopWatch, WorkbenchTrainer
@@ -44,41 +42,59 @@ def train(
     """Train a model by ``settings``; ``out`` becomes a run folder and a model folder in one.
 
     ``workbench.load(out)`` opens the result, and after ``import workbench.models.auto`` plain transformers do.
-    ``resume`` goes on from the last whole checkpoint, or a chosen one. Under ``torchrun`` all processes share the
-    batch. Out of memory, the rows of a forward pass are halved and the batch kept.
+    ``resume`` goes on from the last whole checkpoint, or a chosen one; from the start where there is none yet. A run
+    that was stopped before its first checkpoint is not in the way of another. Under ``torchrun`` all processes share
+    the batch. Out of memory, the rows of a forward pass are halved and the batch kept.
 
     Raises the package's errors: a bad recipe, corpus or checkpoint, a loss that is no number, a full disk.
     """
     where = resolve_device(device)
     state = PartialState(cpu=where.type == "cpu")
     show = progress and state.is_main_process
+    found = claim_folder(out, "train", resume=bool(resume)) if state.is_main_process else None
+    state.wait_for_everyone()
+    if resume and (out / "results.json").is_file():
+        return Run.open(out.resolve())
     with state.main_process_first():
         work = prepare(settings, where, show=show)
-    folder = None
-    if state.is_main_process:
-        folder = open_run(out, settings, work.corpora, work.new_model(), str(where), resume=bool(resume))
+    folder, start = None, None
+    if resume and record_file(out).is_file():
+        start = _start(out, work, resume if isinstance(resume, Path) else None)
     state.wait_for_everyone()
-    start = None
-    if resume:
-        start = resume_point(out, work.recipe, resume if isinstance(resume, Path) else None).path
+    if state.is_main_process:
+        folder = open_run(out, settings, work.corpora, work.new_model(), str(where), found)
+        discard_broken_checkpoints(out)
+    state.wait_for_everyone()
     with quiet():
         trainer = _run(work, out, start, show=show)
         state.wait_for_everyone()
         if folder is not None:
             model = trainer.accelerator.unwrap_model(trainer.model, keep_torch_compile=False)
             save_model_folder(model, work.corpora.tokenizer, out)
-            per_token = work.validation.file.info.characters / work.validation.file.info.tokens
-            every_token = work.objective.auto == "AutoModelForCausalLM"
+            of_text = work.objective.auto == "AutoModelForCausalLM"  # every token is scored
             results = measure(
                 model,
                 work.objective,
                 work.validation,
                 work.rows,
-                characters_per_token=per_token if every_token else None,
+                tokenizer=work.corpora.tokenizer if of_text else None,
             )
             finish_run(folder, results, trainer.meter.to_dict())
     state.wait_for_everyone()
     return Run.open(out)
+
+
+def _start(out: Path, work: Work, chosen: Path | None) -> Path | None:
+    """The checkpoint to go on from; nothing where a run was stopped before its first one."""
+    if chosen is not None or any(not c.problem for c in find_checkpoints(out)):
+        return resume_point(out, work.recipe, chosen).path
+    stored = TrainSettings.from_dict(Run.open(out.resolve()).record.recipe).digest(*work.corpora.hashes)
+    if stored != work.recipe:
+        raise RunError(
+            f"{out} has no whole checkpoint and was started with another recipe; "
+            f"use the same settings ({out / 'recipe.yaml'}), or leave out --resume to start again"
+        )
+    return None
 
 
 def _run(work: Work, out: Path, start: Path | None, *, show: bool) -> WorkbenchTrainer:
@@ -117,7 +133,7 @@ def _trainer(work: Work, out: Path, *, show: bool) -> tuple[WorkbenchTrainer, Pr
     scored_only = can_skip(model, work.objective.auto) and not settings.loop.compile
     scored = (settings.objective.rate or MASK_RATE) if scored_only else 1.0
     meter = Meter(
-        flops_per_token=3.0 * _forward_flops(model, work.length, scored),
+        flops_per_token=training_flops(model, work.length, scored),
         peak=peak_flops(work.device, work.precision),
         processes=arguments.world_size,
     )
@@ -144,20 +160,6 @@ def _trainer(work: Work, out: Path, *, show: bool) -> tuple[WorkbenchTrainer, Pr
     )
     trainer.remove_callback(PrinterCallback)
     return trainer, log
-
-
-def _forward_flops(model: Any, length: int, scored: float) -> float:
-    """Operations of a forward pass per token; for foreign models two a weight (Kaplan et al. 2020, section 2.1).
-
-    ``scored`` is the share of places at which the output layer runs.
-    """
-    config = getattr(model, "config", None)
-    if isinstance(config, TransformerConfig) and isinstance(model, PreTrainedModel):
-        total = float(flops_per_token(config, length, type(model)))
-    else:
-        total = 2.0 * sum(p.numel() for p in model.parameters())
-    skipped = 2.0 * model.get_output_embeddings().weight.numel() if scored < 1.0 else 0.0
-    return total - (1.0 - scored) * skipped
 
 
 def _explained(error: Exception, out: Path) -> WorkbenchError | Exception:

@@ -12,6 +12,8 @@ import torch
 from tqdm import tqdm
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from workbench.runs import write_atomically
+
 __all__ = ["Meter", "ProgressLog", "peak_flops", "read_log"]
 
 # Dense operations per second in bfloat16, from the makers' data sheets.
@@ -105,8 +107,8 @@ class ProgressLog(TrainerCallback):
         if not state.is_world_process_zero:
             return
         kept = [row for row in read_log(self.path) if row["step"] <= state.global_step]
-        self._file = self.path.open("w", encoding="utf-8")
-        self._file.writelines(json.dumps(row) + "\n" for row in kept)
+        write_atomically(self.path, "".join(json.dumps(row) + "\n" for row in kept).encode())
+        self._file = self.path.open("a", encoding="utf-8")
         self._bar = tqdm(
             total=state.max_steps,
             initial=state.global_step,

@@ -17,7 +17,7 @@ from tests.unit.tiny import WORDS
 from workbench.data.grammar import adjectives
 from workbench.errors import ConfigError, DataError
 from workbench.training.finetuning import AnswerKind, FineSettings, FineTask, finetune, load_task
-from workbench.training.finetuning._losses import HeadLoss, attention_loss, check_goes_together, mix_rows
+from workbench.training.finetuning._losses import HeadLoss, attention_loss, check_losses, mix_rows
 from workbench.training.finetuning.encoding import collate, encode
 from workbench.training.planted_words import masked_phrases, planted_phrases
 
@@ -134,15 +134,15 @@ def test_what_does_not_go_together_is_told(tmp_path: Path) -> None:
             FineSettings(**{name: value})  # type: ignore[arg-type]
     plain = FineTask("words", AnswerKind.CLASS, "text", "label", labels=("0", "1"))
     mixed = FineSettings(mixup=1.0)
-    check_goes_together(mixed, plain, BertConfig())
+    check_losses(mixed, plain, BertConfig())
     with pytest.raises(ConfigError, match="mixup goes with encoders, not gpt2"):
-        check_goes_together(mixed, plain, GPT2Config())
+        check_losses(mixed, plain, GPT2Config())
     with pytest.raises(ConfigError, match="mixup goes with encoders, not bart"):  # which fills blanks, too
-        check_goes_together(mixed, plain, BartConfig())
+        check_losses(mixed, plain, BartConfig())
     with pytest.raises(ConfigError, match="a rationale column goes with encoders, not gpt2"):
-        check_goes_together(FineSettings(), TASK, GPT2Config())
+        check_losses(FineSettings(), TASK, GPT2Config())
     with pytest.raises(ConfigError, match="mixup goes with kind class and one text a row"):
-        check_goes_together(mixed, FineTask("n", AnswerKind.NUMBER, "text", "label"), BertConfig())
+        check_losses(mixed, FineTask("n", AnswerKind.NUMBER, "text", "label"), BertConfig())
     with pytest.raises(DataError, match="no row has 'mark'; it has text, label, marked"):
         load_task(table(tmp_path, marked=True), rationale="mark")
 

@@ -13,7 +13,11 @@ from workbench.models.configuration import EncoderConfig
 from workbench.models.heads.masked import TransformerEncoderForMaskedLM
 from workbench.models.parts import AttentionConfig, DepthConfig, FeedForwardConfig
 from workbench.training.objectives import DistillationWeights, Distilled, ReplacedTokens
-from workbench.training.objectives.distillation import attention_loss, hidden_state_loss, soft_target_loss
+from workbench.training.objectives.distillation import (
+    attention_losses,
+    hidden_state_losses,
+    soft_target_losses,
+)
 
 
 def config(width: int = 16, vocabulary: int = 20) -> EncoderConfig:
@@ -71,17 +75,17 @@ def test_soft_targets_by_hand() -> None:
     """Teacher (1/2, 1/2), student (3/4, 1/4) at T = 1: 1/2 ln(1/2 / 3/4) + 1/2 ln(1/2 / 1/4) = 0.1438."""
     teacher, student = torch.zeros(1, 2), torch.tensor([[math.log(3.0), 0.0]])
     expected = 0.5 * math.log(2 / 3) + 0.5 * math.log(2)
-    assert float(soft_target_loss(student, teacher, 1.0)) == pytest.approx(expected)
-    assert float(soft_target_loss(3 * student, 3 * teacher, 3.0)) == pytest.approx(9 * expected, rel=1e-5)
+    assert float(soft_target_losses(student, teacher, 1.0)) == pytest.approx(expected)
+    assert float(soft_target_losses(3 * student, 3 * teacher, 3.0)) == pytest.approx(9 * expected, rel=1e-5)
 
 
 def test_states_and_attention_by_hand() -> None:
-    assert float(hidden_state_loss(torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 1.0]]))) == pytest.approx(
-        1 - math.sqrt(0.5)
-    )
+    assert float(
+        hidden_state_losses(torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 1.0]]))
+    ) == pytest.approx(1 - math.sqrt(0.5))
     student, teacher = torch.tensor([[[[0.75, 0.25]]]]), torch.tensor([[[[0.5, 0.5]]]])
     expected = 0.5 * math.log(2 / 3) + 0.5 * math.log(2)
-    assert float(attention_loss(student, teacher)) == pytest.approx(expected)
+    assert float(attention_losses(student, teacher)) == pytest.approx(expected)
 
 
 def test_a_student_comes_to_agree_with_its_teacher() -> None:

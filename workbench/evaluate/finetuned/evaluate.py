@@ -24,6 +24,7 @@ from workbench.models._device import resolve_device
 from workbench.runs import Run, RunFolder, RunRecord, default_root
 from workbench.statistics import over_seeds
 from workbench.training.finetuning import FineSettings, TaskRows, finetune
+from workbench.training.finetuning.finetune import model_identity
 
 __all__ = ["Finetuned", "evaluate_finetuned"]
 
@@ -120,23 +121,27 @@ def _trained(
     stem = f"{Path(model).name}-{source}-seed{seed}".replace("/", "-")
     number = 1
     while (folder := place.root / (stem if number == 1 else f"{stem}-{number}")).exists():
-        if _is_same(folder, how, rows):
+        found = _unchanged(folder, model, how, rows)
+        if found is not None and found.complete:
             return folder
+        if found is not None:
+            break
         number += 1
-    finetune(model, rows, folder, how, device=place.device, progress=place.progress)
+    finetune(model, rows, folder, how, resume=True, device=place.device, progress=place.progress)
     return folder
 
 
-def _is_same(folder: Path, how: FineSettings, rows: TaskRows) -> bool:
-    """Whether the folder holds a finished model of this recipe and these rows."""
+def _unchanged(folder: Path, model: str, how: FineSettings, rows: TaskRows) -> Run | None:
+    """The run in the folder, if it trains this model by this recipe on these rows."""
     try:
-        run = Run.open(folder)
+        run = Run.open(folder.resolve())
     except Exception:  # whatever stands there, it is not ours
-        return False
+        return None
     recipe, data = run.record.recipe, run.record.data.get(rows.task.name, {})
     usual = FineSettings().to_dict()  # of settings that the folder is older than
     same = all(recipe.get(key, usual[key]) == value for key, value in how.to_dict().items())
-    return run.complete and run.record.verb == "finetune" and same and data.get("sha256") == rows.sha256
+    same = same and data.get("sha256") == rows.sha256 and run.record.model == model_identity(model)
+    return run if same and run.record.verb == "finetune" else None
 
 
 def _joined(

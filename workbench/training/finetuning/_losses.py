@@ -18,7 +18,7 @@ from workbench.training.finetuning.settings import FineSettings
 from workbench.training.finetuning.tasks import AnswerKind, FineTask
 from workbench.training.objectives import IGNORED
 
-__all__ = ["HeadLoss", "attention_loss", "check_goes_together", "mix_rows"]
+__all__ = ["HeadLoss", "attention_loss", "check_losses", "mix_rows"]
 
 SMALLEST = 1e-6  # share of attention under which it is not told apart
 
@@ -92,7 +92,7 @@ def attention_loss(attentions: Sequence[Tensor], marked: Tensor) -> Tensor:
     return -torch.stack(shares).clamp(min=SMALLEST).log().mean()
 
 
-def check_goes_together(settings: FineSettings, task: FineTask, config: Any) -> None:
+def check_losses(settings: FineSettings, task: FineTask, config: Any) -> None:
     """Raise :class:`~workbench.errors.ConfigError` where a loss asked for does not suit the task or the model."""
     for name, asked in (("mixup", settings.mixup), ("a rationale column", task.rationale)):
         if not asked:

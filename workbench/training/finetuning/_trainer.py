@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file, save_file
 from torch.utils.data import Dataset
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from workbench.errors import NumericsError
+from workbench.runs import write_atomically
 from workbench.training._arguments import find_precision
+from workbench.training.checkpoints import mark_complete
 from workbench.training.finetuning._losses import HeadLoss
 from workbench.training.finetuning.encoding import Features
 from workbench.training.finetuning.heads import Headed
@@ -21,6 +25,8 @@ from workbench.training.finetuning.settings import FineSettings
 from workbench.training.finetuning.tasks import AnswerKind, FineTask
 from workbench.training.objectives import IGNORED
 from workbench.training.progress import Meter
+
+TRAINED, BEST = "trained.safetensors", "best.safetensors"
 
 __all__ = ["FeatureRows", "HeadTrainer", "Watch", "class_weights", "fine_arguments"]
 
@@ -47,7 +53,8 @@ def fine_arguments(
         logging_nan_inf_filter=False,
         logging_steps=10,
         logging_first_step=True,
-        save_strategy="no",
+        save_strategy="epoch",
+        save_total_limit=2,
         train_sampling_strategy="group_by_length",  # less padding
         remove_unused_columns=False,
         dataloader_pin_memory=device.type == "cuda",
@@ -79,14 +86,37 @@ class FeatureRows(Dataset[Features]):
 
 
 class HeadTrainer(Trainer):
-    """Trainer that counts tokens and stops at the first loss that is no number."""
+    """Trainer that counts tokens, stops at the first loss that is no number, and keeps what it trains to resume."""
 
-    def __init__(self, *, headed: Headed, loss: HeadLoss, meter: Meter, **options: Any) -> None:
+    def __init__(self, *, headed: Headed, loss: HeadLoss, meter: Meter, watch: Watch, **options: Any) -> None:
         super().__init__(**options)
         self.model_accepts_loss_kwargs = False  # losses are means: Trainer divides them when it accumulates
         self.headed = headed
         self.head_loss = loss
         self.meter = meter
+        self.watch = watch
+
+    def go_on(self, checkpoint: Path | None) -> None:
+        """Train, from ``checkpoint`` on if there is one."""
+        if checkpoint is not None:
+            self.watch.load(checkpoint)
+        if not self.watch.is_over:
+            self.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        super()._save_checkpoint(model, trial)
+        step = self.state.global_step
+        mark_complete(Path(str(self.args.output_dir)) / f"checkpoint-{step}", "", step)
+
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        """Only the weights that are trained; the others are in the model's own folder."""
+        folder = Path(output_dir or str(self.args.output_dir))
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file(_trained_weights(self.model), folder / TRAINED)
+        self.watch.save(folder)
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        _put_back(self.model if model is None else model, load_file(Path(resume_from_checkpoint) / TRAINED))
 
     def compute_loss(
         self,
@@ -105,6 +135,18 @@ class HeadTrainer(Trainer):
         return (loss, output) if return_outputs else loss
 
 
+def _trained_weights(model: Any) -> dict[str, torch.Tensor]:
+    """Copies of the parameters that are trained, by name."""
+    return {n: p.detach().clone().contiguous() for n, p in model.named_parameters() if p.requires_grad}
+
+
+def _put_back(model: Any, weights: Mapping[str, torch.Tensor]) -> None:
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name in weights:
+                parameter.copy_(weights[name])
+
+
 class Watch(TrainerCallback):
     """With patience, measures after each epoch, keeps the best weights and stops when they are long ago."""
 
@@ -115,6 +157,11 @@ class Watch(TrainerCallback):
         self.best: float | None = None
         self.weights: dict[str, torch.Tensor] = {}
         self.waited = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the best is so long ago that training ends."""
+        return self.patience is not None and self.waited >= self.patience
 
     def on_epoch_end(
         self,
@@ -131,16 +178,25 @@ class Watch(TrainerCallback):
         found = compute_metrics(self.task.kind, answers.predicted, answers.gold)[self.task.metric]
         value = found.value if found.higher_is_better else -found.value
         if self.best is None or value > self.best:
-            self.best, self.waited = value, 0
-            trained = (item for item in model.named_parameters() if item[1].requires_grad)
-            self.weights = {name: p.detach().clone() for name, p in trained}
+            self.best, self.waited, self.weights = value, 0, _trained_weights(model)
         else:
             self.waited += 1
-            control.should_training_stop = self.waited >= self.patience
+            control.should_training_stop = self.is_over
 
     def restore(self, model: Any) -> None:
         """Put the best weights back."""
-        with torch.no_grad():
-            for name, parameter in model.named_parameters():
-                if name in self.weights:
-                    parameter.copy_(self.weights[name])
+        _put_back(model, self.weights)
+
+    def save(self, folder: Path) -> None:
+        """Keep what it has seen in a checkpoint."""
+        if self.weights:
+            save_file(self.weights, folder / BEST)
+        state = {"best": self.best, "waited": self.waited}
+        write_atomically(folder / "watch.json", json.dumps(state).encode())
+
+    def load(self, folder: Path) -> None:
+        """Take it up again."""
+        state = json.loads((folder / "watch.json").read_text(encoding="utf-8"))
+        self.best, self.waited = state["best"], state["waited"]
+        if (folder / BEST).is_file():
+            self.weights = load_file(folder / BEST)

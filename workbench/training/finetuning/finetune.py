@@ -14,7 +14,7 @@ import torch
 from transformers import set_seed
 from transformers.trainer_callback import PrinterCallback
 
-from workbench.errors import ConfigError, RunError, WorkbenchError
+from workbench.errors import ConfigError, WorkbenchError
 from workbench.estimate import Estimate
 from workbench.models._device import resolve_device
 from workbench.models._files import content_hash
@@ -23,10 +23,12 @@ from workbench.models.loading import locate
 from workbench.runs import Run, RunFolder, RunRecord
 from workbench.statistics import over_seeds
 from workbench.training._accelerate import should_reduce_batch_size
+from workbench.training._folders import claim_folder, discard_broken_checkpoints, has_progress
 from workbench.training._quiet import quiet
-from workbench.training.checkpoints import save_model_folder
-from workbench.training.finetuning._losses import HeadLoss, check_goes_together
+from workbench.training.checkpoints import find_checkpoints, save_model_folder
+from workbench.training.finetuning._losses import HeadLoss, check_losses
 from workbench.training.finetuning._memory import peak_mib
+from workbench.training.finetuning._outcome import Outcome, read_outcome, seed_folder, store_outcome
 from workbench.training.finetuning._trainer import (
     FeatureRows,
     HeadTrainer,
@@ -36,14 +38,21 @@ from workbench.training.finetuning._trainer import (
 )
 from workbench.training.finetuning.encoding import Features, collate, encode
 from workbench.training.finetuning.heads import Headed, load_with_head
-from workbench.training.finetuning.methods import Method, apply_method, merged
+from workbench.training.finetuning.methods import (
+    PROMPTED,
+    Method,
+    apply_method,
+    check_goes_together,
+    merged,
+    try_one_step,
+)
 from workbench.training.finetuning.metrics import compute_metrics
 from workbench.training.finetuning.predict import Answers, predict
 from workbench.training.finetuning.settings import FineSettings
 from workbench.training.finetuning.tasks import FineTask, TaskRows
 from workbench.training.progress import Meter, ProgressLog
 
-__all__ = ["finetune"]
+__all__ = ["finetune", "model_identity"]
 
 
 def finetune(
@@ -52,6 +61,7 @@ def finetune(
     out: Path,
     settings: FineSettings | None = None,
     *,
+    resume: bool = False,
     device: str = "auto",
     progress: bool = False,
 ) -> Run:
@@ -59,36 +69,34 @@ def finetune(
 
     With several seeds, ``out`` holds the model of the first, ``results`` the mean over seeds with an interval that has
     the error of the items and of the seeds, and the notes each seed's metrics. ``log.jsonl`` is the first seed's loss
-    curve, ``log-seedN.jsonl`` that of another. Raises the package's errors for bad data, methods or models, a loss
-    that is no number, a full disk.
+    curve, ``log-seedN.jsonl`` that of another. ``resume`` goes on with a run that was stopped, from the seeds that are
+    done and the last epoch's checkpoint, to the same result; where nothing is there it starts. Raises the package's
+    errors for bad data, methods or models, a loss that is no number, a full disk, a run of other settings.
     """
     settings = settings or FineSettings()
+    check_goes_together(Method(settings.method), rows.task.kind)
     where = resolve_device(device)
-    folder = _open_run(model, rows, out, settings, where)
-    outcomes: list[_Outcome] = []
+    found = claim_folder(out, "finetune", resume=resume)
+    folder = _open_run(model, rows, out, settings, where, found)
+    if folder.complete:
+        return Run.open(out.resolve())
     try:
         with quiet():
-            for seed in settings.seeds:
-                outcome = _one_seed(_Job(model, rows, settings, seed, out, where, progress))
-                outcomes.append(outcome)
-                if progress:
-                    values = ", ".join(f"{name} {e.cells()[0]}" for name, e in outcome.metrics.items())
-                    print(f"seed {seed}: {values}", flush=True)
+            outcomes = [
+                _one_seed(_Job(model, rows, settings, seed, out, where, progress)) for seed in settings.seeds
+            ]
     except WorkbenchError:
-        if not outcomes:  # the folder holds nothing but the recipe; the next try shall find its place free
-            shutil.rmtree(out)
+        if not has_progress(out):  # nothing but the recipe; the next try shall find its place free
+            folder.remove()
         raise
-    first = outcomes[0]
-    folder.append(
-        [
-            {"id": f"validation-{i}", "predicted": str(p), "gold": str(g)}
-            for i, (p, g) in enumerate(zip(first.answers.predicted, first.answers.gold, strict=True))
-        ]
-    )
+    done = folder.finished_ids()
+    answers = {f"validation-{i}": answer for i, answer in enumerate(outcomes[0].answers)}
+    folder.append([{"id": i, "predicted": p, "gold": g} for i, (p, g) in answers.items() if i not in done])
     folder.finish(
         {rows.task.name: _over_seeds(outcomes)}, _throughput(outcomes), _notes(settings, outcomes, out)
     )
-    return Run.open(out)
+    shutil.rmtree(out / "seeds", ignore_errors=True)
+    return Run.open(out.resolve())
 
 
 @dataclass(frozen=True)
@@ -114,26 +122,19 @@ class _Job:
         return self.out / ("log.jsonl" if self.is_first else f"log-seed{self.seed}.jsonl")
 
 
-@dataclass(frozen=True)
-class _Outcome:
-    metrics: dict[str, Estimate]
-    answers: Answers
-    seconds: float
-    memory: float
-    trained: int
-    parameters: int
-    tokens: int
+def model_identity(model: str) -> dict[str, str]:
+    """Name and, of a local folder, the hash of its weights."""
+    weights = Path(locate(model))
+    return {
+        "name": model,
+        **({"sha256": content_hash(weights.glob("*.safetensors"))} if weights.is_dir() else {}),
+    }
 
 
 def _open_run(
-    model: str, rows: TaskRows, out: Path, settings: FineSettings, device: torch.device
+    model: str, rows: TaskRows, out: Path, settings: FineSettings, device: torch.device, found: Run | None
 ) -> RunFolder:
-    if out.exists() and any(out.iterdir()):
-        raise RunError(f"{out} exists already; remove it, or choose another --out")
-    weights = Path(locate(model))
-    known = {"sha256": content_hash(weights.glob("*.safetensors"))} if weights.is_dir() else {}
-    if out.is_dir():
-        out.rmdir()
+    """A new run in ``out``, or the one ``found`` there; raises :class:`~workbench.errors.RunError` if it is another."""
     sizes = {"train": len(rows.train), "validation": len(rows.validation), "sha256": rows.sha256}
     task = rows.task
     columns = {"kind": str(task.kind), "text": task.text, "pair": task.pair, "label": task.label}
@@ -141,16 +142,30 @@ def _open_run(
     record = RunRecord.new(
         "finetune",
         recipe={"task": task.name, **columns, **settings.to_dict()},
-        model={"name": model, **known},
+        model=model_identity(model),
         data={rows.task.name: sizes},
         seeds={"training": list(settings.seeds)},
         device=str(device),
     )
+    if found is not None:
+        return RunFolder.resume(out, record.recipe, model=record.model, data=record.data)
     return RunFolder.create(out.parent, replace(record, id=out.name))
 
 
-def _one_seed(job: _Job) -> _Outcome:
-    """Train; out of memory, halve the rows of a pass, keep the batch, and begin the seed again."""
+def _one_seed(job: _Job) -> Outcome:
+    """What the seed gave before, or train it; out of memory, halve the rows of a pass and begin the seed again."""
+    outcome = read_outcome(job.out, job.seed)
+    if outcome is None:
+        outcome = _trained(job)
+        store_outcome(job.out, job.seed, outcome)
+        shutil.rmtree(seed_folder(job.out, job.seed), ignore_errors=True)
+    if job.show:
+        values = ", ".join(f"{name} {e.cells()[0]}" for name, e in outcome.metrics.items())
+        print(f"seed {job.seed}: {values}", flush=True)
+    return outcome
+
+
+def _trained(job: _Job) -> Outcome:
     rows = job.settings.batch_size
     while True:
         try:
@@ -162,58 +177,100 @@ def _one_seed(job: _Job) -> _Outcome:
                 raise ConfigError(
                     "out of memory with one row at a time; shorten --length, or use --method lora"
                 ) from error
+        shutil.rmtree(seed_folder(job.out, job.seed), ignore_errors=True)
         rows = max(r for r in range(1, rows // 2 + 1) if job.settings.batch_size % r == 0)
         print(f"out of memory: again with {rows} rows at a time, the batch stays", file=sys.stderr)
 
 
-def _attempt(job: _Job, rows_at_once: int) -> _Outcome:
+def _attempt(job: _Job, rows_at_once: int) -> Outcome:
     settings, task = job.settings, job.rows.task
     set_seed(job.seed)  # the head's weights, dropout
     started, method = time.perf_counter(), Method(settings.method)
     headed = load_with_head(job.name, task, settings.layers)
-    model, pad = headed.model, padding_id(headed.tokenizer, headed.model.config)
-    check_goes_together(settings, task, model.config)
+    model = headed.model
+    check_losses(settings, task, model.config)
     if task.rationale is not None:
         model.set_attn_implementation("eager")  # the others do not tell their weights
-    if method in (Method.PREFIX, Method.PROMPT) and job.is_first:  # cannot be merged: the base goes with them
+    if method in PROMPTED and job.is_first:  # cannot be merged: the base goes with them
         model.save_pretrained(job.out / "base")
-    training, validation = _features(job, headed)
+    features = _features(job, headed)
     parameters = sum(p.numel() for p in model.parameters())
-    model = apply_method(model, method, task.kind, rank=settings.rank, virtual_tokens=settings.virtual_tokens)
+    model = apply_method(
+        model,
+        method,
+        task.kind,
+        fresh=headed.fresh,
+        rank=settings.rank,
+        virtual_tokens=settings.virtual_tokens,
+    )
+    headed = replace(headed, model=model)
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    fitted, tokens = _fit(job, headed, features, rows_at_once, parameters)
+    fitted = merged(fitted, method)
+    answers = _answers(job, headed, features[1], fitted)
+    if job.is_first:
+        save_model_folder(fitted, headed.tokenizer, job.out)
+    return Outcome(
+        metrics=compute_metrics(task.kind, answers.predicted, answers.gold),
+        answers=tuple((str(p), str(g)) for p, g in zip(answers.predicted, answers.gold, strict=True)),
+        seconds=time.perf_counter() - started,
+        memory=peak_mib(job.device),
+        trained=trained,
+        parameters=parameters,
+        tokens=tokens,
+    )
 
-    def answer(asked: Any) -> Answers:
-        return predict(asked, headed.tokenizer, validation, job.rows.validation, task, settings.batch_size)
 
-    meter = Meter()
-    watch, log = Watch(answer, task, settings.patience), ProgressLog(job.log, meter, show=_shows(job))
+def _fit(
+    job: _Job, headed: Headed, features: tuple[list[Features], list[Features]], rows: int, parameters: int
+) -> tuple[Any, int]:
+    """The model, trained on the first of ``features`` from the last checkpoint on, and the tokens that it read."""
+    settings, task = job.settings, job.rows.task
+    pad = padding_id(headed.tokenizer, headed.model.config)
+    training, validation = features
+    loss, folder, meter = _loss(settings, task, training), seed_folder(job.out, job.seed), Meter()
+    if settings.method != Method.FULL:
+        batch = collate(training[:2], pad)
+        try_one_step(
+            headed.model,
+            Method(settings.method),
+            task.kind,
+            lambda: loss(headed.model, batch, one_by_one=headed.one_by_one)[0],
+        )
+    watch = Watch(lambda asked: _answers(job, headed, validation, asked), task, settings.patience)
+    log = ProgressLog(job.log, meter, show=_shows(job))
     trainer = HeadTrainer(
         headed=headed,
-        loss=_loss(settings, task, training),
+        loss=loss,
         meter=meter,
-        model=model,
-        args=fine_arguments(settings, job.seed, job.out, job.device, rows_at_once, parameters),
+        watch=watch,
+        model=headed.model,
+        args=fine_arguments(settings, job.seed, folder, job.device, rows, parameters),
         train_dataset=FeatureRows(training),
-        data_collator=lambda features: collate(features, pad),
+        data_collator=lambda chosen: collate(chosen, pad),
         callbacks=[watch, log],
     )
     trainer.remove_callback(PrinterCallback)
-    _train(trainer, log, job.name)
+    discard_broken_checkpoints(folder)
+    try:
+        trainer.go_on(next((c.path for c in reversed(find_checkpoints(folder))), None))
+    finally:
+        log.close()
     watch.restore(trainer.model)
-    model = merged(trainer.model, method)
-    answers = answer(model)
-    if job.is_first:
-        save_model_folder(model, headed.tokenizer, job.out)
-    metrics = compute_metrics(task.kind, answers.predicted, answers.gold)
-    seconds = time.perf_counter() - started
-    return _Outcome(metrics, answers, seconds, peak_mib(job.device), trained, parameters, meter.tokens)
+    return trainer.model, meter.tokens
+
+
+def _answers(job: _Job, headed: Headed, features: list[Features], model: Any) -> Answers:
+    """What ``model`` says about the validation rows."""
+    task = job.rows.task
+    return predict(model, headed.tokenizer, features, job.rows.validation, task, job.settings.batch_size)
 
 
 def _features(job: _Job, headed: Headed) -> tuple[list[Features], list[Features]]:
     """Training and validation rows as inputs that the model takes."""
     settings, model, tokenizer = job.settings, headed.model, headed.tokenizer
     length = _longest(model, tokenizer)
-    if settings.method in (Method.PREFIX, Method.PROMPT):
+    if settings.method in PROMPTED:
         length -= settings.virtual_tokens
     accepted = {*inspect.signature(model.forward).parameters, "offsets", "marked"}
     task = job.rows.task
@@ -242,20 +299,6 @@ def _shows(job: _Job) -> bool:
     return job.show and sys.stderr.isatty()
 
 
-def _train(trainer: HeadTrainer, log: ProgressLog, name: str) -> None:
-    try:
-        trainer.train()
-    except ValueError as error:
-        if "past key values" not in str(error):
-            raise
-        raise ConfigError(
-            f"peft cannot put a prefix into the layers of {name} for this task: that goes with --kind response and "
-            "transformers' own decoders; use --method prompt, lora or adapter"
-        ) from error
-    finally:
-        log.close()
-
-
 def _longest(model: Any, tokenizer: Any) -> int:
     config = model.config.get_text_config()
     limits = [getattr(config, n, None) for n in ("max_position_embeddings", "n_positions")]
@@ -264,7 +307,7 @@ def _longest(model: Any, tokenizer: Any) -> int:
     return min(known, default=512) - offset
 
 
-def _throughput(outcomes: list[_Outcome]) -> dict[str, float]:
+def _throughput(outcomes: list[Outcome]) -> dict[str, float]:
     seconds, tokens = sum(o.seconds for o in outcomes), sum(o.tokens for o in outcomes)
     return {
         "seconds": seconds,
@@ -276,7 +319,7 @@ def _throughput(outcomes: list[_Outcome]) -> dict[str, float]:
     }
 
 
-def _notes(settings: FineSettings, outcomes: list[_Outcome], out: Path) -> dict[str, Any]:
+def _notes(settings: FineSettings, outcomes: list[Outcome], out: Path) -> dict[str, Any]:
     seeds = {
         str(s): {n: e.value for n, e in o.metrics.items()}
         for s, o in zip(settings.seeds, outcomes, strict=True)
@@ -285,7 +328,7 @@ def _notes(settings: FineSettings, outcomes: list[_Outcome], out: Path) -> dict[
     return {"seeds": seeds, "learning_rate": rate, "weights_sha256": content_hash(out.glob("*.safetensors"))}
 
 
-def _over_seeds(outcomes: list[_Outcome]) -> dict[str, Estimate]:
+def _over_seeds(outcomes: list[Outcome]) -> dict[str, Estimate]:
     """One seed's own interval; of several, the mean with the error of the items and that of the seeds."""
     if len(outcomes) == 1:
         return outcomes[0].metrics

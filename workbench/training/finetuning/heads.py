@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,11 +32,15 @@ _AUTO = {
 
 @dataclass(frozen=True)
 class Headed:
-    """A model with its head and tokenizer; ``one_by_one``: it scores one choice at a time."""
+    """A model with its head and tokenizer; ``one_by_one``: it scores one choice at a time.
+
+    ``fresh`` names the weights that the folder did not have, drawn at random: the head's, and often a pooler's.
+    """
 
     model: Any
     tokenizer: Any
     one_by_one: bool = False
+    fresh: tuple[str, ...] = ()
 
 
 def load_with_head(name: str, task: FineTask, layers: int | None = None) -> Headed:
@@ -50,13 +55,14 @@ def load_with_head(name: str, task: FineTask, layers: int | None = None) -> Head
         config = from_pretrained(transformers.AutoConfig, location)
         auto, one_by_one = _auto_class(config, task)
         _describe(config, task, layers)
-        model = from_pretrained(
+        model, loading = from_pretrained(
             auto,
             location,
             config=config,
             dtype="float32",
             use_safetensors=True,
             ignore_mismatched_sizes=task.kind is not AnswerKind.RESPONSE,
+            output_loading_info=True,
         )
     except WorkbenchError:
         raise
@@ -70,7 +76,13 @@ def load_with_head(name: str, task: FineTask, layers: int | None = None) -> Head
     tokenizer.padding_side = "right"
     if model.config.pad_token_id is None:
         model.config.pad_token_id = tokenizer.pad_token_id
-    return Headed(model, tokenizer, one_by_one)
+    return Headed(model, tokenizer, one_by_one, _fresh_weights(model, loading))
+
+
+def _fresh_weights(model: Any, loading: Mapping[str, Any]) -> tuple[str, ...]:
+    """Names of the parameters that were not loaded: absent from the folder, or there in another shape."""
+    absent = {*loading["missing_keys"], *(key for key, *_ in loading["mismatched_keys"])}
+    return tuple(name for name, _ in model.named_parameters() if name in absent)
 
 
 def _auto_class(config: Any, task: FineTask) -> tuple[Any, bool]:

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from workbench.errors import ConfigError, needs_extra
+from workbench.training._accelerate import should_reduce_batch_size
 from workbench.training.finetuning.adapters import add_adapters, merge_adapters
 from workbench.training.finetuning.tasks import AnswerKind
 
-__all__ = ["LEARNING_RATES", "Method", "apply_method", "merged"]
+__all__ = [
+    "LEARNING_RATES",
+    "PROMPTED",
+    "Method",
+    "apply_method",
+    "check_goes_together",
+    "merged",
+    "try_one_step",
+]
 
 
 class Method(StrEnum):
     """Ways to fine-tune."""
 
     FULL = "full"
-    HEAD = "head"  # only what the pre-trained model lacks
+    HEAD = "head"  # only the head, and other weights that the model's folder lacks
     LORA = "lora"  # Hu et al. 2022: low-rank updates of every linear layer
     ADAPTER = "adapter"  # He et al. 2022: parallel bottlenecks
     PREFIX = "prefix"  # Li & Liang 2021: learned keys and values in front of every layer's
@@ -45,39 +56,77 @@ _TASK_TYPES = {
 }
 
 
+PROMPTED = (Method.PREFIX, Method.PROMPT)  # learned vectors beside a base that stays as it is
+
+# kinds of task that a method cannot serve, whatever the model, and why
+_IMPOSSIBLE = {
+    (Method.HEAD, AnswerKind.RESPONSE): "this kind adds no head to the model",
+    **{
+        (method, AnswerKind.CHOICE): "peft has no model for multiple choice with vectors of their own"
+        for method in PROMPTED
+    },
+    **{
+        (
+            Method.PROMPT,
+            kind,
+        ): "the vectors before a text shift its tokens, and peft leaves their labels behind"
+        for kind in (AnswerKind.TOKENS, AnswerKind.SPAN)
+    },
+}
+
+
+def check_goes_together(method: Method, kind: AnswerKind) -> None:
+    """Raise :class:`~workbench.errors.ConfigError` for a method that cannot train any model to a kind of task."""
+    reason = _IMPOSSIBLE.get((method, kind))
+    if reason is not None:
+        allowed = [other for other in Method if (other, kind) not in _IMPOSSIBLE]
+        raise ConfigError(
+            f"method {method} does not go with --kind {kind}: {reason}; allowed: {', '.join(allowed)}"
+        )
+
+
 def apply_method(
-    model: Any, method: Method, kind: AnswerKind, *, rank: int = 8, virtual_tokens: int = 20
+    model: Any,
+    method: Method,
+    kind: AnswerKind,
+    *,
+    fresh: Sequence[str] = (),
+    rank: int = 8,
+    virtual_tokens: int = 20,
 ) -> Any:
     """The model with the right weights trainable. ``rank`` is LoRA's, and eight times it the adapters' width.
 
-    Raises :class:`~workbench.errors.ConfigError` if method, task and architecture do not go together.
+    Every method trains the heads and the ``fresh`` parameters: nothing of the model can have learned to use weights
+    that were just drawn. Raises :class:`~workbench.errors.ConfigError` if method, task and architecture do not go
+    together.
     """
+    check_goes_together(method, kind)
     if method is Method.FULL:
         return model
     if method is Method.HEAD:
-        if not _heads(model):
-            raise ConfigError("this task adds no head to the model; use --method full or lora")
         for parameter in model.base_model.parameters():
             parameter.requires_grad_(False)
-        return model
-    if method is Method.ADAPTER:
+    elif method is Method.ADAPTER:
         add_adapters(model, 8 * rank)
-        return model
-    return _with_peft(model, method, kind, rank, virtual_tokens)
+    else:
+        return _with_peft(model, method, kind, fresh, rank, virtual_tokens)
+    for name, parameter in model.named_parameters():
+        if name in fresh:
+            parameter.requires_grad_(True)
+    return model
 
 
-def _with_peft(model: Any, method: Method, kind: AnswerKind, rank: int, virtual_tokens: int) -> Any:
+def _with_peft(
+    model: Any, method: Method, kind: AnswerKind, fresh: Sequence[str], rank: int, virtual_tokens: int
+) -> Any:
     try:
         import peft
     except ImportError:
         raise ConfigError(needs_extra(f"method {method}", "peft", "train")) from None
-    if kind is AnswerKind.CHOICE and method is not Method.LORA:
-        raise ConfigError(
-            f"method {method} does not go with multiple choice; allowed: full, head, lora, adapter"
-        )
     task_type = _TASK_TYPES.get(kind)
     if kind is AnswerKind.RESPONSE and model.config.is_encoder_decoder:
         task_type = "SEQ_2_SEQ_LM"
+    whole = _trained_whole(model, fresh)
     config: Any
     if method is Method.LORA:
         config = peft.LoraConfig(
@@ -85,8 +134,8 @@ def _with_peft(model: Any, method: Method, kind: AnswerKind, rank: int, virtual_
             r=rank,
             lora_alpha=2 * rank,
             lora_dropout=0.05,
-            target_modules=_linear_names(model),
-            modules_to_save=_heads(model) or None,
+            target_modules=_linear_names(model, whole),
+            modules_to_save=whole or None,
         )
     else:
         kinds = {Method.PREFIX: peft.PrefixTuningConfig, Method.PROMPT: peft.PromptTuningConfig}
@@ -101,6 +150,7 @@ def _with_peft(model: Any, method: Method, kind: AnswerKind, rank: int, virtual_
             num_layers=int(shape.num_hidden_layers),
             num_attention_heads=heads,
             token_dim=width,
+            modules_to_save=whole or None,
         )
     try:
         with warnings.catch_warnings():  # peft asks transformers by a name that is on its way out
@@ -109,6 +159,37 @@ def _with_peft(model: Any, method: Method, kind: AnswerKind, rank: int, virtual_
     except (ValueError, AttributeError, TypeError, KeyError) as error:
         reason = " ".join(str(error).split())[:160]
         raise ConfigError(f"method {method} does not go with {type(model).__name__}: {reason}") from error
+
+
+def try_one_step(model: Any, method: Method, kind: AnswerKind, loss: Callable[[], Tensor]) -> None:
+    """One pass forward and back, before anything is trained or stored; it leaves no gradient and no random number.
+
+    Whether peft can put a prefix into a model, or a head comes after it, shows here. Raises
+    :class:`~workbench.errors.ConfigError`.
+    """
+    try:
+        with torch.random.fork_rng():
+            loss().backward()
+    except (ValueError, TypeError, AttributeError, KeyError, IndexError, RuntimeError) as error:
+        if should_reduce_batch_size(error):
+            raise
+        others = [m for m in Method if m not in PROMPTED and (m, kind) not in _IMPOSSIBLE]
+        reason = " ".join(str(error).split())[:120]
+        raise ConfigError(
+            f"method {method} cannot train this {type(model).__name__} to --kind {kind}: {reason}; use --method "
+            f"{', '.join(others)}"
+        ) from error
+    finally:
+        model.zero_grad(set_to_none=True)
+
+
+def _trained_whole(model: Any, fresh: Sequence[str]) -> list[str]:
+    """The modules that are trained as they are: the heads, and those in the body with ``fresh`` parameters."""
+    if not fresh:
+        return _heads(model)
+    heads = _heads(model)
+    inside = {name.rpartition(".")[0] for name in fresh if name.partition(".")[0] not in heads}
+    return [*heads, *sorted(inside)]
 
 
 def _heads(model: Any) -> list[str]:
@@ -122,14 +203,15 @@ def _heads(model: Any) -> list[str]:
     ]
 
 
-def _linear_names(model: Any) -> list[str]:
-    """Full names of the body's linear layers, but for a pooler, which is trained as it is where it is new."""
+def _linear_names(model: Any, whole: Sequence[str]) -> list[str]:
+    """Full names of the body's linear layers, but for those that are trained whole."""
     body = model.base_model_prefix
-    return [
+    names = (
         f"{body}.{name}"
         for name, module in getattr(model, body).named_modules()
-        if isinstance(module, nn.Linear | Conv1D) and "pooler" not in name
-    ]
+        if isinstance(module, nn.Linear | Conv1D)
+    )
+    return [name for name in names if name not in whole]
 
 
 def merged(model: Any, method: Method) -> Any:

@@ -50,6 +50,10 @@ class FineSettings:
         for name in ("mixup", "rationale_weight"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} is {getattr(self, name)}; allowed: 0 or more")
+        if not 0 <= self.warmup < 1:
+            raise ConfigError(
+                f"warmup is {self.warmup}; allowed: a share of the steps, from 0 to less than 1"
+            )
         if not self.seeds:
             raise ConfigError("no seed given; allowed: one or more numbers, such as 0,1,2")
 

@@ -12,32 +12,39 @@ from torch.nn import functional as F
 
 from workbench.errors import ConfigError
 from workbench.training.objectives._draw import IGNORED
+from workbench.training.objectives._terms import Term, token_term
 
-__all__ = ["DistillationWeights", "Distilled", "attention_loss", "hidden_state_loss", "soft_target_loss"]
+__all__ = [
+    "DistillationWeights",
+    "Distilled",
+    "attention_losses",
+    "hidden_state_losses",
+    "soft_target_losses",
+]
 
 
-def soft_target_loss(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
-    """T² KL(teacher ‖ student) of softened distributions, logits (N, V), mean over N.
+def soft_target_losses(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
+    """T² KL(teacher ‖ student) of softened distributions: logits (..., V) to (...).
 
     Hinton et al. 2015, "Distilling the Knowledge in a Neural Network", section 2.
     """
     log_student = F.log_softmax(student.float() / temperature, dim=-1)
     log_teacher = F.log_softmax(teacher.float() / temperature, dim=-1)
-    return temperature**2 * F.kl_div(log_student, log_teacher, reduction="batchmean", log_target=True)
+    return temperature**2 * F.kl_div(log_student, log_teacher, reduction="none", log_target=True).sum(-1)
 
 
-def hidden_state_loss(student: Tensor, teacher: Tensor) -> Tensor:
-    """1 - cosine of states (N, D), mean; Sanh et al. 2019, "DistilBERT", section 3."""
-    return (1 - F.cosine_similarity(student.float(), teacher.float(), dim=-1)).mean()
+def hidden_state_losses(student: Tensor, teacher: Tensor) -> Tensor:
+    """1 - cosine of states: (..., D) to (...); Sanh et al. 2019, "DistilBERT", section 3."""
+    return 1 - F.cosine_similarity(student.float(), teacher.float(), dim=-1)
 
 
-def attention_loss(student: Tensor, teacher: Tensor) -> Tensor:
-    """KL(teacher ‖ student) of attention (B, H, Q, K), mean over heads and queries.
+def attention_losses(student: Tensor, teacher: Tensor) -> Tensor:
+    """KL(teacher ‖ student) of attention (B, H, Q, K), mean over heads: (B, Q).
 
     Wang et al. 2020, "MiniLM", equation 6, for the last layers of both. Student and teacher need as many heads.
     """
     log_student, log_teacher = (a.float().clamp(min=1e-12).log() for a in (student, teacher))
-    return (teacher.float() * (log_teacher - log_student)).sum(-1).mean()
+    return (teacher.float() * (log_teacher - log_student)).sum(-1).mean(1)
 
 
 @dataclass(frozen=True)
@@ -101,31 +108,52 @@ class Distilled(nn.Module):
         input_ids: Tensor,
         labels: Tensor,
         attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
     ) -> Any:
-        """The student's output; its ``loss`` is the weighted sum of the terms, over scored places."""
+        """The student's output; its ``loss`` is the weighted sum of the terms' means."""
+        output, terms = self._output_and_terms(input_ids, labels, attention_mask, position_ids)
+        output.loss = torch.stack([term.weight * term.mean for term in terms]).sum()
+        return output
+
+    def terms(
+        self,
+        input_ids: Tensor,
+        labels: Tensor,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+    ) -> list[Term]:
+        """The student's own task, and how far it is from its teacher in each respect."""
+        return self._output_and_terms(input_ids, labels, attention_mask, position_ids)[1]
+
+    def _output_and_terms(
+        self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None, position_ids: Tensor | None
+    ) -> tuple[Any, list[Term]]:
         asked = {
             "input_ids": input_ids,
             "attention_mask": attention_mask,
+            "position_ids": position_ids,
             "output_hidden_states": self.matches_hidden,
             "output_attentions": bool(self.weights.attention),
         }
-        output = self.student(labels=labels, **asked)
+        output = self.student(**asked)
         with torch.no_grad():
             target = self.teacher(**asked)
-        scored = _scored(labels, shifted=type(self.student).__name__.endswith(("ForCausalLM", "LMHeadModel")))
-        loss = self.weights.task * output.loss + self.weights.soft_targets * soft_target_loss(
-            output.logits[scored], target.logits[scored], self.temperature
-        )
+        weights, shifted = self.weights, type(self.student).__name__.endswith(("ForCausalLM", "LMHeadModel"))
+        read = (torch.ones_like(input_ids) if attention_mask is None else attention_mask) != 0
+        scored = _scored(labels, shifted=shifted)
+        soft = torch.zeros(scored.shape, device=scored.device)
+        soft[scored] = soft_target_losses(output.logits[scored], target.logits[scored], self.temperature)
+        terms = [
+            token_term(output.logits, labels, name="task", weight=weights.task, shifted=shifted),
+            Term("soft_targets", weights.soft_targets, soft, scored),
+        ]
         if self.matches_hidden:
-            read = torch.ones_like(input_ids) if attention_mask is None else attention_mask
-            states = (o.hidden_states[-1][read != 0] for o in (output, target))
-            loss = loss + self.weights.hidden * hidden_state_loss(*states)
-        if self.weights.attention:
-            loss = loss + self.weights.attention * attention_loss(
-                output.attentions[-1], target.attentions[-1]
-            )
-        output.loss = loss
-        return output
+            states = (o.hidden_states[-1] for o in (output, target))
+            terms.append(Term("hidden", weights.hidden, hidden_state_losses(*states), read))
+        if weights.attention:
+            losses = attention_losses(output.attentions[-1], target.attentions[-1])
+            terms.append(Term("attention", weights.attention, losses, torch.ones_like(read)))
+        return output, terms
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Only the student."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from transformers.utils.generic import ModelOutput
 
 from workbench.models.configuration import EncoderConfig
@@ -16,6 +17,7 @@ from workbench.models.heads.masked import (
     TransformerEncoderForReplacedTokenDetection,
 )
 from workbench.training.objectives._draw import IGNORED
+from workbench.training.objectives._terms import Term, token_term
 
 __all__ = ["ReplacedTokenOutput", "ReplacedTokens", "generator_config"]
 
@@ -91,6 +93,17 @@ class ReplacedTokens(nn.Module):
             detected=found.logits,
             replaced=replaced,
         )
+
+    def terms(self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None = None) -> list[Term]:
+        """What the generator puts into masked places, and what the discriminator makes of every place."""
+        output = self(input_ids, attention_mask, labels)
+        read = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+        losses = F.binary_cross_entropy_with_logits(
+            output.detected.float(), output.replaced.float(), reduction="none"
+        )
+        right = (output.detected > 0) == output.replaced
+        detection = Term("detection", DISCRIMINATOR_WEIGHT, losses, read != 0, right)
+        return [detection, token_term(output.logits, labels, name="generator")]
 
     def save_pretrained(self, folder: str | Path) -> None:
         """The discriminator, which is the model that is kept, and the generator in a folder inside."""

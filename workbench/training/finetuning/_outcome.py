@@ -1,0 +1,57 @@
+"""What one seed's training gave, kept beside the run until all seeds are done."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from workbench.errors import RunError
+from workbench.estimate import Estimate
+from workbench.runs import write_atomically
+
+__all__ = ["Outcome", "read_outcome", "seed_folder", "store_outcome"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Metrics, predicted and gold answers as texts, cost in seconds, MiB and tokens, weights trained and all."""
+
+    metrics: dict[str, Estimate]
+    answers: tuple[tuple[str, str], ...]
+    seconds: float
+    memory: float
+    trained: int
+    parameters: int
+    tokens: int
+
+
+def seed_folder(out: Path, seed: int) -> Path:
+    """Where a seed's checkpoints lie until it is done."""
+    return out / "seeds" / f"seed-{seed}"
+
+
+def _file(out: Path, seed: int) -> Path:
+    return out / "seeds" / f"seed-{seed}.json"
+
+
+def store_outcome(out: Path, seed: int, outcome: Outcome) -> None:
+    """Keep it: the seed is done."""
+    content = {**asdict(outcome), "metrics": {n: e.to_dict() for n, e in outcome.metrics.items()}}
+    _file(out, seed).parent.mkdir(exist_ok=True)
+    write_atomically(_file(out, seed), json.dumps(content).encode())
+
+
+def read_outcome(out: Path, seed: int) -> Outcome | None:
+    """The outcome of a seed that is done; raises :class:`~workbench.errors.RunError` if its file is damaged."""
+    try:
+        content = json.loads(_file(out, seed).read_text(encoding="utf-8"))
+        metrics = {name: Estimate.from_dict(values) for name, values in content.pop("metrics").items()}
+        found = Outcome(metrics=metrics, **content)
+        return replace(found, answers=tuple((str(p), str(g)) for p, g in found.answers))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise RunError(
+            f"{_file(out, seed)} is damaged ({error}); remove it to train this seed again"
+        ) from error
