@@ -224,9 +224,7 @@ def plain(kind: AnswerKind, method: Method) -> float | None:
     _loop(headed, kind, method)
     rows = task_rows(kind)
     held = _features(headed, kind, rows.validation)
-    found = predict(
-        headed.model.eval(), held, rows.validation, rows.task, 0, BATCH, one_by_one=headed.one_by_one
-    )
+    found = predict(headed.model, headed.tokenizer, held, rows.validation, rows.task, BATCH)
     return score(kind, compute_metrics(kind, found.predicted, found.gold))
 
 
@@ -244,21 +242,22 @@ def _with_peft(headed: Headed, kind: AnswerKind, method: Method) -> Any:
         headed.model.config,
         {"task_type": types.get(kind, "CAUSAL_LM" if kind == "response" else None)},
     )
+    config: Any
     new = None if kind is AnswerKind.RESPONSE else ["classifier", "pooler"]
     if method is Method.LORA:
         linear = [n for n, m in headed.model.base_model.named_modules() if isinstance(m, torch.nn.Linear)]
         linear = [name for name in linear if "pooler" not in name]
-        config: Any = peft.LoraConfig(
+        config = peft.LoraConfig(
             r=8, lora_alpha=16, lora_dropout=0.05, target_modules=linear, modules_to_save=new, **common
         )
-    elif method is Method.PROMPT:
-        config = peft.PromptTuningConfig(num_virtual_tokens=4, modules_to_save=new, **common)
     else:
-        config = peft.PrefixTuningConfig(
+        made: Any = peft.PromptTuningConfig if method is Method.PROMPT else peft.PrefixTuningConfig
+        config = made(
             num_virtual_tokens=4,
             num_layers=shape.num_hidden_layers,
             num_attention_heads=shape.num_attention_heads,
             token_dim=shape.hidden_size,
+            modules_to_save=new,
             **common,
         )
     return peft.get_peft_model(headed.model, config)

@@ -16,15 +16,12 @@ from typing import Any
 import torch
 
 from workbench.errors import ConfigError, RunError
-from workbench.estimate import Estimate
 from workbench.models import load
 from workbench.runs import Run, write_atomically
+from workbench.training.cards import judge, to_dicts
 from workbench.training.checkpoints import save_model_folder
-from workbench.training.finetuning.encoding import encode
-from workbench.training.finetuning.metrics import compute_metrics
-from workbench.training.finetuning.predict import predict
 from workbench.training.finetuning.settings import FineSettings
-from workbench.training.finetuning.tasks import GLUE, AnswerKind, FineTask, load_rows
+from workbench.training.finetuning.tasks import GLUE
 from workbench.training.progress import read_log
 
 __all__ = ["bundle"]
@@ -39,13 +36,15 @@ def bundle(
     about: str,
     target: Path | None = None,
     *,
+    licence: str,
     held_out: Mapping[str, Path] | None = None,
     note: str = "",
 ) -> Path:
     """Copy the model of a finished training or fine-tuning run into the package's data; returns the folder.
 
-    ``held_out`` names tables to judge a fine-tuned model on; ``note`` is added to the hardware. Raises
-    :class:`~workbench.errors.RunError` if the run is not finished or the weights are over 8 MB.
+    ``licence`` is that of the data it was trained on. ``held_out`` names tables to judge a fine-tuned model on;
+    ``note`` is added to the hardware. Raises :class:`~workbench.errors.RunError` if the run is not finished or the
+    weights are over 8 MB.
     """
     run = Run.open(run_folder)
     if run.record.verb not in ("train", "finetune") or not run.complete:
@@ -58,8 +57,9 @@ def bundle(
     save_model_folder(loaded.model.to(torch.float16), loaded.tokenizer, folder)
     _compact(folder / "tokenizer.json")
     card = _card(run, name, about, note)
+    card["data_licence"] = licence
     card["held_out"] = {
-        called: _to_dict(_judge(folder, run, path)) for called, path in (held_out or {}).items()
+        called: to_dicts(judge(folder, run.record.recipe, path)) for called, path in (held_out or {}).items()
     }
     write_atomically(folder / "card.json", (json.dumps(card, indent=1) + "\n").encode())
     for file in folder.iterdir():
@@ -87,14 +87,10 @@ def _card(run: Run, name: str, about: str, note: str) -> dict[str, Any]:
         "hours": round(used["seconds"] / 3600, 3),
         "tokens_seen": int(used["tokens"]),
         "steps": _last_step(run),
-        "results": _to_dict(results),
+        "results": to_dicts(results),
         "loss_curve": _curve(run),
         "packages": run.record.packages,
     }
-
-
-def _to_dict(results: Mapping[str, Estimate]) -> dict[str, Any]:
-    return {metric: estimate.to_dict() for metric, estimate in results.items()}
 
 
 def _recipe(run: Run) -> dict[str, Any]:
@@ -148,19 +144,6 @@ def _hardware(run: Run) -> str:
     return f"{name}, {threads} thread{'s' if threads != 1 else ''}" if threads else name
 
 
-def _judge(folder: Path, run: Run, path: Path) -> dict[str, Estimate]:
-    """The metrics of the bundled weights on a table with the columns of the run's task."""
-    model = load(str(folder), dtype="float32", device="cpu")
-    recipe, tokenizer = run.record.recipe, model.tokenizer
-    labels = tuple(model.config.id2label[i] for i in range(model.config.num_labels))
-    columns = (recipe["text"], recipe["label"], recipe["pair"])
-    task = FineTask(recipe["task"], AnswerKind(recipe["kind"]), *columns, labels=labels)
-    rows = load_rows(path, task)
-    features = encode(rows, task, tokenizer, recipe["length"])
-    answers = predict(model.model, tokenizer, features, rows, task, 32)
-    return compute_metrics(task.kind, answers.predicted, answers.gold)
-
-
 def _last_step(run: Run) -> int:
     rows = read_log(run.path / "log.jsonl")
     return int(rows[-1]["step"]) if rows else 0
@@ -190,12 +173,14 @@ def _main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("name")
     parser.add_argument("about")
+    parser.add_argument("--licence", required=True, help="of the data that it was trained on")
     parser.add_argument("--held-out", action="append", default=[], help="NAME=FILE, repeatable")
     parser.add_argument("--note", default="", help="added to the hardware")
     parser.add_argument("--target", type=Path)
     given = parser.parse_args()
     held_out = _named_files(given.held_out)
-    print(bundle(given.run, given.name, given.about, given.target, held_out=held_out, note=given.note))
+    more = {"licence": given.licence, "held_out": held_out, "note": given.note}
+    print(bundle(given.run, given.name, given.about, given.target, **more))
 
 
 if __name__ == "__main__":

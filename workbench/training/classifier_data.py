@@ -21,7 +21,7 @@ from workbench.errors import ConfigError
 from workbench.runs import write_atomically
 from workbench.training.planted_words import masked_phrases, planted_phrases
 
-__all__ = ["generated_pairs", "nli_tables", "sentiment_tables"]
+__all__ = ["generated_pairs", "nli_tables", "sentiment_tables", "write_tables"]
 
 HELD_OUT = 1000  # rows of each source that are not trained on
 GENERATED = 12_000
@@ -136,6 +136,15 @@ def _only(rows: Sequence[Row], columns: Sequence[str]) -> list[Row]:
     return [{name: row[name] for name in columns} for row in rows]
 
 
+def write_tables(task: str, data: Path, out: Path) -> dict[str, int]:
+    """Write the tables of ``sentiment`` or ``nli`` as ``TASK-NAME.jsonl``; returns their names and numbers of rows."""
+    tables = sentiment_tables(data) if task == "sentiment" else nli_tables(data)
+    for name, rows in tables.items():
+        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        write_atomically(out / f"{task}-{name}.jsonl", lines.encode())
+    return {f"{task}-{name}.jsonl": len(rows) for name, rows in tables.items()}
+
+
 def _main() -> None:
     parser = argparse.ArgumentParser(description="Write the tables of the bundled classifiers.")
     parser.add_argument("task", choices=("sentiment", "nli"))
@@ -145,11 +154,8 @@ def _main() -> None:
     if given.out.exists() and not given.out.is_dir():
         raise ConfigError(f"{given.out} is a file; name a folder")
     given.out.mkdir(parents=True, exist_ok=True)
-    tables = sentiment_tables(given.data) if given.task == "sentiment" else nli_tables(given.data)
-    for name, rows in tables.items():
-        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        write_atomically(given.out / f"{given.task}-{name}.jsonl", lines.encode())
-        print(f"{given.task}-{name}.jsonl: {len(rows):,} rows")
+    for name, rows in write_tables(given.task, given.data, given.out).items():
+        print(f"{name}: {rows:,} rows")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from workbench.text import load_tokenizer as open_tokenizer
 from workbench.training.corpus_parts import HELD_OUT, TRAIN, CorpusPart
 from workbench.training.settings import DataSource
 
-__all__ = ["Corpora", "prepare_corpora"]
+__all__ = ["Corpora", "prepare_corpora", "token_file"]
 
 TOKENIZER_CHARACTERS = 32 << 20  # the vocabulary is learned from the first so many characters
 
@@ -62,11 +62,7 @@ def prepare_corpora(data: DataSource, role: Role, model: str | None, *, show: bo
     else:
         train, validation = given, replace(given, path=data.validation, sha256=corpus_hash(data.validation))
     tokenizer = _tokenizer(data, role, model, train)
-    is_causal = role is Role.DECODER
-    marks = (tokenizer.bos_token_id, tokenizer.eos_token_id) if is_causal else (None, None)
-    if marks[0] == marks[1]:  # GPT-2 has one id for both
-        marks = (None, marks[1])
-    files = [_token_file(part, tokenizer, marks, show) for part in (train, validation)]
+    files = [token_file(part, tokenizer, role, show=show) for part in (train, validation)]
     return Corpora(tokenizer, *files)
 
 
@@ -107,9 +103,15 @@ def _texts(train: CorpusPart) -> Iterator[str]:
             return
 
 
-def _token_file(
-    part: CorpusPart, tokenizer: Any, marks: tuple[int | None, int | None], show: bool
-) -> TokenFile:
+def token_file(part: CorpusPart, tokenizer: Any, role: Role, *, show: bool = False) -> TokenFile:
+    """The part's token ids, of a decoder's corpus with marks around documents; from the cache where it is there.
+
+    Raises :class:`~workbench.errors.DataError` for a corpus that cannot be read.
+    """
+    is_causal = role is Role.DECODER
+    marks = (tokenizer.bos_token_id, tokenizer.eos_token_id) if is_causal else (None, None)
+    if marks[0] == marks[1]:  # GPT-2 has one id for both
+        marks = (None, marks[1])
     key = f"1 {part.sha256} {tokenizer_hash(tokenizer)} {marks} {part.column}{part.part}"
     folder = cached_folder("tokens", hashlib.sha256(key.encode()).hexdigest()[:32])
     if folder.is_dir():

@@ -39,7 +39,8 @@ def test_a_bundled_classifier_is_small_and_says_how_it_was_made(
 ) -> None:
     folder = tmp_path / "bundled" / "tiny-classifier"
     held_out = {"rows": fine_run / "rows.jsonl"}
-    bundle(fine_run / "run", "tiny-classifier", "a test", folder, held_out=held_out, note="shared machine")
+    more = {"licence": "made up", "held_out": held_out, "note": "shared machine"}
+    bundle(fine_run / "run", "tiny-classifier", "a test", folder, **more)  # type: ignore[arg-type]
     assert {v.dtype for v in load_file(folder / "model.safetensors").values()} == {torch.float16}
     card = json.loads((folder / "card.json").read_text())
     assert card["command"].startswith("workbench finetune ")
@@ -48,6 +49,7 @@ def test_a_bundled_classifier_is_small_and_says_how_it_was_made(
     assert card["hardware"].endswith("shared machine")
     assert card["tokens_seen"] > 0
     assert card["loss_curve"]
+    assert card["data_licence"] == "made up"
     run = workbench.load(str(fine_run / "run"), dtype="float32", device="cpu")
     shipped = workbench.load(str(folder), dtype="float32", device="cpu")
     ids = torch.tensor([[5, 6]])
@@ -63,10 +65,10 @@ def test_a_bundled_classifier_is_small_and_says_how_it_was_made(
 
 def test_too_large_or_unfinished_runs_are_refused(fine_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RunError):
-        bundle(fine_run / "encoder", "x", "a test", fine_run / "x")
+        bundle(fine_run / "encoder", "x", "a test", fine_run / "x", licence="made up")
     monkeypatch.setattr(bundling, "LARGEST", 100)
     with pytest.raises(RunError, match="MB of weights; bundled models have at most 8"):
-        bundle(fine_run / "run", "x", "a test", fine_run / "x")
+        bundle(fine_run / "run", "x", "a test", fine_run / "x", licence="made up")
     assert not (fine_run / "x").exists()
 
 
@@ -88,9 +90,19 @@ def test_bundled_models_keep_their_size_and_open_by_name(name: str) -> None:
     folder = _known.KNOWN_MODELS[name].locate()
     assert (folder / "model.safetensors").stat().st_size <= 8_000_000
     card = json.loads((folder / "card.json").read_text())
-    assert {"command", "recipe", "seed", "data", "hardware", "hours", "tokens_seen", "loss_curve"} <= set(
-        card
-    )
+    told = {
+        "command",
+        "recipe",
+        "seed",
+        "data",
+        "hardware",
+        "hours",
+        "tokens_seen",
+        "loss_curve",
+        "data_licence",
+    }
+    assert told <= set(card)
+    assert len(card["data_licence"]) > 20
     loaded = workbench.load(name, dtype="float32", device="cpu")
     assert loaded.name == name
     output = loaded.model(**_inputs(loaded))
