@@ -6,11 +6,12 @@ from typing import Any
 
 import pandas as pd
 
-from workbench.runs import Run
+from workbench.runs import Run, reads_runs
 
 __all__ = ["failing", "groups_table", "suite_table"]
 
 
+@reads_runs
 def suite_table(run: Run) -> pd.DataFrame:
     """A row a test of a suite.
 
@@ -69,6 +70,7 @@ def _rest(test: dict[str, Any], applied: int) -> dict[str, Any]:
     }
 
 
+@reads_runs
 def groups_table(run: Run) -> pd.DataFrame:
     """A row a group and metric: ``group``, ``metric``, ``value``, ``low``, ``high``, ``n``, ``undefined`` (why a number
     is), and published numbers.
@@ -98,6 +100,7 @@ def groups_table(run: Run) -> pd.DataFrame:
     return frame.astype(dict.fromkeys(published, float))
 
 
+@reads_runs
 def failing(run: Run, count: int | None = None) -> pd.DataFrame:
     """The failing rows of a check, worst first, at most ``count``; empty where rows are not judged one by one."""
     rows = run.examples()

@@ -24,7 +24,7 @@ from workbench.errors import RunError
 from workbench.estimate import Estimate
 from workbench.evaluate.doctor import examine
 from workbench.models import LoadedModel
-from workbench.runs import Run, RunFolder, RunRecord, default_root, list_runs, same_work
+from workbench.runs import Run, RunFolder, RunRecord, default_root, list_runs, reads_runs, same_work
 
 __all__ = ["open_report", "read_inputs", "run_probe", "same_run", "settings_of"]
 
@@ -171,6 +171,7 @@ def _rows(report: ProbeReport, items: TestItems) -> list[dict[str, Any]]:
     ]
 
 
+@reads_runs
 def open_report(run: Run) -> ProbeReport:
     """The report of a finished run of ``workbench probe``; raises :class:`RunError` for any other."""
     if run.record.verb != "probe" or not run.complete:

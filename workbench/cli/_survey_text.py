@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from workbench.cli._tables import table
 from workbench.estimate import printed_text
 from workbench.figures.stored import dependency_frame, head_statistics_of
-
-if TYPE_CHECKING:
-    from workbench.runs import Run
+from workbench.runs import Run, reads_runs
 
 __all__ = ["survey_text"]
 
 
+@reads_runs
 def survey_text(run: Run) -> str:
     """What ``workbench attend --corpus`` prints: the heads' statistics, the dependency table, where it is."""
     notes, model = run.notes, run.record.model

@@ -69,15 +69,17 @@ def command(context: click.Context, /, **_options: Any) -> None:
 
 def _completed(context: click.Context) -> dict[str, Any]:
     """The options given; with ``--resume`` those that were not given come from the run's recipe."""
-    from workbench.runs import Run, find_run
+    from workbench.runs import Run, find_run, shape_checked
 
     values = dict(context.params)
     values["folder"] = find_run(values["resume"], values["out"]) if values["resume"] else None
     if values["folder"] is not None:
-        record = Run.open(values["folder"]).record
-        if record.verb != "check":
-            raise RunError(f"{values['folder']} was made by workbench {record.verb}, not by check")
-        for name, value in _stored(record).items():
+        run = Run.open(values["folder"])
+        if run.record.verb != "check":
+            raise RunError(f"{values['folder']} was made by workbench {run.record.verb}, not by check")
+        with shape_checked(run):
+            stored = _stored(run.record)
+        for name, value in stored.items():
             if context.get_parameter_source(name) in (ParameterSource.DEFAULT, None) or values[name] is None:
                 values[name] = value
     if bool(values["set_name"]) == bool(values["suite"]):

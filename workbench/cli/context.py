@@ -97,15 +97,18 @@ def _started(model: str | None, options: dict[str, Any]) -> Run:
 
 def _resumed(options: dict[str, Any]) -> Run:
     from workbench.analysis.context import ContextSettings
-    from workbench.runs import Run, find_run
+    from workbench.runs import Run, find_run, shape_checked
 
     folder = find_run(options["resume"], options["out"])
-    record = Run.open(folder).record
+    run = Run.open(folder)
+    record = run.record
     if record.verb != "context":
         raise RunError(f"{folder} was made by workbench {record.verb}, not by context")
-    recipe: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in record.recipe.items()}
-    stored = {name: record.model[name] for name in ("revision", "dtype", "implementation")}
-    return _run(record.model["name"], ContextSettings(**recipe), {**options, **stored}, folder)
+    with shape_checked(run):
+        recipe: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in record.recipe.items()}
+        stored = {name: record.model[name] for name in ("revision", "dtype", "implementation")}
+        name, settings = record.model["name"], ContextSettings(**recipe)
+    return _run(name, settings, {**options, **stored}, folder)
 
 
 def _run(name: str, settings: ContextSettings, options: dict[str, Any], folder: Path | None) -> Run:

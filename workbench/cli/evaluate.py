@@ -119,12 +119,17 @@ class _Arguments:
 
 def _stored(folder: Path) -> dict[str, Any]:
     """The command-line options that made the run in ``folder``."""
-    from workbench.runs import Run
+    from workbench.runs import Run, shape_checked
 
-    record = Run.open(folder).record
+    run = Run.open(folder)
+    record = run.record
     if record.verb != "evaluate":
         raise RunError(f"{folder} was made by workbench {record.verb}, not by evaluate")
-    recipe, model = record.recipe, record.model
+    with shape_checked(run):
+        return _options_of(record.recipe, record.model)
+
+
+def _options_of(recipe: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]:
     return {
         "model": model["name"],
         "tasks": ",".join(recipe["tasks"]),

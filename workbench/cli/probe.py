@@ -80,17 +80,18 @@ def _task_table() -> str:
 
 def _run(model: str | None, options: dict[str, Any], step: str | None = None) -> Run:
     from probes._run import read_inputs, run_probe, same_run, settings_of
-    from workbench.runs import Run, find_run
+    from workbench.runs import Run, find_run, shape_checked
 
     folder = find_run(options["resume"], options["out"]) if options["resume"] else None
     if folder is not None:
-        record = Run.open(folder).record
-        if record.verb != "probe":
-            raise RunError(f"{folder} was made by workbench {record.verb}, not by probe")
-        settings = _settings(options, settings_of(record.recipe))
-        stored = record.model
-        model = model or stored["name"]
-        options = {**options, **{k: stored[k] for k in ("revision", "dtype", "implementation")}}
+        run = Run.open(folder)
+        if run.record.verb != "probe":
+            raise RunError(f"{folder} was made by workbench {run.record.verb}, not by probe")
+        with shape_checked(run):
+            settings = _settings(options, settings_of(run.record.recipe))
+            stored = run.record.model
+            model = model or stored["name"]
+            options = {**options, **{k: stored[k] for k in ("revision", "dtype", "implementation")}}
     else:
         settings = _settings(options, None)
     if model is None:

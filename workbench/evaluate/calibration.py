@@ -13,7 +13,7 @@ import pandas as pd
 from workbench.errors import DataError, NumericsError, RunError
 from workbench.estimate import Estimate
 from workbench.evaluate.compare_items import task_examples
-from workbench.runs import Run
+from workbench.runs import Run, reads_runs
 from workbench.shapes import Array
 from workbench.statistics import Statistic, bootstrap, wilson
 
@@ -62,6 +62,7 @@ class Calibration:
         )
 
 
+@reads_runs
 def calibration(run: Run, task: str, *, bins: int = 10, seed: int = 0) -> Calibration:
     """Calibration of a classification or multiple-choice task of ``run``, from the scores of its choices.
 

@@ -13,7 +13,7 @@ import numpy as np
 from workbench.errors import RunError
 from workbench.estimate import Estimate
 from workbench.evaluate.compare_items import ItemScores, check_same_items, item_scores, run_names
-from workbench.runs import Run
+from workbench.runs import Run, reads_runs
 from workbench.statistics import (
     benjamini_hochberg,
     holm,
@@ -97,6 +97,7 @@ def _points(value: float, metric: str, values: tuple[float, float]) -> str:
     return f"{value:.3g}"
 
 
+@reads_runs
 def compare(
     runs: Sequence[Run],
     *,

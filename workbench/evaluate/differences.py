@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from workbench.runs import Run
+from workbench.runs import Run, reads_runs
 
 __all__ = ["differences_text", "run_differences"]
 
@@ -15,6 +15,7 @@ _MISSING = "not stored"
 _WIDEST = 40  # characters of a value
 
 
+@reads_runs
 def run_differences(runs: Sequence[Run]) -> dict[str, list[Any]]:
     """Setting -> its value in each run, of all settings that are not the same in every run.
 

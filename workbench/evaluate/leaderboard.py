@@ -20,7 +20,7 @@ from workbench.evaluate.compare_items import (
     run_names,
     task_examples,
 )
-from workbench.runs import Run
+from workbench.runs import Run, reads_runs
 from workbench.statistics import Statistic, holm
 
 __all__ = ["Leaderboard", "LeaderboardRow", "agreement", "leaderboard", "only_one_right"]
@@ -68,6 +68,7 @@ class Leaderboard:
         )
 
 
+@reads_runs
 def leaderboard(
     runs: Sequence[Run], *, task: str | None = None, metric: str | None = None, seed: int = 0
 ) -> tuple[Leaderboard, ...]:
@@ -141,6 +142,7 @@ def _all_pairs(
     return tuple(replace(c, p_holm=float(p)) for c, p in zip(found, adjusted, strict=True))
 
 
+@reads_runs
 def agreement(runs: Sequence[Run], task: str, metric: str = "accuracy", *, kappa: bool = False) -> Statistic:
     """How often two runs are both right or both wrong, for every pair: axes ``run`` and ``other``.
 
@@ -162,6 +164,7 @@ def agreement(runs: Sequence[Run], task: str, metric: str = "accuracy", *, kappa
     )
 
 
+@reads_runs
 def only_one_right(runs: Sequence[Run], task: str, metric: str = "accuracy") -> pd.DataFrame:
     """The items that exactly one run gets right: column ``model``, then the columns of that run's example row."""
     right, names = _right(runs, task, metric)

@@ -13,7 +13,7 @@ from workbench.errors import DataError, RunError, did_you_mean
 from workbench.estimate import Estimate
 from workbench.evaluate.compare_items import ItemScores, item_scores, task_examples
 from workbench.evaluate.slice_features import slice_features
-from workbench.runs import Run
+from workbench.runs import Run, reads_runs
 from workbench.shapes import Array
 from workbench.statistics import bootstrap, mean_measure, perplexity_measure, wilson
 
@@ -41,6 +41,7 @@ class Slice:
         return {**row, "difference": self.difference, "p": self.p_value, "undefined": e.undefined or ""}
 
 
+@reads_runs
 def slices(
     run: Run,
     task: str,
@@ -63,6 +64,7 @@ def slices(
     return tuple(replace(s, p_value=float(p)) for s, p in zip(found, p_values, strict=True))
 
 
+@reads_runs
 def one_slice(run: Run, task: str, metric: str, chosen: str, *, seed: int = 0) -> Slice:
     """The slice called ``feature=value``, such as ``label=1``.
 
@@ -77,6 +79,7 @@ def one_slice(run: Run, task: str, metric: str, chosen: str, *, seed: int = 0) -
     return _slice(f"{feature} = {value}", mask, scores, seed)
 
 
+@reads_runs
 def worst_slices(
     run: Run,
     task: str,

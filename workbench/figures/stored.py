@@ -7,12 +7,13 @@ import pandas as pd
 from workbench.figures._view import View
 from workbench.figures.matrix import head_statistics_grid
 from workbench.figures.table import dependency_table
-from workbench.runs import Run
+from workbench.runs import Run, reads_runs
 from workbench.statistics import Statistic
 
 __all__ = ["dependency_frame", "head_statistics_of", "survey_figures"]
 
 
+@reads_runs
 def head_statistics_of(run: Run) -> dict[str, Statistic]:
     """The (layer, head) statistics that a run of ``workbench attend`` stored; empty for any other run."""
     arrays = run.arrays()
@@ -30,6 +31,7 @@ def head_statistics_of(run: Run) -> dict[str, Statistic]:
     }
 
 
+@reads_runs
 def dependency_frame(run: Run) -> pd.DataFrame:
     """The columns of :func:`~workbench.figures.dependency_table` and the gain; empty without a treebank."""
     chosen = run.notes.get("best heads", {})
@@ -61,6 +63,7 @@ def dependency_frame(run: Run) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+@reads_runs
 def survey_figures(run: Run, display_mode: str = "auto") -> dict[str, View]:
     """The dependency table, where there is one, and a grid of heads for each statistic, by name."""
     figures: dict[str, View] = {}

@@ -14,7 +14,7 @@ from workbench.report import _sections
 from workbench.report._pictures import Picture, pictures, results_picture
 from workbench.report._tables import results_frame
 from workbench.report._text import visible
-from workbench.runs import Run
+from workbench.runs import Run, reads_runs
 
 __all__ = ["INK", "Attachment", "Overview", "Part", "length_figure", "overview", "part", "title_of"]
 
@@ -63,6 +63,7 @@ class Overview:
     attachment: Attachment
 
 
+@reads_runs
 def part(run: Run, number: int) -> Part:
     """The part of a run; ``number`` makes its anchor."""
     examples = run.examples()
@@ -90,6 +91,7 @@ def part(run: Run, number: int) -> Part:
     )
 
 
+@reads_runs
 def overview(runs: Sequence[Run], comparison: Sequence[str] = ()) -> Overview:
     """Every value of every run, with a link to its part."""
     rows = [

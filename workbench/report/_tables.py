@@ -10,7 +10,7 @@ import pandas as pd
 from workbench.errors import WorkbenchError, did_you_mean
 from workbench.report._sections import result_rows
 from workbench.report._text import visible
-from workbench.runs import Run
+from workbench.runs import Run, reads_runs
 
 __all__ = ["FORMATS", "render_table", "results_frame"]
 
@@ -29,6 +29,7 @@ _COLUMNS = (
 )
 
 
+@reads_runs
 def results_frame(runs: Sequence[Run]) -> pd.DataFrame:
     """One row for each value: run, model, task, metric, value, standard error, interval, n, method."""
     rows = [
@@ -47,6 +48,7 @@ def results_frame(runs: Sequence[Run]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*_COLUMNS, "method", "higher_is_better"])
 
 
+@reads_runs
 def render_table(runs: Sequence[Run], form: str) -> str:
     """The results of ``runs`` as ``md``, ``latex``, ``csv`` or ``json``.
 

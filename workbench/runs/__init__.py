@@ -14,6 +14,7 @@ from workbench.runs._folder import RunFolder, same_work
 from workbench.runs._location import default_root, find_run
 from workbench.runs._record import SCHEMA_VERSION, RunRecord, new_run_id
 from workbench.runs._run import Run, RunState, RunSummary, list_runs
+from workbench.runs._shape import reads_runs, shape_checked
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -30,7 +31,9 @@ __all__ = [
     "make_folder",
     "new_run_id",
     "read_arrays",
+    "reads_runs",
     "same_work",
+    "shape_checked",
     "write_arrays",
     "write_atomically",
 ]

@@ -26,6 +26,7 @@ __all__ = [
     "plain",
     "read_checked",
     "read_json",
+    "read_verified",
     "reason",
     "write_atomically",
     "write_json",
@@ -133,8 +134,14 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path, schema: int | None = None) -> dict[str, Any]:
-    """The JSON object in ``path``, without its checksum; files of before there were checksums have none.
+    """The JSON object in ``path``, without its checksum; see :func:`read_verified`."""
+    return read_verified(path, schema)[0]
 
+
+def read_verified(path: Path, schema: int | None = None) -> tuple[dict[str, Any], bool]:
+    """The JSON object in ``path``, and whether a checksum says that it is as it was written.
+
+    A file of before there were checksums has none, nor has one that was changed by hand on purpose.
     Raises :class:`~workbench.errors.RunError` if there is no object, if its ``schema_version`` is not
     ``schema``, or if it has changed since it was written.
     """
@@ -158,7 +165,7 @@ def read_json(path: Path, schema: int | None = None) -> dict[str, Any]:
             f"{path} does not match its checksum: it was damaged, or changed by hand; restore it, "
             f'or remove its line "{_CHECKSUM}" to have it read as it is'
         )
-    return value
+    return value, stored is not None
 
 
 def _checksum(value: dict[str, Any]) -> str:

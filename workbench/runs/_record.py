@@ -12,7 +12,7 @@ from typing import Any
 
 from workbench.errors import RunError
 from workbench.runs._environment import describe_environment
-from workbench.runs._files import plain, read_json
+from workbench.runs._files import plain, read_verified
 
 __all__ = ["ARRAYS", "EXAMPLES", "SCHEMA_VERSION", "RunRecord", "new_run_id"]
 
@@ -73,12 +73,18 @@ class RunRecord:
 
     @classmethod
     def read(cls, folder: Path) -> RunRecord:
-        """The record in ``folder``.
+        """The record in ``folder``; see :meth:`read_verified`."""
+        return cls.read_verified(folder)[0]
+
+    @classmethod
+    def read_verified(cls, folder: Path) -> tuple[RunRecord, bool]:
+        """The record in ``folder``, and whether its checksum says that it is as it was written.
 
         Raises :class:`~workbench.errors.RunError` if it is damaged or of another schema.
         """
         path = folder / "run.json"
-        return cls.from_dict(read_json(path, SCHEMA_VERSION), where=str(path))
+        values, verified = read_verified(path, SCHEMA_VERSION)
+        return cls.from_dict(values, where=str(path)), verified
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], *, where: str = "run.json") -> RunRecord:

@@ -14,7 +14,7 @@ from workbench.errors import RunError
 from workbench.estimate import Estimate
 from workbench.runs import _chunks
 from workbench.runs._arrays import read_arrays
-from workbench.runs._files import read_json
+from workbench.runs._files import read_verified
 from workbench.runs._location import default_root, find_run
 from workbench.runs._record import ARRAYS, EXAMPLES, SCHEMA_VERSION, RunRecord
 from workbench.shapes import Array
@@ -29,7 +29,7 @@ class Run:
     """A stored run; ``results`` and ``throughput`` are empty while it is not ``complete``.
 
     ``digests`` holds the SHA-256 of the other files of a complete run by their names; runs of before there
-    were any have none.
+    were any have none. ``verified``: both JSON files are as they were written; see :func:`reads_runs`.
     """
 
     path: Path
@@ -39,6 +39,7 @@ class Run:
     notes: dict[str, Any] = field(default_factory=dict)
     complete: bool = False
     digests: dict[str, str] = field(default_factory=dict)
+    verified: bool = False
 
     @classmethod
     def open(cls, path: str | Path, root: Path | None = None) -> Run:
@@ -47,11 +48,11 @@ class Run:
         Raises :class:`~workbench.errors.RunError` if it is missing, damaged or of another schema version.
         """
         folder = find_run(path, root)
-        record = RunRecord.read(folder)
+        record, verified = RunRecord.read_verified(folder)
         stored = folder / "results.json"
         if not stored.is_file():
-            return cls(folder, record)
-        content = read_json(stored, SCHEMA_VERSION)
+            return cls(folder, record, verified=verified)
+        content, also = read_verified(stored, SCHEMA_VERSION)
         parts = {name: content.get(name, {}) for name in ("throughput", "notes", "files")}
         wrong = [name for name, part in parts.items() if not isinstance(part, dict)]
         if wrong:
@@ -63,7 +64,16 @@ class Run:
             }
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise RunError(f"{stored} does not hold task -> metric -> estimate: {error}") from error
-        return cls(folder, record, results, parts["throughput"], parts["notes"], True, parts["files"])
+        return cls(
+            path=folder,
+            record=record,
+            results=results,
+            throughput=parts["throughput"],
+            notes=parts["notes"],
+            complete=True,
+            digests=parts["files"],
+            verified=verified and also,
+        )
 
     def examples(self) -> pd.DataFrame:
         """One row per example, in item order; of an unfinished run, those stored so far.
