@@ -116,8 +116,7 @@ def test_a_wrong_shape_is_one_line_for_every_reader(runs: dict[str, Path]) -> No
                 try:
                     read()
                 except WorkbenchError as error:
-                    refused += 1
-                    assert "\n" not in str(error)
+                    refused += "\n" not in str(error)
                 except Exception as error:
                     pytest.fail(f"{file.name} {place} = {value!r}: {type(error).__name__}: {error}")
         finally:
