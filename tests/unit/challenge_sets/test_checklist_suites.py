@@ -30,6 +30,7 @@ from tests.model_folders import SIZES, framed_tokenizer
 from tests.unit.tiny import loaded
 from workbench.errors import DataError
 from workbench.models import Kind
+from workbench.models.batching import padding_of
 
 HEADS = {"num_hidden_layers": 1, "num_attention_heads": 4, "hidden_size": 32, "intermediate_size": 64}
 
@@ -181,3 +182,23 @@ def test_the_published_exports_are_whole():
     (pairs,) = load_suites(str(data_dir() / "checklist" / "qqp_suite_first25.jsonl"))
     assert [left.name for left in pairs.left_out] == ["Testing implications"]
     assert len(pairs.tests) == 52
+
+
+@pytest.mark.parametrize(("tokens", "largest"), [(1, 1), (12, 2)])
+def test_a_suite_is_read_in_batches_of_the_tokens_asked_for(tmp_path, tokens, largest):
+    """Texts of 5 tokens with <s> and </s>: 12 tokens hold two of them, and never less than one is read."""
+    model, rows = sentiment(), []
+    padding_of(model)
+    hook = model.model.register_forward_pre_hook(
+        lambda _, __, named: rows.append(len(named["input_ids"])), with_kwargs=True
+    )
+    tests = {
+        "test": "words",
+        "labels": [2] * 6,
+        "cases": [f"the {w} sat" for w in ["cat", "cats", "keys", "key", "table", "mat"]],
+    }
+    challenge = suite_set(load_suites(str(exported(tmp_path, tests))))
+    check(model, challenge, Settings(set="s"), out=tmp_path, doctor=False, batch_tokens=tokens)
+    hook.remove()
+    assert max(rows) == largest
+    assert sum(rows) == 6

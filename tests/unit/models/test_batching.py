@@ -18,7 +18,9 @@ from workbench.analysis.saliency import attribute_all
 from workbench.errors import ModelError
 from workbench.evaluate._requests import AskText
 from workbench.evaluate.asking import How, stream_answers
-from workbench.models import Kind
+from workbench.evaluate.doctor._examine import _run
+from workbench.evaluate.doctor._invariance import batch_size
+from workbench.models import Kind, batching
 from workbench.models.batching import Padding, encode_row, head_outputs, padding_id, padding_of
 from workbench.scoring.heads import head_scores
 
@@ -162,3 +164,14 @@ def test_a_head_that_reads_no_text_is_refused_in_one_line():
     with pytest.raises(ModelError, match="cannot read a text") as caught:
         head_outputs(model, [encode_row(model, "the cat")])
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "family", ["gpt2 with another padding id than its tokenizer", "gpt2 without a padding id"]
+)
+def test_the_doctor_examines_the_batches_that_are_really_used(family, monkeypatch):
+    model = classifier(FAMILIES[family]())
+    assert batch_size(model).status == "pass"
+    monkeypatch.setattr(batching, "padding_id", lambda tokenizer, config: tokenizer.pad_token_id)
+    monkeypatch.setitem(batching._known, model.model, Padding.RIGHT)
+    assert _run("batch_size", model).status == "fail"  # as batches were made before: by the tokenizer's id
