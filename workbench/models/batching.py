@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from contextvars import Context
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
@@ -198,7 +199,8 @@ def padding_of(model: LoadedModel) -> Padding:
     without a padding id many refuse a batch. Raises :class:`~workbench.errors.ModelError` if it reads no text at all.
     """
     if model.model not in _known:
-        _known[model.model] = _measured(model)
+        # in a context of its own, so that no open session watches or changes these passes
+        _known[model.model] = Context().run(_measured, model)
     return _known[model.model]
 
 

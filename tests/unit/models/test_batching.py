@@ -117,10 +117,14 @@ def test_evaluate_check_and_attacks_agree_with_it(subject):
 @pytest.mark.parametrize(
     "family", [*(name for name in FAMILIES if "gpt2" in name or "llama" in name), "bert"]
 )
-def test_attribution_explains_that_number(family):
-    """From embeddings; other families' heads read ids, or have attention in a form of their own."""
+@pytest.mark.parametrize("method", ["input_x_gradient", "attention_rollout"])
+def test_attribution_explains_that_number(family, method):
+    """From embeddings; other families' heads read ids, or have attention in a form of their own.
+
+    The padding is measured while attention is watched, and those passes are not part of what is seen.
+    """
     model = classifier(FAMILIES[family]())
-    found = attribute_all(model, TEXTS, "input_x_gradient", targets=[1] * len(TEXTS))
+    found = attribute_all(model, TEXTS, method, targets=[1] * len(TEXTS))
     close(torch.tensor([one.value for one in found]), plain(model, TEXTS)[:, 1])
 
 
