@@ -16,6 +16,7 @@ from transformers.trainer_callback import PrinterCallback
 
 from workbench.errors import ConfigError, WorkbenchError
 from workbench.estimate import Estimate
+from workbench.folders import share
 from workbench.models._device import resolve_device
 from workbench.models._files import content_hash
 from workbench.models.batching import padding_id
@@ -193,6 +194,7 @@ def _attempt(job: _Job, rows_at_once: int) -> Outcome:
         model.set_attn_implementation("eager")  # the others do not tell their weights
     if method in PROMPTED and job.is_first:  # cannot be merged: the base goes with them
         model.save_pretrained(job.out / "base")
+        share(job.out / "base")
     features = _features(job, headed)
     parameters = sum(p.numel() for p in model.parameters())
     model = apply_method(
