@@ -51,8 +51,11 @@ def plain_masked_logits(model: Any, encoded: Any, places: Sequence[int]) -> Tens
 
 def plain_prefix(model: Any) -> list[int]:
     """What a decoder reads before the target: the start token, and the one that generation is forced to begin with."""
-    forced = getattr(model.model.generation_config, "forced_bos_token_id", None)
-    start = model.model.generation_config.decoder_start_token_id
+    settings = model.model.generation_config
+    forced = getattr(settings, "forced_bos_token_id", None)
+    # T5's default configuration names neither of the first two: T5 is trained to start with padding.
+    starts = (settings.decoder_start_token_id, settings.bos_token_id, settings.pad_token_id)
+    start = next(number for number in starts if number is not None)
     return [start] if forced is None else [start, forced]
 
 

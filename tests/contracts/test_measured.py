@@ -163,6 +163,13 @@ def test_xlnet_is_loaded_as_an_encoder_and_its_scores_are_refused_in_one_line() 
     assert "\n" not in str(refused.value)
 
 
+def test_prophetnets_targets_are_refused() -> None:
+    """A later token of the target moves its logits at earlier ones; no other encoder-decoder's."""
+    with pytest.raises(ModelError, match="changes with later tokens of the target"):
+        Seq2SeqEngine(_loaded("prophetnet"))
+    assert not any(_loaded(name).looks_ahead for name in ("bart", "t5", "led", "m2m_100", "bigbird_pegasus"))
+
+
 def test_a_model_wrapped_as_causal_that_sees_both_sides_is_refused() -> None:
     bert = _loaded("bert")
     wrapped = defaults.loaded(bert.model, Kind.CAUSAL, bert.tokenizer)

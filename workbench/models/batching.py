@@ -87,15 +87,19 @@ def row_of(encoding: Mapping[str, Any]) -> HeadRow:
 def padding_id(tokenizer: Any, config: Any) -> int:
     """The id to pad with.
 
-    A model's own (``config.pad_token_id``) comes first, since heads and position ids look for that one; without a
-    usable one it is the tokenizer's, else the tokenizer's end token, else 0.
+    A model's own (``config.pad_token_id``) comes first, since heads and position ids look for that one; else it is
+    the tokenizer's, else the tokenizer's end token, else 0. An id beyond the vocabulary is passed over (Starcoder2's
+    default configuration has such an end token).
     """
     text = config.get_text_config()
-    own, size = getattr(text, "pad_token_id", None), getattr(text, "vocab_size", None)
-    if isinstance(own, int) and own >= 0 and (size is None or own < size):
-        return own
-    found = (getattr(tokenizer, "pad_token_id", None), getattr(tokenizer, "eos_token_id", None))
-    return next((value for value in found if isinstance(value, int)), 0)
+    size = getattr(text, "vocab_size", None)
+    found = (
+        getattr(text, "pad_token_id", None),
+        getattr(tokenizer, "pad_token_id", None),
+        getattr(tokenizer, "eos_token_id", None),
+    )
+    usable = (n for n in found if isinstance(n, int) and n >= 0 and (size is None or n < size))
+    return next(usable, 0)
 
 
 def padded(model: LoadedModel, rows: Sequence[HeadRow], side: str = "right") -> dict[str, Tensor]:
@@ -210,7 +214,7 @@ def _measured(model: LoadedModel) -> Padding:
     equal = [_shortened(row, short) for row in rows]
     try:
         alone = [_run(model, [row], "right")[0] for row in (*rows, *equal)]
-    except (ValueError, RuntimeError, IndexError, TypeError) as error:
+    except (ValueError, RuntimeError, IndexError, TypeError, AttributeError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0][:160]
         raise ModelError(
             f"{model.name} ({type(model.model).__name__}) cannot read a text: {reason}"

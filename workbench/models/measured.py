@@ -35,8 +35,8 @@ _LONGEST: WeakKeyDictionary[nn.Module, dict[bool, int | None]] = WeakKeyDictiona
 def looks_ahead(model: Any) -> bool:
     """Whether other tokens later in a text change the model's logits at earlier ones; measured once.
 
-    Logits (1, T, V) of two texts that begin alike are compared where they are alike. ``False`` for a model that
-    gives no logits by position.
+    Logits (1, T, V) of two texts (of two targets, behind one source) that begin alike are compared where they are
+    alike. ``False`` for a model that gives no logits by position.
     """
     if model not in _LOOKS_AHEAD:
         # in a context of its own, so that no open session watches or changes these passes
@@ -57,8 +57,11 @@ def _later_tokens_matter(model: Any) -> bool:
 
 def _logits(model: Any, ids: Tensor) -> Tensor | None:
     """Logits (1, kept, V) at the tokens that stay the same."""
+    inputs = {"input_ids": ids}
+    if model.config.is_encoder_decoder:
+        inputs = {"input_ids": _ids(model, _OTHER_SIDE), "decoder_input_ids": ids}
     with torch.no_grad():
-        logits = getattr(model(input_ids=ids, **_without_cache(model)), "logits", None)
+        logits = getattr(model(**inputs, **_without_cache(model)), "logits", None)
     return logits[:, :_KEPT] if isinstance(logits, Tensor) and logits.ndim == 3 else None
 
 

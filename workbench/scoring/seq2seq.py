@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from workbench.errors import DataError
+from workbench.errors import DataError, ModelError
 from workbench.models import Kind, LoadedModel
 from workbench.models.measured import longest_input
 from workbench.scoring._encode import encode_texts
@@ -57,6 +57,11 @@ class Seq2SeqEngine:
 
     def __post_init__(self) -> None:
         self.model.require(Kind.SEQ2SEQ, verb="scoring targets")
+        if self.model.looks_ahead:  # ProphetNet's predicting streams mix positions
+            raise ModelError(
+                f"{self.model.name} ({type(self.model.model).__name__}): what its decoder predicts changes with later "
+                "tokens of the target, so that targets have no scores; use another encoder-decoder"
+            )
         decoder_prefix(self.model)  # refuses a model without a start token
 
     def encode(self, requests: Sequence_[Request]) -> list[Translation]:
