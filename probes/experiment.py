@@ -32,6 +32,9 @@ PROBE_KINDS = {
 }
 
 
+_DIGITS = 4  # of a layer's number
+
+
 def probe(
     model: LoadedModel, task: str | ProbeData, *, progress: bool = False, **options: Any
 ) -> ProbeReport:
@@ -91,7 +94,9 @@ def layers_of(text: str) -> tuple[int, ...] | None:
     numbers: list[int] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()):
-            raise TaskError(f"layers {text!r} are no numbers; write all, 0,3,6 or 0-6")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise TaskError(f"layers {text!r:.80} are no numbers; write all, 0,3,6 or 0-6")
+        if len(first) > _DIGITS or len(last) > _DIGITS:
+            raise TaskError(f"layers {text!r:.80} are more than any model has; write all, 0,3,6 or 0-6")
         numbers += range(int(first), int(last or first) + 1)
     return tuple(numbers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from probes.features.policy import parse_site
+from probes.features.policy import POOLS, parse_site
 from workbench.errors import ConfigError, did_you_mean
 from workbench.records import check_fields
 
@@ -44,6 +44,10 @@ class ProbeSettings:
     def __post_init__(self) -> None:
         check_fields(self)
         parse_site(self.what)
+        if self.pool not in ("auto", *POOLS):
+            raise ConfigError(f"unknown pool {self.pool!r}; {did_you_mean(self.pool, ['auto', *POOLS])}")
+        if self.stack not in (None, "encoder", "decoder"):
+            raise ConfigError(f"stack is {self.stack!r}; allowed: encoder, decoder")
         if self.split not in SPLITS:
             raise ConfigError(f"unknown split {self.split!r}; {did_you_mean(self.split, list(SPLITS))}")
         if not 0 < self.test_share < 1:

@@ -60,7 +60,8 @@ def capturing(model: LoadedModel, what: str, stack: Stack) -> Iterator[Run]:
 class _Seen(local):
     """What the hooks saw in this thread's pass: batches may run side by side."""
 
-    tensors: list[Tensor]
+    def __init__(self) -> None:
+        self.tensors: list[Tensor] = []
 
 
 def _reader(model: LoadedModel, stack: Stack) -> Any:

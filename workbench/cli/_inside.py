@@ -6,12 +6,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import WorkbenchError
+from workbench.paths import check_folder, check_output
 
 if TYPE_CHECKING:
     from workbench.figures import View
     from workbench.models import LoadedModel
 
-__all__ = ["load_in_float32", "saved"]
+__all__ = ["FIGURES", "check_figure", "check_runs", "load_in_float32", "saved"]
+
+FIGURES = (".csv", ".html", ".pdf", ".png", ".svg")
+"""Endings of files that a figure can be written to."""
+
+
+def check_figure(out: Path | None, *further: str) -> None:
+    """Raise :class:`WorkbenchError` where no figure can be written: before a model is loaded, not after."""
+    if out is not None:
+        check_output(out, (*FIGURES, *further))
+
+
+def check_runs(out: Path | None) -> None:
+    """Raise :class:`WorkbenchError` where no run can be stored."""
+    from workbench.runs import default_root
+
+    check_folder(out or default_root())
 
 
 def load_in_float32(name: str, options: dict[str, Any]) -> LoadedModel:

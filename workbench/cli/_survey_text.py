@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import numpy as np
 
 from workbench.cli._tables import table
@@ -23,7 +25,7 @@ def survey_text(run: Run) -> str:
         f"{notes['texts']:,} texts, {notes['tokens']:,} tokens, {notes['tokens cut']:,} cut",
         _heads_table(run),
         _dependency_table(run) if notes.get("best heads") else "",
-        f"{rate:,.0f} tokens/s; run stored in {run.path}\nnext: workbench report {run.path}",
+        f"{rate:,.0f} tokens/s; run stored in {run.path}\nnext: workbench report {shlex.quote(str(run.path))}",
     ]
     return "\n\n".join(filter(None, parts))
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from workbench.cli._inside import check_figure, check_runs, load_in_float32, saved
 from workbench.cli._options import model_options
 from workbench.cli._types import COUNT, INDEX, PATH, SEED
 from workbench.errors import WorkbenchError
 from workbench.terminal import say, say_json
 
 if TYPE_CHECKING:
-    from workbench.models import LoadedModel
     from workbench.runs import Run
 
 __all__ = ["command"]
@@ -78,13 +78,6 @@ def command(model: str, text: str | None, corpus: Path | None, as_json: bool, **
         _measure(model, corpus, options, as_json)
 
 
-def _load(name: str, options: dict[str, Any]) -> LoadedModel:
-    from workbench.models import load
-
-    chosen = {key: options[key] for key in ("revision", "dtype", "device", "implementation")}
-    return load(name, **chosen)
-
-
 def _show_text(name: str, text: str, options: dict[str, Any], as_json: bool) -> None:
     from workbench.figures.looking import Look, ViewKind, trace_for, view_of
 
@@ -93,6 +86,7 @@ def _show_text(name: str, text: str, options: dict[str, Any], as_json: bool) -> 
         raise WorkbenchError(
             f"name the file to write: --out {options['view']}.html (or .svg, .png, .pdf, .csv)"
         )
+    check_figure(out)
     if options["limit"] is not None:
         raise WorkbenchError("--limit is of a corpus; leave it out, or give --corpus FILE")
     look = Look(
@@ -103,15 +97,12 @@ def _show_text(name: str, text: str, options: dict[str, Any], as_json: bool) -> 
         merge_words=options["words"],
         hide_sinks=options["hide_sinks"],
     )
-    model = _load(name, options)
+    model = load_in_float32(name, options)
     source = text if options["pair"] is None else (text, options["pair"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # cut texts are told below, in one line
         traced = trace_for(model, source, look, target=options["target"])
-    try:
-        view_of(traced, look).save(out)
-    except OSError as error:
-        raise WorkbenchError(f"cannot write {out}: {error.strerror or error}; name another --out") from error
+    saved(view_of(traced, look), out)
     if traced.cut:
         say(f"note: {traced.cut:,} tokens did not fit into {model.name} and were cut", error=True)
     tokens = len(traced[0].tokens)
@@ -136,9 +127,10 @@ def _measure(name: str, corpus: Path, options: dict[str, Any], as_json: bool) ->
     for option in ("pair", "target", "layer", "heads", "include_layers"):
         if options[option] is not None:
             raise WorkbenchError(f"--{option.replace('_', '-')} is of a TEXT; leave it out with --corpus")
+    check_runs(options["out"])
     settings = SurveySettings(corpus=str(corpus), limit=options["limit"], seed=options["seed"])
     read_corpus(corpus, settings.limit)  # a wrong file is told before a model is loaded
-    model = _load(name, options)
+    model = load_in_float32(name, options)
     progress = sys.stderr.isatty()
     doctor = None if options["no_doctor"] else examine(model, progress).to_dict()
     run = survey(model, settings, out=options["out"], doctor=doctor, progress=progress)

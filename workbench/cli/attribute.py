@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import sys
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from workbench.cli._attribute_tables import examination_text, measures_text, scores_text
+from workbench.cli._inside import check_figure, check_runs, load_in_float32, saved
 from workbench.cli._options import model_options
-from workbench.cli._types import COUNT, INDEX, PATH, SEED
+from workbench.cli._types import COUNT, INDEX, PATH, SEED, Named
 from workbench.errors import WorkbenchError
 from workbench.terminal import say, say_json
 from workbench.text.escape import printable
@@ -25,6 +27,18 @@ if TYPE_CHECKING:
     from workbench.runs import Run
 
 __all__ = ["command"]
+
+
+def _baselines() -> Sequence[str]:
+    from workbench.analysis.saliency._baselines import NAMES
+
+    return NAMES
+
+
+def _outputs() -> Sequence[str]:
+    from workbench.analysis.saliency import Output
+
+    return list(Output)
 
 
 @click.command(name="attribute")
@@ -42,10 +56,20 @@ __all__ = ["command"]
     multiple=True,
     help="One or more; default integrated_gradients, with --data a cheap selection. 'all' runs every one.",
 )
-@click.option("--baseline", help="mask (default where there is one), pad, zero or mean.")
-@click.option("--output", help="logit, log_probability or probability.")
+@click.option(
+    "--baseline",
+    type=Named("baseline", _baselines),
+    help="mask (default where there is one), pad, zero or mean.",
+)
+@click.option("--output", type=Named("output", _outputs), help="logit, log_probability or probability.")
 @click.option("--words", is_flag=True, help="Merge sub-words to words.")
-@click.option("--normalise", default="none", show_default=True, help="none, sum or max.")
+@click.option(
+    "--normalise",
+    type=Named("normalisation", lambda: ("none", "sum", "max")),
+    default="none",
+    show_default=True,
+    help="none, sum or max.",
+)
 @click.option("--steps", type=COUNT, help="Integrated gradients: exactly N; adapted if left out.")
 @click.option("--samples", type=COUNT, help="Of methods that draw.")
 @click.option("--layer", type=INDEX, help="Of layer methods, from 0; the middle one if left out.")
@@ -53,7 +77,11 @@ __all__ = ["command"]
     "--keep-first", is_flag=True, help="Leave the first token in place: a decoder's attention sink."
 )
 @click.option(
-    "--unit", default="token", show_default=True, help="token, word, span or sentence: what goes at once."
+    "--unit",
+    type=Named("unit", lambda: ("token", "word", "span", "sentence")),
+    default="token",
+    show_default=True,
+    help="token, word, span or sentence: what goes at once.",
 )
 @click.option("--seed", type=SEED, default=0, show_default=True)
 @click.option(
@@ -97,31 +125,20 @@ def command(model: str, text: str | None, data: Path | None, as_json: bool, **op
         raise WorkbenchError(
             "--data needs --evaluate: it measures methods over texts; for one map give a TEXT"
         )
+    for option in ("limit", "text_column", "label_column", "rationale_column", "resume"):
+        if data is None and options[option] is not None:
+            raise WorkbenchError(f"--{option.replace('_', '-')} is of --data; leave it out with a TEXT")
     if data is not None:
         _evaluate(model, data, options, as_json)
     else:
         _explain(model, str(text), options, as_json)
 
 
-def _load(name: str, options: dict[str, Any]) -> LoadedModel:
-    from workbench.models import load
-
-    chosen = {key: options[key] for key in ("revision", "dtype", "device", "implementation")}
-    return load(name, **chosen)
-
-
 def _told(options: dict[str, Any]) -> Options:
     from workbench.analysis.saliency import Options, Unit
-    from workbench.errors import did_you_mean
 
-    try:
-        unit = Unit(options["unit"])
-    except ValueError:
-        raise WorkbenchError(
-            f"unknown unit {options['unit']!r}; {did_you_mean(options['unit'], list(Unit))}"
-        ) from None
     chosen = {key: options[key] for key in ("steps", "samples", "layer", "seed", "keep_first")}
-    return Options(unit=unit, **chosen)
+    return Options(unit=Unit(options["unit"]), **chosen)
 
 
 def _names(given: tuple[str, ...], default: tuple[str, ...]) -> list[str]:
@@ -138,9 +155,10 @@ def _names(given: tuple[str, ...], default: tuple[str, ...]) -> list[str]:
 def _explain(name: str, text: str, options: dict[str, Any], as_json: bool) -> None:
     from workbench.analysis.saliency import attribute
 
+    check_figure(options["out"], ".tex")
     methods = _names(options["methods"], ("integrated_gradients",))
     told = _told(options)
-    model = _load(name, options)
+    model = load_in_float32(name, options)
     source = text if options["pair"] is None else (text, options["pair"])
     if options["each"]:
         _each(model, source, methods[0], options, as_json)
@@ -168,7 +186,7 @@ def _explain(name: str, text: str, options: dict[str, Any], as_json: bool) -> No
             error=True,
         )
     if options["out"] is not None:
-        _save(_drawn(found, options["bars"]), options["out"])
+        saved(_drawn(found, options["bars"]), options["out"])
     report = _examined(model, source, methods, options) if options["evaluate"] else None
     if as_json:
         say_json(_plain(found, report, options["out"]))
@@ -195,13 +213,6 @@ def _drawn(found: list[Attribution], bars: bool) -> View:
     return attribution_bars(found[0]) if bars else attribution_view(found[0])
 
 
-def _save(view: View, out: Path) -> None:
-    try:
-        view.save(out)
-    except OSError as error:
-        raise WorkbenchError(f"cannot write {out}: {error.strerror or error}; name another --out") from error
-
-
 def _each(
     model: LoadedModel, source: str | tuple[str, str], method: str, options: dict[str, Any], as_json: bool
 ) -> None:
@@ -220,7 +231,7 @@ def _each(
             allow_cost=options["yes"],
         )
     if options["out"] is not None:
-        _save(generation_map(found, written), options["out"])
+        saved(generation_map(found, written), options["out"])
     if as_json:
         say_json({"written": written, **_plain(found, None, options["out"])})
         return
@@ -257,6 +268,7 @@ def _evaluate(name: str, data: Path, options: dict[str, Any], as_json: bool) -> 
         if options[option] not in (None, False):
             raise WorkbenchError(f"--{option.replace('_', '-')} is of a TEXT; leave it out with --data")
     _told(options)
+    check_runs(options["out"])
     same = ["limit", "text_column", "label_column", "rationale_column", "baseline"]
     same += ["steps", "samples", "layer", "unit", "seed"]
     settings = SaliencySettings(
@@ -266,7 +278,7 @@ def _evaluate(name: str, data: Path, options: dict[str, Any], as_json: bool) -> 
     )
     texts = read_texts(settings)  # a wrong file is told before a model is loaded
     resume = None if options["resume"] is None else find_run(options["resume"], options["out"])
-    model = _load(name, options)
+    model = load_in_float32(name, options)
     run = evaluate_saliency(
         model,
         settings,

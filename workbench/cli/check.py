@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from workbench.cli._inside import check_runs
 from workbench.cli._options import model_options
-from workbench.cli._types import COUNT, INDEX, PATH, SEED
+from workbench.cli._types import BUDGET, COUNT, INDEX, PATH, SEED
 from workbench.errors import RunError, WorkbenchError
+from workbench.paths import check_output
 from workbench.terminal import say, say_json
 
 __all__ = ["command"]
@@ -36,7 +39,11 @@ __all__ = ["command"]
 @click.option("--explain", type=INDEX, default=0, help="Explain the N worst failures.")
 @model_options
 @click.option(
-    "--batch-tokens", default="auto", show_default=True, help="Tokens of one forward pass, or auto."
+    "--batch-tokens",
+    type=BUDGET,
+    default="auto",
+    show_default=True,
+    help="Tokens of one forward pass, or auto.",
 )
 @click.option("--out", type=PATH, help="Folder that gets the run folder (default: runs/).")
 @click.option("--resume", help="Go on with a run that was cut short: its folder or id.")
@@ -54,6 +61,10 @@ def command(context: click.Context, /, **_options: Any) -> None:
     """
     arguments = _completed(context)
     challenge = _challenge(arguments)
+    if arguments["export"]:
+        check_output(arguments["export"])
+    else:
+        check_runs(arguments["out"])
     if arguments["export"]:
         say(f"{_export(challenge, arguments)} texts written to {arguments['export']}")
         return
@@ -219,6 +230,6 @@ def _print(run: Any) -> None:
     throughput = run.throughput
     rate = throughput.get("items_per_second", 0.0)
     say(f"{throughput.get('items', 0):,} items, {rate:,.1f} a second; run stored in {run.path}")
-    say(f"next: workbench report {run.path}")
+    say(f"next: workbench report {shlex.quote(str(run.path))}")
     if doctor == "fail":
         say(f"warning: the doctor found faults; see: workbench doctor {model['name']}", error=True)

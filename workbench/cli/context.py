@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from workbench.cli._inside import check_runs
 from workbench.cli._options import model_options
 from workbench.cli._types import COUNT, PATH, SEED
-from workbench.errors import RunError, WorkbenchError
+from workbench.errors import RunError, UnknownName, WorkbenchError
 from workbench.terminal import say, say_json
 
 if TYPE_CHECKING:
@@ -78,12 +79,15 @@ def command(model: str | None, as_json: bool, **options: Any) -> None:
 
 def _started(model: str | None, options: dict[str, Any]) -> Run:
     from workbench.analysis.context import ContextSettings
+    from workbench.data import LAMBADA_VARIANTS
 
     task, file = options["task"], options["text_file"]
     if model is None or (task is None) == (file is None):
         raise WorkbenchError(
             "name a MODEL and either --task or --text-file, or a --resume RUN; see: workbench context --help"
         )
+    if task is not None and task not in LAMBADA_VARIANTS:
+        raise UnknownName("task", task, list(LAMBADA_VARIANTS), "context curves need last words to predict")
     if file is not None and options["data_dir"] is not None:
         raise WorkbenchError("--data-dir is of --task; leave it out with --text-file")
     names = ("limit", "operations", "distances", "window", "longest", "first_token", "seed")
@@ -116,6 +120,7 @@ def _run(name: str, settings: ContextSettings, options: dict[str, Any], folder: 
     from workbench.evaluate.doctor import examine
     from workbench.models import Kind, load
 
+    check_runs(options["out"])
     settings.conditions()  # wrong names and missing files are told before a model is loaded
     if settings.source.startswith("lambada_"):
         items, identity = items_of_lambada(settings.source, settings.data_dir, settings.limit)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from workbench.cli._inside import check_runs
 from workbench.cli._options import model_options
-from workbench.cli._types import COUNT, PATH, SEED, Whole
+from workbench.cli._types import BUDGET, COUNT, PATH, SEED, SEEDS, Whole
 from workbench.errors import RunError, WorkbenchError
+from workbench.paths import check_output
 from workbench.terminal import say, say_json
 
 if TYPE_CHECKING:
@@ -43,7 +46,9 @@ _TASK_OPTIONS = ("shots", "chat", "split", "stride", "judge")
 @click.option("--stride", type=COUNT, help="Tokens scored in each window of a long text.")
 @click.option("--judge", help="Text classifier that rates generated text.")
 @click.option("--finetune", is_flag=True, help="Train a head on the task's train split first.")
-@click.option("--seeds", default="0", show_default=True, help="Seeds of training, separated by commas.")
+@click.option(
+    "--seeds", type=SEEDS, default="0", show_default=True, help="Seeds of training, separated by commas."
+)
 @click.option("--recipe", type=PATH, help="YAML file that says how each task is trained.")
 @click.option("--train-limit", type=COUNT, help="Only the first N rows to train on.")
 @click.option("--submission", type=PATH, help="Write GLUE's test-set archive (with --split test).")
@@ -57,7 +62,11 @@ _TASK_OPTIONS = ("shots", "chat", "split", "stride", "judge")
 @click.option("--first-token", default="auto", show_default=True, help="auto, bos, prefix or unscored.")
 @model_options
 @click.option(
-    "--batch-tokens", default="auto", show_default=True, help="Tokens of one forward pass, or auto."
+    "--batch-tokens",
+    type=BUDGET,
+    default="auto",
+    show_default=True,
+    help="Tokens of one forward pass, or auto.",
 )
 @click.option("--out", type=PATH, help="Folder that gets the run folder (default: runs/).")
 @click.option("--resume", help="Go on with a run that was cut short: its folder or id.")
@@ -74,6 +83,7 @@ def command(context: click.Context, /, **_options: Any) -> None:
     workbench evaluate --resume runs/RUN
     """
     arguments = _Arguments(context)
+    _check(context, arguments)
     if arguments["over_steps"] or str(arguments["model"]).endswith("@step-*"):
         from workbench.cli._over_steps import over_steps
 
@@ -115,6 +125,18 @@ class _Arguments:
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
+
+
+def _check(context: click.Context, arguments: _Arguments) -> None:
+    """Options that do not go together, and places that cannot be written, before anything is loaded."""
+    for name in ("seeds", "recipe", "train_limit"):
+        if not arguments["finetune"] and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise WorkbenchError(f"--{name.replace('_', '-')} is of --finetune; leave it out, or add that")
+    if arguments["submission"] is not None:
+        check_output(arguments["submission"])
+        if arguments["split"] != "test":
+            raise WorkbenchError("--submission is made of the test sets; add --split test")
+    check_runs(arguments["out"])
 
 
 def _stored(folder: Path) -> dict[str, Any]:
@@ -196,7 +218,6 @@ def _submit(run: Any, path: Path) -> None:
 
 
 def _finetune(arguments: _Arguments) -> Any:
-    from workbench.cli.finetune import _seeds
     from workbench.evaluate.finetuned import Finetuned, evaluate_finetuned, read_recipe
 
     def tell(task: str, seed: int, run: Any) -> None:
@@ -205,7 +226,7 @@ def _finetune(arguments: _Arguments) -> Any:
 
     training = Finetuned(
         recipe=read_recipe(arguments["recipe"]),
-        seeds=_seeds(arguments["seeds"]),
+        seeds=arguments["seeds"],
         train_limit=arguments["train_limit"],
         tell=tell,
     )
@@ -270,6 +291,6 @@ def print_run(run: Any) -> None:
         say(remark)
     rate = run.throughput.get("tokens_per_second", 0.0)
     say(f"\n{rate:,.0f} tokens/s; run stored in {run.path}")
-    say(f"next: workbench report {run.path}")
+    say(f"next: workbench report {shlex.quote(str(run.path))}")
     if doctor == "fail":
         say(f"warning: the doctor found faults; see: workbench doctor {model['name']}", error=True)

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from workbench.cli._types import COUNT, NUMBER, PATH
-from workbench.errors import ConfigError
+from workbench.cli._types import COUNT, NUMBER, PATH, SEEDS
+from workbench.paths import check_folder
 from workbench.terminal import say
 
 __all__ = ["command"]
@@ -52,7 +52,7 @@ __all__ = ["command"]
 @click.option(
     "--mixup", type=NUMBER, default=0.0, help="Mix rows by shares from Beta(x, x).  [default: none]"
 )
-@click.option("--seeds", default="0", show_default=True, help="One or more, separated by commas.")
+@click.option("--seeds", type=SEEDS, default="0", show_default=True, help="One or more, separated by commas.")
 @click.option("--limit", type=COUNT, help="Only the first N rows to train on.")
 @click.option("--precision", default="auto", show_default=True, help="auto, float32 or bfloat16.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, mps.")
@@ -85,7 +85,7 @@ def command(model: str, task: str, **options: Any) -> None:
     method = options["method"]
     settings = FineSettings(
         method=Method(method) if method in list(Method) else method,
-        seeds=_seeds(options["seeds"]),
+        seeds=options["seeds"],
         precision=options["precision"],
         class_weights=options["class_weights"],
         mixup=options["mixup"],
@@ -93,19 +93,11 @@ def command(model: str, task: str, **options: Any) -> None:
         **{name: options[name] for name in names},
     )
     out = options["out"] or default_root() / f"{Path(model).name}-{rows.task.name}-{settings.method}"
+    check_folder(out)
     run = finetune(
         model, rows, out, settings, resume=options["resume"], device=options["device"], progress=True
     )
     _print(run)
-
-
-def _seeds(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(word) for word in text.split(",") if word.strip())
-    except ValueError:
-        raise ConfigError(
-            f"seeds are {text!r}; allowed: numbers separated by commas, such as 0,1,2"
-        ) from None
 
 
 def _print(run: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,8 +51,12 @@ def command(
         say_json({"out": str(folder), "rows": rows})
     else:
         say(_table(frame))
+        for result in results:
+            if result.problem:
+                say(f"failed: {result.cell.model.name} on {result.cell.task}: {result.problem}")
         say(f"\n{len(results)} cells; table in {folder / 'summary.csv'}")
-        say(f"next: workbench compare --leaderboard --root {folder}")
+        if any(result.run for result in results):
+            say(f"next: workbench compare --leaderboard --root {shlex.quote(str(folder))}")
     if any(result.problem for result in results):
         sys.exit(1)
 
@@ -68,7 +73,7 @@ def _table(frame: Any) -> str:
     rows = []
     for row in frame.to_dict(orient="records"):
         if isinstance(row["problem"], str) and row["problem"]:
-            rows.append((row["model"], row["dtype"], row["task"], f"failed: {row['problem']}", "", "", ""))
+            rows.append((row["model"], row["dtype"], row["task"], None, None, None, None))  # told below
             continue
         value, low, high = printed(row["value"], row["low"], row["high"], row["undefined"])
         numbers = (value, f"{low} to {high}" if high else low, str(int(row["n"])))

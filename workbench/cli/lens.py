@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli._inside import load_in_float32, saved
+from workbench.cli._inside import check_figure, load_in_float32, saved
 from workbench.cli._neuron import show_neuron
 from workbench.cli._options import model_options
 from workbench.cli._types import COUNT, PATH, PLACE, SEED, Whole
@@ -63,15 +63,24 @@ def command(model: str, text: str | None, as_json: bool, **options: Any) -> None
     workbench lens novels-decoder "The capital of France is" --train corpus.txt --lens-folder lens
     workbench lens smollm2-135m --neuron 12.345 --corpus corpus.txt --limit 200
     """
+    from workbench.analysis.lens import find_tuned_lens
+    from workbench.data.corpus import read_corpus
+
     if (text is None) == (options["neuron"] is None):
         raise WorkbenchError(
             "give either a TEXT in quotes or --neuron LAYER.NUMBER; see: workbench lens --help"
         )
+    check_figure(options["out"])
+    for option in ("corpus", "train"):
+        if options[option] is not None:
+            read_corpus(options[option], options["limit"])  # a wrong file is told before a model is loaded
     if options["neuron"] is not None:
         show_neuron(model, options, as_json)
         return
     if options["view"] == "attribution" and (options["tuned"] or options["train"]):
         raise WorkbenchError("direct attribution reads no tuned lens; leave out --tuned and --train")
+    if options["tuned"] and options["train"] is None and options["lens_folder"] is not None:
+        find_tuned_lens(options["lens_folder"])
     loaded = load_in_float32(model, options)
     assert text is not None
     if options["view"] == "attribution":

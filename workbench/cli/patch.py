@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli._inside import load_in_float32, saved
+from workbench.cli._inside import check_figure, load_in_float32, saved
 from workbench.cli._options import model_options
 from workbench.cli._types import PATH, PLACE
 from workbench.errors import WorkbenchError
@@ -69,6 +69,7 @@ def command(model: str, as_json: bool, **options: Any) -> None:
     """
     from workbench.analysis.patching import patch_pair
 
+    _check(options)
     loaded = load_in_float32(model, options)
     names = ("metric", "position", "target_text", "stack")
     pair = patch_pair(
@@ -84,14 +85,26 @@ def command(model: str, as_json: bool, **options: Any) -> None:
     _say(pair, effects, path, as_json)
 
 
+def _check(options: dict[str, Any]) -> None:
+    """What can be said against the options before a model is loaded."""
+    from workbench.analysis.patching import component
+
+    check_figure(options["out"])
+    receiver, senders = options["receiver"], options["senders"]
+    if options["method"] != "path" and (senders or receiver != "output"):
+        raise WorkbenchError("--sender and --receiver are of --method path; leave them out, or add it")
+    for name in (*senders, *([] if receiver == "output" else [receiver])):
+        component(name)
+    if senders and options["out"] is not None:
+        raise WorkbenchError("paths from named senders are numbers, not a grid; leave out --out or --sender")
+
+
 def _effects(pair: PatchPair, options: dict[str, Any]) -> Statistic:
     from tqdm.auto import tqdm
 
     from workbench.analysis import patching
 
     site, method = options["site"], options["method"]
-    if method != "path" and (options["senders"] or options["receiver"] != "output"):
-        raise WorkbenchError("--sender and --receiver are of --method path; leave them out, or add it")
     if method == "attribution":
         return patching.attribution_patching(pair, site)
     if method == "mean_ablation":
@@ -116,8 +129,6 @@ def _paths(pair: PatchPair, senders: tuple[str, ...], receiver: str) -> Statisti
 def _drawn(effects: Statistic, out: Path) -> Path:
     from workbench.figures.patching import patching_grid
 
-    if len(effects.axes) != 2:
-        raise WorkbenchError("paths from named senders are numbers, not a grid; leave out --out or --sender")
     return saved(patching_grid(effects), out)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from workbench.cli._inside import check_runs, load_in_float32
 from workbench.cli._options import model_options
 from workbench.cli._types import COUNT, PATH, SEED
 from workbench.errors import RunError, WorkbenchError
@@ -96,8 +98,9 @@ def _run(model: str | None, options: dict[str, Any], step: str | None = None) ->
         settings = _settings(options, None)
     if model is None:
         raise WorkbenchError("name a MODEL and a --task, or a --resume RUN; see: workbench probe --help")
+    check_runs(options["out"])
     inputs = read_inputs(settings)  # wrong files and names are told before a model is loaded
-    loaded = _load(step or model, options)
+    loaded = load_in_float32(step or model, options)
     if step is not None:
         folder = same_run(options["out"], loaded, settings, inputs[1])
     return run_probe(
@@ -108,18 +111,6 @@ def _run(model: str | None, options: dict[str, Any], step: str | None = None) ->
         resume=folder,
         doctor=not options["no_doctor"],
         progress=sys.stderr.isatty(),
-    )
-
-
-def _load(name: str, options: dict[str, Any]) -> Any:
-    from workbench.models import load
-
-    return load(
-        name,
-        revision=options["revision"],
-        dtype=options["dtype"],
-        device=options["device"],
-        implementation=options["implementation"],
     )
 
 
@@ -228,6 +219,6 @@ def report_text(report: ProbeReport, run: Run) -> str:
         table(("layer", *names), rows),
         table(("for comparison", "value"), others) if others else "",
         "\n".join(f"- {line}" for line in report.conclusions),
-        f"run stored in {run.path}\nnext: workbench report {run.path}",
+        f"run stored in {run.path}\nnext: workbench report {shlex.quote(str(run.path))}",
     ]
     return "\n\n".join(filter(None, parts))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli._types import COUNT, PATH
+from workbench.cli._types import COUNT, PATH, SEEDS
 from workbench.cli.train import recipe_options, settings_from
-from workbench.errors import ConfigError
+from workbench.paths import check_folder
 from workbench.terminal import say, say_json
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ __all__ = ["command"]
     required=True,
     help="positions=learned,rope; width=64,128; tokens=1e5,…",
 )
-@click.option("--seeds", default="0", show_default=True, help="One or more, separated by commas.")
+@click.option("--seeds", type=SEEDS, default="0", show_default=True, help="One or more, separated by commas.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, mps.")
 @click.option("--task", "tasks", help="Evaluate each model on these tasks too; see: workbench tasks.")
 @click.option("--data-dir", type=PATH, help="Folder with the tasks' data files.")
@@ -37,7 +37,7 @@ __all__ = ["command"]
 @click.option("--out", type=PATH, required=True, help="Folder of the runs.")
 def command(
     variations: tuple[str, ...],
-    seeds: str,
+    seeds: tuple[int, ...],
     device: str,
     tasks: str | None,
     data_dir: Path | None,
@@ -60,13 +60,13 @@ def command(
     judged = task_settings(tasks, data_dir, limit)  # unknown tasks are told before anything is trained
     chosen = parse_variations(variations)
     base = settings_from({**options, "report_to": options.get("report_to") or "none"})
-    numbers = _numbers(seeds)
+    check_folder(out)
 
     def tell(row: SweepRow) -> None:
         loss = f"final loss {row.final_loss:.4f}" if row.final_loss is not None else row.problem
         say(f"{row.variant}: {loss}", error=True)
 
-    rows = sweep(base, chosen, out, seeds=numbers, device=device, tell=tell)
+    rows = sweep(base, chosen, out, seeds=seeds, device=device, tell=tell)
     if judged is not None:
         rows = [scored(row, judged, out, device) for row in rows]
         store_rows(rows, out)
@@ -84,15 +84,6 @@ def command(
 
 # fields whose variation makes a scaling law
 _SIZES = {"width", "hidden_size", "layers", "depth.layers", "feed_forward.size", "tokens"}
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(word) for word in text.split(","))
-    except ValueError:
-        raise ConfigError(
-            f"seeds are {text!r}; allowed: numbers separated by commas, such as 0,1,2"
-        ) from None
 
 
 def _table(rows: list[SweepRow]) -> str:

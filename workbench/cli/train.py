@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import click
 
 from workbench.cli._types import COUNT, NUMBER, PATH, SEED
 from workbench.errors import ConfigError, RunError
+from workbench.paths import check_folder
 from workbench.terminal import say
 
 if TYPE_CHECKING:
@@ -82,6 +84,7 @@ def command(device: str, out: Path, resume: bool, checkpoint: Path | None, **opt
     workbench train --out runs/shakespeare --resume
     torchrun --nproc-per-node 2 -m workbench train …
     """
+    check_folder(out)
     settings = settings_from(options, stored=_stored(out, options) if resume else None)
     from workbench.training.pretrain import train
 
@@ -167,13 +170,11 @@ def settings_from(options: dict[str, Any], stored: Path | dict[str, Any] | None 
 
 def _read(file: Path | dict[str, Any]) -> dict[str, Any]:
     from workbench.training.settings import TrainSettings
+    from workbench.yaml_reader import read_values
 
     if isinstance(file, dict):
         return TrainSettings.from_dict(file).to_dict()
-    try:
-        return TrainSettings.from_yaml(file.read_text(encoding="utf-8")).to_dict()
-    except OSError as error:
-        raise ConfigError(f"cannot read recipe {file}: {error.strerror or error}") from error
+    return TrainSettings.from_dict(read_values(file), str(file)).to_dict()
 
 
 def _is_main_process() -> bool:
@@ -197,4 +198,4 @@ def _print(run: Run) -> None:
     say(f"\n{speed['tokens']:,.0f} tokens in {speed['seconds']:,.0f} s: {rate}; stored in {run.path}")
     is_causal = "CausalLM" in model["class"] or "LMHead" in model["class"]
     follow = "evaluate {} --task lambada_sample" if is_causal else "probe {} --task pos"
-    say(f"next: workbench {follow.format(run.path)}")
+    say(f"next: workbench {follow.format(shlex.quote(str(run.path)))}")

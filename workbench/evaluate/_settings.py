@@ -6,10 +6,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from workbench.choices import member
 from workbench.errors import ConfigError
 from workbench.evaluate._options import Options
 from workbench.records import check_fields
-from workbench.scoring import Boundary
+from workbench.scoring import Boundary, FirstToken
 
 __all__ = ["Settings"]
 
@@ -38,6 +39,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        member(FirstToken, self.first_token, "first-token policy")
         if not self.tasks:
             raise ConfigError("no task named; see workbench tasks")
         _ = self.options  # checks them

@@ -102,6 +102,17 @@ class LoadedModel:
         """Number of weights, shared ones counted once."""
         return sum(p.numel() for p in self.model.parameters())
 
+    @property
+    def mask_id(self) -> int:
+        """Id of the mask token; raises :class:`~workbench.errors.ModelError` for a tokenizer without one."""
+        found = self.tokenizer.mask_token_id
+        if found is None:
+            raise ModelError(
+                f"{self.name} predicts masked words, but its tokenizer has no mask token; name one (mask_token) in "
+                "its tokenizer_config.json"
+            )
+        return int(found)
+
     def require(self, *kinds: Kind, verb: str) -> None:
         """Raise :class:`~workbench.errors.ModelError` unless the model is one of ``kinds``, and really is what it is.
 

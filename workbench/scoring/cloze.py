@@ -94,7 +94,7 @@ def _masked(
         # Within the answer, a piece sees the pieces before it and masks after it.
         inside = tuple(-1 if start <= i < end else word for i, word in enumerate(text.words))
         whole = type(text)(text.ids, text.segments, inside)
-        mask = model.tokenizer.mask_token_id
+        mask = model.mask_id
         groups.append([whole.row(place, mask, Masking.WITHIN_WORD) for place in range(start, end)])
     answers = dict(pair for batch in engine.stream_rows(groups) for pair in batch)
     return [answers[i] for i in range(len(groups))]

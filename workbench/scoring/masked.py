@@ -109,7 +109,7 @@ class MaskedEngine:
 
     def rows(self, text: MaskedText, places: Sequence_[int] | None = None) -> list[MaskedRow]:
         """One masked copy for each of ``places`` (all tokens of the text by default)."""
-        mask = self.model.tokenizer.mask_token_id
+        mask = self.model.mask_id
         masking = Masking(self.masking)
         return [text.row(position, mask, masking) for position in (text.places if places is None else places)]
 

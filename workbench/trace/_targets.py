@@ -57,7 +57,7 @@ def target_score(
 def _position(model: LoadedModel, alignment: Alignment, target: Target) -> int:
     position = target.position
     if position is None:
-        mask = model.tokenizer.mask_token_id if model.kind is Kind.MASKED else None
+        mask = model.mask_id if model.kind is Kind.MASKED else None
         position = alignment.ids.index(mask) if mask in alignment.ids else -1
     if not -len(alignment) <= position < len(alignment):
         raise TraceError(f"target position {position} is out of range: the text has {len(alignment)} tokens")

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from workbench.terminal import say
 from workbench.trace._seam import AttentionCall, Session, Stack, attention_implementation
 from workbench.trace.observing import session_on
 from workbench.trace.structure import Route, call_model, sample_inputs, structure_of
@@ -231,4 +232,4 @@ def to_markdown(examinations: list[Examination]) -> str:
 
 
 if __name__ == "__main__":
-    print(to_markdown([examine(family) for family in FAMILIES]), end="")
+    say(to_markdown([examine(family) for family in FAMILIES]), end="")

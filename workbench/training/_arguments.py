@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from transformers import TrainingArguments
 
-from workbench.errors import ConfigError, did_you_mean
+from workbench.errors import ConfigError
 from workbench.models._device import fast_bfloat16
-from workbench.training.settings import LoopSettings, Optimisation, Schedule
+from workbench.training.settings import LoopSettings, Optimisation, Schedule, check_precision
 
 __all__ = ["find_precision", "rows_at_once", "training_arguments"]
 
@@ -23,10 +23,8 @@ def find_precision(wanted: str, device: torch.device) -> torch.dtype:
     """``auto`` is bfloat16 where the device is fast at it; raises :class:`~workbench.errors.ConfigError`."""
     if wanted == "auto":
         return torch.bfloat16 if fast_bfloat16(device) else torch.float32
-    known = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-    if wanted not in known:
-        raise ConfigError(f"unknown precision {wanted!r}; {did_you_mean(wanted, ['auto', *known])}")
-    return known[wanted]
+    check_precision(wanted)
+    return {"float32": torch.float32, "bfloat16": torch.bfloat16}[wanted]
 
 
 def rows_at_once(
@@ -107,13 +105,10 @@ def _schedule_options(optimisation: Optimisation) -> dict[str, Any]:
 
 def _reports(wanted: tuple[str, ...]) -> list[str]:
     """Where to report; TensorBoard, the default, only if it is installed."""
-    allowed = ("tensorboard", "wandb", "mlflow")
     chosen = []
     for name in wanted:
         if name in ("", "none"):
             continue
-        if name not in allowed:
-            raise ConfigError(f"cannot report to {name!r}; allowed: {', '.join(allowed)}, none")
         if find_spec(name) is not None:
             chosen.append(name)
         elif name != "tensorboard":

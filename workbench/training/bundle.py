@@ -18,6 +18,7 @@ import torch
 from workbench.errors import ConfigError, RunError
 from workbench.models import load
 from workbench.runs import Run, write_atomically
+from workbench.terminal import say
 from workbench.training.cards import judge, to_dicts
 from workbench.training.checkpoints import save_model_folder
 from workbench.training.finetuning.settings import FineSettings
@@ -180,7 +181,7 @@ def _main() -> None:
     given = parser.parse_args()
     held_out = _named_files(given.held_out)
     more = {"licence": given.licence, "held_out": held_out, "note": given.note}
-    print(bundle(given.run, given.name, given.about, given.target, **more))
+    say(bundle(given.run, given.name, given.about, given.target, **more))
 
 
 if __name__ == "__main__":

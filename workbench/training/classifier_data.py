@@ -19,6 +19,7 @@ from workbench.data.grammar import Noun, Sampler, Verb, adjectives, nouns, verbs
 from workbench.data.tables import Row, read_rows
 from workbench.errors import ConfigError
 from workbench.runs import write_atomically
+from workbench.terminal import say
 from workbench.training.planted_words import masked_phrases, planted_phrases
 
 __all__ = ["generated_pairs", "nli_tables", "sentiment_tables", "write_tables"]
@@ -155,7 +156,7 @@ def _main() -> None:
         raise ConfigError(f"{given.out} is a file; name a folder")
     given.out.mkdir(parents=True, exist_ok=True)
     for name, rows in write_tables(given.task, given.data, given.out).items():
-        print(f"{name}: {rows:,} rows")
+        say(f"{name}: {rows:,} rows")
 
 
 if __name__ == "__main__":

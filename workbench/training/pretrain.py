@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from transformers.trainer_callback import PrinterCallback
 from workbench.errors import ConfigError, RunError, WorkbenchError
 from workbench.models._device import resolve_device
 from workbench.runs import Run
+from workbench.terminal import say
 from workbench.training._accelerate import PartialState, should_reduce_batch_size
 from workbench.training._arguments import training_arguments
 from workbench.training._folders import claim_folder, discard_broken_checkpoints, record_file
@@ -115,7 +115,7 @@ def _run(work: Work, out: Path, start: Path | None, *, show: bool) -> WorkbenchT
         finally:
             log.close()
         rows = max(r for r in range(1, rows // 2 + 1) if rows % r == 0)
-        print(f"out of memory: going on with {rows} rows at a time, the batch stays", file=sys.stderr)
+        say(f"out of memory: going on with {rows} rows at a time, the batch stays", error=True)
         whole = [c.path for c in find_checkpoints(out) if not c.problem and c.recipe == work.recipe]
         start = whole[-1] if whole else start
 

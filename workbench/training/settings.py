@@ -24,6 +24,7 @@ __all__ = [
     "Optimisation",
     "Schedule",
     "TrainSettings",
+    "check_precision",
     "parse_steps",
 ]
 
@@ -133,6 +134,16 @@ class Optimisation:
             raise ConfigError(f"lr is {self.lr}; allowed: more than 0, such as 1e-3")
 
 
+PRECISIONS = ("auto", "float32", "bfloat16")
+REPORTS = ("tensorboard", "wandb", "mlflow")
+
+
+def check_precision(name: str) -> None:
+    """Raise :class:`~workbench.errors.ConfigError` for an unknown precision."""
+    if name not in PRECISIONS:
+        raise ConfigError(f"unknown precision {name!r}; {did_you_mean(name, list(PRECISIONS))}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class LoopSettings:
     """What does not change the result: precision aside, how the work is cut and what is written when.
@@ -153,6 +164,10 @@ class LoopSettings:
 
     def __post_init__(self) -> None:
         check_fields(self, "loop.")
+        check_precision(self.precision)
+        for name in self.report_to:
+            if name not in (*REPORTS, "none", ""):
+                raise ConfigError(f"cannot report to {name!r}; allowed: {', '.join(REPORTS)}, none")
         for name in ("micro_batch", "log_every", "eval_every", "save_every"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ConfigError(f"loop.{name} is {getattr(self, name)}; allowed: 1 or more")
@@ -180,8 +195,10 @@ class TrainSettings:
         return yaml.safe_dump(self.to_dict(), sort_keys=False)
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> TrainSettings:
-        """The inverse of :meth:`to_dict`; unknown fields raise :class:`~workbench.errors.ConfigError`."""
+    def from_dict(cls, values: Any, file: str = "the recipe") -> TrainSettings:
+        """The inverse of :meth:`to_dict`; anything else raises :class:`~workbench.errors.ConfigError`."""
+        if not isinstance(values, Mapping):
+            raise ConfigError(f"{file} must be a mapping with model, data, …; it is {values!r:.40}")
         parts = {
             "model": ModelSource,
             "data": DataSource,
@@ -202,10 +219,7 @@ class TrainSettings:
     @classmethod
     def from_yaml(cls, text: str, file: str = "the recipe") -> TrainSettings:
         """Read a recipe; raises :class:`~workbench.errors.ConfigError` for anything else, naming ``file``."""
-        values = parse(text, file)
-        if not isinstance(values, dict):
-            raise ConfigError(f"{file} must be a mapping with model, data, …; it is {str(values)[:40]!r}")
-        return cls.from_dict(values)
+        return cls.from_dict(parse(text, file), file)
 
     def digest(self, *content: str) -> str:
         """SHA-256 over what decides the weights, and over ``content`` (hashes of corpus and tokenizer)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -27,6 +28,9 @@ __all__ = [
     "sweep",
     "sweep_table",
 ]
+
+
+_MOST_TOKENS = 1e15
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,9 @@ def parse_variations(texts: Sequence[str]) -> list[Variation]:
             raise ConfigError(
                 f"cannot read {text!r}; write --vary field=value,value, such as norm.placement=pre,post"
             )
+        if name.strip() == "tokens":
+            for value in chosen:
+                _tokens(value)
         found.append(Variation(name.strip(), chosen))
     return found
 
@@ -136,12 +143,23 @@ def _with(base: TrainSettings, changes: tuple[str, ...], seed: int) -> TrainSett
     for change in changes:
         if change.startswith("tokens="):
             row_tokens = base.optimisation.batch_size * (base.data.length or 256)
-            steps = max(1, round(float(change.removeprefix("tokens=")) / row_tokens))
+            steps = max(1, round(_tokens(change.removeprefix("tokens=")) / row_tokens))
     return replace(
         base,
         model=replace(base.model, set=(*base.model.set, *model_changes)),
         optimisation=replace(base.optimisation, seed=seed, steps=steps),
     )
+
+
+def _tokens(text: str) -> float:
+    """A number of tokens, such as 1e6; raises :class:`~workbench.errors.ConfigError` for anything else."""
+    try:
+        tokens = float(text)
+    except ValueError:
+        tokens = math.nan
+    if not 0 < tokens < _MOST_TOKENS:
+        raise ConfigError(f"tokens is {text!r:.40}; allowed: a number above 0, such as 1e6")
+    return tokens
 
 
 def _slug(name: str) -> str:

@@ -12,13 +12,14 @@ import pandas as pd
 
 from workbench.analysis.context._curves import context_points, effective_length
 from workbench.analysis.context._edits import Condition, ContextItem, conditions_of, edited, word_pool
+from workbench.choices import member
 from workbench.data._dataset import DataIdentity
 from workbench.errors import DataError
 from workbench.estimate import Estimate
 from workbench.models import LoadedModel
 from workbench.records import check_fields
 from workbench.runs import Run, RunFolder, RunRecord, default_root
-from workbench.scoring import Engine, Request, Score
+from workbench.scoring import Engine, FirstToken, Request, Score
 
 __all__ = ["ContextSettings", "context_examples", "context_run"]
 
@@ -41,6 +42,7 @@ class ContextSettings:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        member(FirstToken, self.first_token, "first-token policy")
 
     def conditions(self) -> list[Condition]:
         """All conditions; raises :class:`~workbench.errors.DataError` for names that do not exist."""

@@ -159,7 +159,7 @@ def _check(model: LoadedModel, structure: Structure) -> None:
 
 
 def _place(model: LoadedModel, ids: tuple[int, ...], position: int | None) -> int:
-    mask = model.tokenizer.mask_token_id if model.kind is Kind.MASKED else None
+    mask = model.mask_id if model.kind is Kind.MASKED else None
     chosen = position if position is not None else ids.index(mask) if mask in ids else -1
     if not -len(ids) <= chosen < len(ids):
         raise TraceError(f"position {chosen} is out of range: the text has {len(ids)} tokens")

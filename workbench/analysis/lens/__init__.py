@@ -8,6 +8,7 @@ from workbench.analysis.lens._train import train_tuned_lens
 from workbench.analysis.lens._tuned import (
     TunedLens,
     TunedLensRecord,
+    find_tuned_lens,
     load_tuned_lens,
     save_tuned_lens,
     tuned_lens,
@@ -20,6 +21,7 @@ __all__ = [
     "TunedLens",
     "TunedLensRecord",
     "continuation_by_layer",
+    "find_tuned_lens",
     "load_tuned_lens",
     "logit_lens",
     "save_tuned_lens",

@@ -150,7 +150,7 @@ def _draw(
     if model.kind is Kind.MASKED:
         special = torch.isin(ids, torch.tensor(model.tokenizer.all_special_ids))
         masked = (chosen < _MASKED_SHARE) & ~special
-        ids = ids.masked_fill(masked, model.tokenizer.mask_token_id)
+        ids = ids.masked_fill(masked, model.mask_id)
         flat = masked.flatten().nonzero()[:, 0]
     else:
         flat = chosen.flatten().argsort()[:places]

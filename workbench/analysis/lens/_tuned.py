@@ -20,6 +20,7 @@ from workbench.trace import Text
 __all__ = [
     "TunedLens",
     "TunedLensRecord",
+    "find_tuned_lens",
     "load_tuned_lens",
     "save_tuned_lens",
     "tuned_lens",
@@ -118,6 +119,14 @@ def save_tuned_lens(lens: TunedLens, folder: str | Path) -> Path:
     return target
 
 
+def find_tuned_lens(folder: str | Path) -> Path:
+    """``folder`` if a lens lies there; raises :class:`~workbench.errors.RunError` if none does."""
+    source = Path(folder)
+    if not (source / _RECORD).is_file():
+        raise RunError(f"no tuned lens in {source}; train one: workbench lens MODEL TEXT --train CORPUS")
+    return source
+
+
 def load_tuned_lens(folder: str | Path, model: LoadedModel) -> TunedLens:
     """The lens in ``folder``, checked to be of this model's weights.
 
@@ -127,9 +136,7 @@ def load_tuned_lens(folder: str | Path, model: LoadedModel) -> TunedLens:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    source = Path(folder)
-    if not (source / _RECORD).is_file():
-        raise RunError(f"no tuned lens in {source}; train one: workbench lens MODEL TEXT --train CORPUS")
+    source = find_tuned_lens(folder)
     values = read_json(source / _RECORD)
     if values.pop("schema", None) != SCHEMA:
         raise RunError(f"{source / _RECORD} is not of schema {SCHEMA}; train the lens again")

@@ -258,7 +258,7 @@ def _place(model: LoadedModel, readings: Sequence[Reading], position: int | None
         return position % length
     if model.kind is not Kind.MASKED:
         return length - 1
-    mask = model.tokenizer.mask_token_id
+    mask = model.mask_id
     masks = [[i for i, token in enumerate(r.alignment.ids) if token == mask] for r in readings]
     if len(masks[0]) != 1 or masks[0] != masks[1]:
         raise DataError(

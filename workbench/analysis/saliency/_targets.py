@@ -160,6 +160,7 @@ def _check_known(model: LoadedModel, name: str, ids: Sequence[int]) -> None:
 
 
 def _masked(model: LoadedModel, text: Text, asked: Asked) -> Question:
+    _ = model.mask_id  # a tokenizer without one is refused
     mask = model.tokenizer.mask_token
     if not isinstance(text, str) or mask not in text:
         raise TaskError(f"{model.name} predicts masked words: write {mask} where the word is to stand")

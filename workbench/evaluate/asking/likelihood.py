@@ -73,7 +73,7 @@ def _rows(model: LoadedModel, blank: Blank) -> list[MaskedRow]:
     kept = [i for i in range(len(pieces.ids)) if i not in cut]
     ids, segments = [pieces.ids[i] for i in kept], [pieces.segments[i] for i in kept]
     shifted = [kept.index(place) for place in places]
-    mask = model.tokenizer.mask_token_id
+    mask = model.mask_id
     return [_row(ids, segments, shifted, number, mask) for number in range(len(shifted))]
 
 

@@ -23,6 +23,7 @@ from workbench.models.batching import padding_id
 from workbench.models.loading import locate
 from workbench.runs import Run, RunFolder, RunRecord
 from workbench.statistics import over_seeds
+from workbench.terminal import say
 from workbench.training._accelerate import should_reduce_batch_size
 from workbench.training._folders import claim_folder, discard_broken_checkpoints, has_progress
 from workbench.training._quiet import quiet
@@ -162,7 +163,7 @@ def _one_seed(job: _Job) -> Outcome:
         shutil.rmtree(seed_folder(job.out, job.seed), ignore_errors=True)
     if job.show:
         values = ", ".join(f"{name} {e.cells()[0]}" for name, e in outcome.metrics.items())
-        print(f"seed {job.seed}: {values}", flush=True)
+        say(f"seed {job.seed}: {values}")
     return outcome
 
 
@@ -180,7 +181,7 @@ def _trained(job: _Job) -> Outcome:
                 ) from error
         shutil.rmtree(seed_folder(job.out, job.seed), ignore_errors=True)
         rows = max(r for r in range(1, rows // 2 + 1) if job.settings.batch_size % r == 0)
-        print(f"out of memory: again with {rows} rows at a time, the batch stays", file=sys.stderr)
+        say(f"out of memory: again with {rows} rows at a time, the batch stays", error=True)
 
 
 def _attempt(job: _Job, rows_at_once: int) -> Outcome:

@@ -9,6 +9,7 @@ from typing import Any
 from workbench.errors import ConfigError
 from workbench.records import check_fields
 from workbench.training.finetuning.methods import LEARNING_RATES, Method
+from workbench.training.settings import check_precision
 
 __all__ = ["FineSettings"]
 
@@ -44,6 +45,7 @@ class FineSettings:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        check_precision(self.precision)
         for name in ("epochs", "batch_size", "length", "rank", "virtual_tokens"):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"{name} is {getattr(self, name)}; allowed: more than 0")
