@@ -7,7 +7,6 @@ take more than a new name.
 
 from __future__ import annotations
 
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from workbench.errors import ModelError, needs_extra
 from workbench.folders import cached_folder, folder_by_rename
 from workbench.models._files import content_hash
 from workbench.pretrained import from_pretrained, reason
+from workbench.terminal import say
 from workbench.text.gguf import GGUFFile, gguf_tokenizer, read_gguf
 
 __all__ = ["gguf_to_folder"]
@@ -51,7 +51,7 @@ def gguf_to_folder(file: Path, name: str) -> tuple[Path, str]:
     digest = content_hash([file])
     folder = cached_folder("gguf", f"{digest[:32]}-v{FORMAT}")
     if not folder.is_dir():
-        print(f"Converting {name} from GGUF, once: kept in {folder}", file=sys.stderr, flush=True)
+        say(f"Converting {name} from GGUF, once: kept in {folder}", error=True)
         try:
             with folder_by_rename(folder) as temporary:
                 _convert(read_gguf(file), temporary)
