@@ -55,7 +55,7 @@ def check_output(path: Path, suffixes: Iterable[str] = ()) -> Path:
     allowed = sorted(suffixes)
     if allowed and path.suffix.lower() not in allowed:
         raise WorkbenchError(
-            f"cannot write {path.name!r}: its ending is {path.suffix!r}; allowed: {', '.join(allowed)}"
+            f"cannot write {path.name!r}: suffix {path.suffix!r} is not one of {', '.join(allowed)}"
         )
     if path.is_dir():
         example = path / f"result{allowed[0] if allowed else '.html'}"

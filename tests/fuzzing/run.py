@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -98,6 +99,7 @@ def _faults(code: int, out: str, err: str, trace: str) -> Iterator[str]:
 def quiet_world(root: Path) -> Iterator[Any]:
     """The world below ``root``, as the current folder, with nothing that waits: no hub, no server, no demo."""
     from tests.fuzzing.world import make_world
+    from workbench.models import presets
 
     here, environment = (
         Path.cwd(),
@@ -107,6 +109,7 @@ def quiet_world(root: Path) -> Iterator[Any]:
     patches = [
         mock.patch.dict(os.environ, environment),
         mock.patch("huggingface_hub.constants.HF_HUB_OFFLINE", True),
+        mock.patch("workbench.models.presets.preset_table", cache(presets.preset_table)),  # takes seconds
         mock.patch("os.execve", side_effect=SystemExit(0)),
         mock.patch("workbench.cli.demo._QUICK", ()),
         mock.patch("workbench.cli.demo._FULL", ()),

@@ -129,7 +129,10 @@ def _models(folder: Path) -> tuple[str, ...]:
     torch.manual_seed(0)
     made = [save_llama(folder / "llama"), save_bert(folder / "bert"), save_bart(folder / "bart")]
     config = BertConfig(**SIZES, **heads, initializer_range=0.3, pad_token_id=0)
-    made.append(save(BertForMaskedLM(config), framed_tokenizer(), folder / "masked"))
+    tokenizer = framed_tokenizer()
+    tokenizer.mask_token = tokenizer.unk_token
+    made.append(save(BertForMaskedLM(config), tokenizer, folder / "masked"))
+    made.append(save(BertForMaskedLM(config), framed_tokenizer(), folder / "maskless"))
     made.append(save(BertForSequenceClassification(config), framed_tokenizer(), folder / "classifier"))
     return tuple(map(str, made))
 

@@ -154,7 +154,7 @@ BAD = {
     "not UTF-8": (["--corpus", "latin.txt"], "latin.txt, line 2, byte 4"),
     "broken CoNLL-U": (["--corpus", "broken.conllu"], "line 2: 3 columns"),
     "short CoNLL-U": (["--corpus", "short.conllu", "--no-doctor"], "at least 4 are needed"),
-    "limit": (["--corpus", "latin.txt", "--limit", "0"], "limit is 0"),
+    "limit": (["--corpus", "latin.txt", "--limit", "0"], "0 is out of range"),
     "layer of a corpus": (["--corpus", "latin.txt", "--layer", "1"], "--layer is of a TEXT"),
 }
 

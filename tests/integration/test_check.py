@@ -120,7 +120,7 @@ def test_pytest_runs_a_suite_with_its_budget(tmp_path: Path) -> None:
         (("--suite", "sentiment"), "name a MODEL, or give --predictions"),
         (("m", "--suite", "sentimnt"), "did you mean 'sentiment'"),
         (("m", "--set", "pairs_builtin", "--convention", "lmeval"), "unknown convention 'lmeval'"),
-        (("m", "--set", "pairs_builtin", "--limit", "0"), "limit is 0; allowed: 1 or more"),
+        (("m", "--set", "pairs_builtin", "--limit", "0"), "0 is out of range; allowed: 1 or more"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_code_2(

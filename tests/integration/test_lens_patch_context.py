@@ -180,7 +180,7 @@ def test_mistakes_of_context_are_one_line(llama: str, bert: str, capsys: pytest.
     assert "unknown operation 'mask'" in refused(capsys, "context", llama, *task, "--operations", "mask")
     assert "not a list of numbers" in refused(capsys, "context", llama, *task, "--distances", "few")
     assert "needs a causal model" in refused(capsys, "context", bert, *task)
-    assert "unknown LAMBADA variant" in refused(capsys, "context", llama, "--task", "lambada_opensi")
+    assert "did you mean 'lambada_openai'" in refused(capsys, "context", llama, "--task", "lambada_opensi")
 
 
 @needs_smollm2

@@ -12,7 +12,7 @@ LONG = "a" * 300
 # What is wrong, and a part of the line that says so. M is a model's name, which must not be opened.
 MISTAKES = [
     ("attend M cats", "name the file to write: --out head.html"),
-    ("attend M cats --out x.exe", "its ending is '.exe'; allowed: .csv, .html, .pdf, .png, .svg"),
+    ("attend M cats --out x.exe", "suffix '.exe' is not one of .csv, .html, .pdf, .png, .svg"),
     ("attend M cats --out folder.html", "it is a folder"),
     ("attend M cats --out file.txt/x.html", "file.txt is a file"),
     (f"attend M cats --out {LONG}.html", "is too long"),
@@ -25,7 +25,7 @@ MISTAKES = [
     ("attribute M cats --output logits", "unknown output 'logits'"),
     ("attribute M cats --normalise total", "unknown normalisation 'total'"),
     ("attribute M cats --unit letter", "unknown unit 'letter'"),
-    ("attribute M cats --out x.exe", "its ending is '.exe'"),
+    ("attribute M cats --out x.exe", "suffix '.exe'"),
     ("attribute M --data file.tsv", "--data needs --evaluate"),
     ("attribute M --data none.tsv --evaluate", "none.tsv"),
     ("attribute M --data file.tsv --evaluate --baseline zeros", "unknown baseline 'zeros'"),
@@ -65,13 +65,13 @@ MISTAKES = [
     ("finetune M --task file.tsv --precision int3", "unknown precision 'int3'"),
     ("finetune M --task file.tsv --device tpu", "device 'tpu' is not available here"),
     ("finetune M --task file.tsv --out file.txt", "file.txt is a file"),
-    ("lens M cats --out x.exe", "its ending is '.exe'"),
+    ("lens M cats --out x.exe", "suffix '.exe'"),
     ("lens M cats --train none.txt", "none.txt"),
     ("lens M cats --tuned --lens-folder nothing", "nothing"),
     ("lens M --neuron x", "'x' is no neuron"),
     ("lens M --neuron 0.1 --corpus none.txt", "none.txt"),
     ("lens M cats --view attribution --tuned", "direct attribution reads no tuned lens"),
-    ("patch M --clean a --corrupted b --target c --out x.exe", "its ending is '.exe'"),
+    ("patch M --clean a --corrupted b --target c --out x.exe", "suffix '.exe'"),
     (
         "patch M --clean a --corrupted b --target c --sender 1.1",
         "--sender and --receiver are of --method path",

@@ -87,6 +87,9 @@ def command(model: str, text: str | None, as_json: bool, **options: Any) -> None
         _attribution(loaded, text, options, as_json)
         return
     reading = _reading(loaded, text, options)
+    place, length = options["position"] or 0, len(reading.tokens)
+    if not -length <= place < length:
+        raise WorkbenchError(f"--position {place} is out of range; the text has {length} tokens, from 0")
     _say(reading, _saved_view(reading, options), options, as_json)
 
 

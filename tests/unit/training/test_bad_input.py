@@ -113,7 +113,7 @@ def test_mistakes_in_training_are_told_in_a_line(
             ["--text-column", "sentence"],
             "no 'sentence'",
         ),
-        ([{"text": "a", "label": 0}, {"text": "b", "label": 1}] * 5, ["--seeds", "one"], "seeds are 'one'"),
+        ([{"text": "a", "label": 0}, {"text": "b", "label": 1}] * 5, ["--seeds", "one"], "'one' is not a whole number"),
         (
             [{"text": "a", "label": 0}, {"text": "b", "label": 1}] * 5,
             ["--method", "lorra"],
