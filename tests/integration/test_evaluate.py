@@ -94,7 +94,10 @@ ONE_LINE = {
     "unknown option": (["evaluate", "--speed", "9"], "No such option"),
     "no such folder": (["evaluate", "./nowhere", "--task", "lambada_sample"], "no model at './nowhere'"),
     "pickle weights": (["evaluate", "pickled", "--task", "lambada_sample"], "only pickle weights"),
-    "zero limit": (["evaluate", "smollm2-135m", "--task", "lambada_sample", "--limit", "0"], "0 is out of range; allowed: 1 or more"),
+    "zero limit": (
+        ["evaluate", "smollm2-135m", "--task", "lambada_sample", "--limit", "0"],
+        "0 is out of range; allowed: 1 or more",
+    ),
     "unknown run": (["report", "no-such-run"], "no run 'no-such-run'"),
     "unknown dtype": (
         ["evaluate", "smollm2-135m", "--task", "lambada_sample", "--dtype", "float23"],

@@ -113,7 +113,11 @@ def test_mistakes_in_training_are_told_in_a_line(
             ["--text-column", "sentence"],
             "no 'sentence'",
         ),
-        ([{"text": "a", "label": 0}, {"text": "b", "label": 1}] * 5, ["--seeds", "one"], "'one' is not a whole number"),
+        (
+            [{"text": "a", "label": 0}, {"text": "b", "label": 1}] * 5,
+            ["--seeds", "one"],
+            "'one' is not a whole number",
+        ),
         (
             [{"text": "a", "label": 0}, {"text": "b", "label": 1}] * 5,
             ["--method", "lorra"],
@@ -168,7 +172,9 @@ def test_a_law_is_told_and_drawn_and_rows_are_read_again(tmp_path: Path) -> None
         for n in sizes
     ]
     (line,) = draw_laws(rows, tmp_path)
-    assert line.startswith("L(N) = (4e+05 / N)^0.300, interval undefined (the values have no spread), parameters")
+    assert line.startswith(
+        "L(N) = (4e+05 / N)^0.300, interval undefined (the values have no spread), parameters"
+    )
     assert "log10 loss" in (tmp_path / "power-law-parameters.html").read_text()
     store_rows(rows, tmp_path)
     assert read_rows(tmp_path) == rows
