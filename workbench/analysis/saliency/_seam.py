@@ -24,7 +24,7 @@ from workbench.models.batching import Padding, groups_of, padding_of
 from workbench.models.problem import ProblemType, log_probabilities, problem_of
 from workbench.trace import Stack, structure_of
 from workbench.trace.encoding import inputs_of
-from workbench.trace.padding import together
+from workbench.trace.padding import padding_matters
 from workbench.trace.structure import evaluating, without_cache
 
 __all__ = ["Seam", "differentiable"]
@@ -74,6 +74,8 @@ class Seam:
         ).detach()
         self._problem = problem_of(model.model)
         self._keeps_logits = "logits_to_keep" in inspect.signature(model.model.forward).parameters
+        # measured before a method puts its own hooks into the model, which would change these passes too
+        self._padding = self._measured_padding()
 
     def __len__(self) -> int:
         return len(self.questions)
@@ -114,19 +116,22 @@ class Seam:
         output = self._run(embeddings, plan, kept)
         return _total(output, terms, kept, len(numbers), self.questions[0].output, self._problem)
 
-    def _groups(self, numbers: Sequence[int]) -> list[list[int]]:
-        """Places in ``numbers`` that one forward pass may hold: all, except where padding is read.
+    def _measured_padding(self) -> Padding:
+        """How texts of several lengths may share a pass; their embeddings are padded on the right.
 
         A head that takes the last token cannot tell from embeddings which one that is.
         """
         if self.model.kind is not Kind.CLASSIFIER:
-            return together(self.model.model, [self.lengths[n] for n in numbers])
+            return Padding.EQUAL if padding_matters(self.model.model) else Padding.RIGHT
         padding = padding_of(self.model)
-        if padding is not Padding.SINGLE and _looks_back_only(self.model):
-            padding = Padding.EQUAL
-        if padding is Padding.LEFT:  # embeddings are padded on the right
-            padding = Padding.EQUAL
-        return groups_of(self.model, [self.questions[n].encoded.alignment.ids for n in numbers], padding)
+        is_right = padding is Padding.RIGHT and not _looks_back_only(self.model)
+        return padding if is_right or padding is Padding.SINGLE else Padding.EQUAL
+
+    def _groups(self, numbers: Sequence[int]) -> list[list[int]]:
+        """Places in ``numbers`` that one forward pass may hold."""
+        return groups_of(
+            self.model, [self.questions[n].encoded.alignment.ids for n in numbers], self._padding
+        )
 
     def values(self, embeddings: Tensor, rows: Tensor) -> Tensor:
         """:meth:`score` without gradients."""
