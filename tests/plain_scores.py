@@ -63,18 +63,14 @@ def plain_target_scores(
     network: Any, source: Sequence[int], prefix: Sequence[int], target: Sequence[int]
 ) -> list[float]:
     """Log-probability of each target token under an encoder-decoder whose decoder begins with ``prefix``."""
-    found = []
-    for place, token in enumerate(target):
-        read = [*prefix, *target[:place]]
-        with torch.no_grad():
-            logits = network(
-                input_ids=_row(network, source),
-                attention_mask=_row(network, [1] * len(source)),
-                decoder_input_ids=_row(network, read),
-                use_cache=False,
-            ).logits[0, -1]
-        found.append(float(logits.float().log_softmax(-1)[token]))
-    return found
+    with torch.no_grad():
+        logits = network(
+            input_ids=_row(network, source),
+            attention_mask=_row(network, [1] * len(source)),
+            decoder_input_ids=_row(network, [*prefix, *target[:-1]]),
+            use_cache=False,
+        ).logits[0, len(prefix) - 1 :]
+    return [float(row.float().log_softmax(-1)[token]) for row, token in zip(logits, target, strict=True)]
 
 
 def _row(network: Any, ids: Sequence[int]) -> Tensor:

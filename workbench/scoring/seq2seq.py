@@ -102,9 +102,9 @@ class Seq2SeqEngine:
 
 
 def _forward(model: LoadedModel, batch: list[Translation]) -> list[Score]:
-    """Scores of targets, those whose sources may be padded to one length in one pass."""
+    """Scores of targets, those that may be padded to one length in one pass."""
     scores: dict[int, Score] = {}
-    for places in together(model.model, [len(t.source) for t in batch]):
+    for places in together(model.model, [(len(t.source), len(t.read)) for t in batch]):
         scores.update(zip(places, _one_pass(model, [batch[place] for place in places]), strict=True))
     return [scores[place] for place in range(len(batch))]
 

@@ -22,10 +22,10 @@ _known: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
 
 
 def padding_matters(model: Any) -> bool:
-    """Whether masked padding on the right of a transformers model's input changes its output elsewhere.
+    """Whether masked padding on the right of what a transformers model reads changes its output elsewhere.
 
     Measured with two small passes, once: convolutions (ConvBERT), pooled sequences (Funnel) and landmarks
-    (Nyströmformer) read the padding too, whatever the mask says.
+    (Nyströmformer) read the padding too, whatever the mask says; ProphetNet's streams depend on a target's length.
     """
     if model not in _known:
         # in a context of its own, so that no open session watches or changes these passes
@@ -45,12 +45,12 @@ def together(model: Any, lengths: Sequence[Hashable]) -> list[list[int]]:
 
 def _measure(model: Any) -> bool:
     alone = sample_inputs(model)
+    fill = padding_id(None, model.config)
     padded = {
-        **alone,
-        "input_ids": _longer(alone["input_ids"], padding_id(None, model.config)),
-        "attention_mask": _longer(alone["attention_mask"], 0),
-    }
-    first, second = (_output(call_model(model.base_model, **inputs)) for inputs in (alone, padded))
+        name: _longer(row, 0 if name == "attention_mask" else fill) for name, row in alone.items()
+    }  # an encoder-decoder's target too
+    read = model if model.get_output_embeddings() is not None else model.base_model
+    first, second = (_output(call_model(read, **inputs)) for inputs in (alone, padded))
     second = second[:, : first.shape[1]]
     exact = first.dtype in (torch.float32, torch.float64)
     limit = (_TOLERANCE if exact else _COARSE_TOLERANCE) * float(first.abs().max())
@@ -62,6 +62,6 @@ def _longer(row: Tensor, value: int) -> Tensor:
 
 
 def _output(output: Any) -> Tensor:
-    """The last hidden states (B, T, D)."""
+    """The logits (B, T, V), or the last hidden states (B, T, D) of a model without a language-model head."""
     found: Tensor = next(value for value in output.values() if isinstance(value, Tensor) and value.ndim == 3)
     return found
