@@ -39,11 +39,15 @@ def auto_classes(config: Any) -> list[tuple[Kind, str]]:
     named = [(kind, auto) for ending, kind, auto in _ENDINGS if architecture.endswith(ending)]
     if named and named[0][0] is Kind.CAUSAL:
         named = [pair for pair in (*named, (Kind.MASKED, "AutoModelForMaskedLM")) if _builds(pair[1], config)]
-    return [*(named or _possible_heads(config)), (Kind.ENCODER, "AutoModel")]
+    if (
+        not named and "For" not in architecture
+    ):  # a head of another kind is none of these, whatever weights are there
+        named = _possible_heads(config)
+    return [*named, (Kind.ENCODER, "AutoModel")]
 
 
 def _possible_heads(config: Any) -> list[tuple[Kind, str]]:
-    """Language-model heads that the model type could have when the checkpoint does not name one."""
+    """Language-model heads that the model type could have when the checkpoint does not name a head."""
     if config.is_encoder_decoder:
         return [(Kind.SEQ2SEQ, "AutoModelForSeq2SeqLM")]
     possible = [(Kind.MASKED, "AutoModelForMaskedLM"), (Kind.CAUSAL, "AutoModelForCausalLM")]

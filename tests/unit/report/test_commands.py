@@ -33,7 +33,7 @@ def test_runs_lists_results_and_foreign_folders_on_one_line_each(capsys, run):
     assert (code, err) == (0, "")
     first, second = out.splitlines()
     assert first == f"{run.name}  complete  toy accuracy 0.5000 [0.3000, 0.7000]"
-    assert second.startswith("zz?[31m  unreadable  ")
+    assert second.startswith("zz\\u001b[31m  unreadable  ")
 
 
 def test_runs_as_json(capsys, run):

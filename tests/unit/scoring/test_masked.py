@@ -14,7 +14,7 @@ from transformers import (
 )
 
 from tests.unit.tiny import WORDS, loaded, tiny_causal, word_tokenizer
-from workbench.errors import DataError, ModelError
+from workbench.errors import ConfigError, DataError
 from workbench.models import Kind, LoadedModel
 from workbench.scoring import (
     Blank,
@@ -107,7 +107,7 @@ def test_bad_input():
         pseudo_log_likelihood(model, [""])
     with pytest.raises(DataError, match="reads at most 32"):
         pseudo_log_likelihood(model, ["cat " * 40])
-    with pytest.raises(ModelError, match="allowed: original, within_word_l2r"):
+    with pytest.raises(ConfigError, match="allowed: original, within_word_l2r"):
         MaskedEngine(model, "l2r")
 
 
