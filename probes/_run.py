@@ -79,11 +79,12 @@ def run_probe(
         folder = RunFolder.resume(resume, recipe, model=model.identity(), data=data)
     else:
         folder = RunFolder.create(out or default_root(), _record(model, settings, data))
+    kept = Kept(folder.path / "parts")
     if folder.complete:
+        shutil.rmtree(kept.folder, ignore_errors=True)
         return Run.open(folder.path)
     _examine(folder, model, doctor)
     started = time.perf_counter()
-    kept = Kept(folder.path / "parts")
     report = run_experiment(model, settings, read=read, keep=kept, progress=progress)
     _store(folder, report, time.perf_counter() - started)
     shutil.rmtree(kept.folder, ignore_errors=True)

@@ -129,7 +129,8 @@ def _outcome(folder: Path) -> str:
     assert path is not None
     run = Run.open(path)
     assert run.complete
-    assert not [file for file in path.rglob("*") if file.name.endswith(".part") or file.name == ".lock"]
+    left = [f.name for f in path.rglob("*") if f.name.startswith(".") or f.name in ("chunks", "parts")]
+    assert not left, f"left behind: {left}"
     results = {t: {m: e.to_dict() for m, e in metrics.items()} for t, metrics in run.results.items()}
     arrays = {name: array.tolist() for name, array in sorted(run.arrays().items())}
     return repr((results, run.notes, run.examples().to_dict("list"), arrays))

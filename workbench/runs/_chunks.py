@@ -63,8 +63,6 @@ def chunk_paths(folder: Path) -> list[Path]:
 
 def discard_broken_chunks(folder: Path) -> None:
     """Remove what is not as it was written (a disk that lost its tail): those examples are computed again."""
-    for path in folder.glob(f".*{TEMPORARY}"):
-        path.unlink(missing_ok=True)
     for path in chunk_paths(folder):
         try:
             read_table(path)

@@ -28,6 +28,7 @@ __all__ = [
     "read_json",
     "read_verified",
     "reason",
+    "remove_file",
     "write_atomically",
     "write_json",
 ]
@@ -65,10 +66,10 @@ def write_atomically(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        _remove(temporary)
+        remove_file(temporary)
         raise RunError(f"cannot write {path}: {reason(error)}") from error
     except BaseException:
-        _remove(temporary)
+        remove_file(temporary)
         raise
 
 
@@ -87,7 +88,8 @@ def reason(error: OSError) -> str:
     return f"{text}; {_ADVICE[error.errno]}" if error.errno in _ADVICE else text
 
 
-def _remove(path: Path) -> None:
+def remove_file(path: Path) -> None:
+    """Remove a file if that is possible."""
     with suppress(OSError):  # the reason that the write failed may hold here too (a folder that is gone)
         path.unlink(missing_ok=True)
 

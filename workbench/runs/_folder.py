@@ -20,6 +20,7 @@ from workbench.runs._files import (
     plain,
     read_checked,
     reason,
+    remove_file,
     write_atomically,
     write_json,
 )
@@ -82,12 +83,19 @@ class RunFolder:
         folder = cls(Path(path), same_work(path, recipe, model=model, data=data))
         if not shared:
             folder.hold()
-        if folder.complete:
-            folder.release()
-        elif not shared:
-            make_folder(folder.path / _CHUNKS)
-            _chunks.discard_broken_chunks(folder.path / _CHUNKS)
+            folder._tidy()
         return folder
+
+    def _tidy(self) -> None:
+        """Remove what a killed process left half-written, or had not come to remove."""
+        for part in self.path.glob(f"**/.*{TEMPORARY}"):
+            remove_file(part)
+        if self.complete:
+            shutil.rmtree(self.path / _CHUNKS, ignore_errors=True)
+            self.release()
+        else:
+            make_folder(self.path / _CHUNKS)
+            _chunks.discard_broken_chunks(self.path / _CHUNKS)
 
     def hold(self) -> None:
         """Keep other processes from writing this run, until it is finished or this process ends.

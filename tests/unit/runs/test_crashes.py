@@ -124,3 +124,17 @@ def test_a_read_only_root_is_refused(tmp_path, record):
     tmp_path.chmod(0o500)
     with pytest.raises(RunError, match="Permission denied"):
         RunFolder.create(tmp_path, record)
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path, record):
+    """Killed while run.json was rewritten, and again after the results and before the chunks were removed."""
+    folder = RunFolder.create(tmp_path, record)
+    folder.append([{"id": "1"}])
+    (folder.path / ".run.json.0a1b2c3d.part").write_text('{"half')
+    path = RunFolder.resume(folder.path, RECIPE).path
+    assert sorted(p.name for p in path.iterdir()) == [".lock", "chunks", "run.json"]
+    folder.finish({}, {})
+    (path / "chunks").mkdir()
+    (path / ".lock").touch()
+    assert RunFolder.resume(path, RECIPE).complete
+    assert sorted(p.name for p in path.iterdir()) == ["examples.parquet", "results.json", "run.json"]
