@@ -7,6 +7,7 @@ difference as a share of the largest entry of what is compared, ``None`` where i
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -82,10 +83,11 @@ def attention(model: LoadedModel) -> float | None:
 
 def _eager(network: Any) -> Any:
     """The same model with eager attention; Falcon, made with another, forgets its mask where weights are wanted."""
-    if network.config._attn_implementation == "eager" or network._can_set_attn_implementation():
+    if network.config._attn_implementation == "eager":
+        return network
+    if network._can_set_attn_implementation():
         copied = copy.deepcopy(network)
-        if copied._can_set_attn_implementation():
-            copied.set_attn_implementation("eager")
+        copied.set_attn_implementation("eager")
         return copied
     copied = type(network)._from_config(copy.deepcopy(network.config), attn_implementation="eager")
     copied.load_state_dict(network.state_dict())
@@ -98,8 +100,10 @@ def _returned_attention(eager: Any, text: Any, wanted: set[str]) -> dict[str, np
     inputs = _row(read if source is None else source.ids)
     if source is not None:
         inputs["decoder_input_ids"] = torch.tensor([read])
+    # FSMT leaves its causal mask out where it fills a cache.
+    no_cache = {"use_cache": False} if "use_cache" in inspect.signature(eager.forward).parameters else {}
     with torch.no_grad():
-        output = eager(**inputs, output_attentions=True)
+        output = eager(**inputs, **no_cache, output_attentions=True)
     names = {"encoder_attention": "encoder_attentions", "decoder_attention": "decoder_attentions"}
     names["cross_attention"] = "cross_attentions"
     if source is None:
