@@ -64,14 +64,19 @@ class Estimate:
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionary; infinities and NaN become ``None`` so that it is valid JSON.
 
-        The reason has a key only where there is one, so that older versions read all others.
+        What is undefined has the key ``undefined`` with the reason, what is infinite is listed under ``infinite`` (with
+        its sign); other records have neither, so that older versions read them.
         """
         record = {
             k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in asdict(self).items()
         }
-        infinite = [k for k in ("value", "low", "high") if math.isinf(getattr(self, k))]
-        record["undefined"] = self.undefined or (f"{infinite[0]} is infinite" if infinite else None)
-        return record if record["undefined"] else {k: v for k, v in record.items() if k != "undefined"}
+        if record["undefined"] is None:
+            del record["undefined"]
+        infinite = [f"{self._sign(name)}{name}" for name in _FLOATS if math.isinf(getattr(self, name))]
+        return {**record, "infinite": infinite} if infinite else record
+
+    def _sign(self, name: str) -> str:
+        return "-" if getattr(self, name) < 0 else ""
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Estimate:
@@ -80,6 +85,10 @@ class Estimate:
         Raises :class:`TypeError` naming the first field that is missing, unknown or of another type.
         """
         known: dict[str, Any] = {k: math.nan if v is None and k in _NUMBERS else v for k, v in record.items()}
+        for name in known.pop("infinite", ()):
+            if str(name).removeprefix("-") not in _FLOATS:
+                raise TypeError(f"infinite names {name!r:.60}")
+            known[str(name).removeprefix("-")] = -math.inf if str(name).startswith("-") else math.inf
         for name, value in known.items():
             kinds = _OTHERS.get(name, int | float)
             if not isinstance(value, kinds) or (isinstance(value, bool) and name != "higher_is_better"):
@@ -116,7 +125,8 @@ def printed(
     return number, f"{low:{sign}.{digits}f}", f"{high:{sign}.{digits}f}"
 
 
-_NUMBERS = ("value", "standard_error", "low", "high", "n", "confidence")
+_FLOATS = ("value", "standard_error", "low", "high")
+_NUMBERS = (*_FLOATS, "n", "confidence")
 _OTHERS: dict[str, Any] = {"method": str, "higher_is_better": bool | None, "undefined": str | None}
 
 

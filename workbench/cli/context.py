@@ -185,8 +185,9 @@ def _print(run: Run) -> None:
             f"{n:.0f}" if math.isfinite(n) else f"more than {most}"
             for n in (length.value, length.low, length.high)
         )
+        interval = f"interval undefined: {length.undefined}" if length.undefined else f"{low} to {high}"
         say(
-            f"\neffective context: {value} words [{low}, {high}] keep the loss within 1 % of that of the full context"
+            f"\neffective context: {value} words ({interval}) keep the loss within 1 % of that of the full context"
         )
     rate = run.throughput.get("tokens_per_second", 0.0)
     say(f"{rate:,.0f} tokens/s; run stored in {run.path}, curves in its figures folder")

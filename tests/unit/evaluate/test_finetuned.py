@@ -22,15 +22,16 @@ def encoder(tmp_path_factory):
 
 
 def test_two_seeds_give_both_sources_of_error_and_are_not_trained_twice(encoder, tmp_path):
-    data = write_benchmark("glue/cola", tmp_path / "data")
-    settings = Settings(tasks=("glue/cola",), data_dir=str(data))
+    data = write_benchmark("glue/sst2", tmp_path / "data")
+    (data / "SST-2" / "train.tsv").write_bytes((data / "SST-2" / "dev.tsv").read_bytes())
+    settings = Settings(tasks=("glue/sst2",), data_dir=str(data))
     heard = []
     training = Finetuned(recipe=QUICK, seeds=(0, 1), tell=lambda task, seed, run: heard.append((task, seed)))
     run = evaluate_finetuned(encoder, settings, training, out=tmp_path / "runs", device="cpu", doctor=False)
-    assert heard == [("glue/cola", 0), ("glue/cola", 1)]
-    sources = run.notes["seeds"]["glue/cola"]["matthews"]
+    assert heard == [("glue/sst2", 0), ("glue/sst2", 1)]
+    sources = run.notes["seeds"]["glue/sst2"]["accuracy"]
     assert len(sources["values"]) == 2
-    assert run.results["glue/cola"]["matthews"].value == pytest.approx(sum(sources["values"]) / 2)
+    assert run.results["glue/sst2"]["accuracy"].value == pytest.approx(sum(sources["values"]) / 2)
     assert set(sources) == {"values", "item_error", "seed_error"}
     folders = sorted(path.name for path in (tmp_path / "runs").glob("bert*-seed*"))
     assert len(folders) == 2
@@ -39,7 +40,19 @@ def test_two_seeds_give_both_sources_of_error_and_are_not_trained_twice(encoder,
     )
     assert sorted(path.name for path in (tmp_path / "runs").glob("bert*-seed*")) == folders
     assert alone.record.model["kind"] == Kind.CLASSIFIER
-    assert alone.results["glue/cola"]["matthews"].value == pytest.approx(sources["values"][0])
+    assert alone.results["glue/sst2"]["accuracy"].value == pytest.approx(sources["values"][0])
+
+
+def test_seeds_that_answer_one_class_leave_matthews_undefined(encoder, tmp_path):
+    """A head that has seen a handful of rows once answers one class throughout: the mean over seeds says so."""
+    data = write_benchmark("glue/cola", tmp_path / "data")
+    settings = Settings(tasks=("glue/cola",), data_dir=str(data))
+    training = Finetuned(recipe=QUICK, seeds=(0, 1))
+    run = evaluate_finetuned(encoder, settings, training, out=tmp_path / "runs", device="cpu", doctor=False)
+    found = run.results["glue/cola"]["matthews"]
+    values = run.notes["seeds"]["glue/cola"]["matthews"]["values"]
+    assert values.count(None) > 0
+    assert str(found).startswith("undefined (one seed: every prediction is ")
 
 
 def test_word_pairs_are_read_out_of_frozen_states(encoder, tmp_path):

@@ -19,6 +19,16 @@ def test_what_is_not_finite_becomes_null_and_then_nan():
     assert math.isnan(Estimate.from_dict(stored).standard_error)
 
 
+def test_infinities_come_back():
+    """A perplexity that overflows, and a context that is longer than any that was tried."""
+    estimate = Estimate(value=math.inf, standard_error=math.inf, low=-math.inf, high=math.inf, n=9)
+    stored = json.loads(json.dumps(estimate.to_dict(), allow_nan=False))
+    assert Estimate.from_dict(stored) == estimate
+    assert str(Estimate.from_dict(stored)) == "inf [-inf, inf]"
+    with pytest.raises(TypeError, match="infinite names 'n'"):
+        Estimate.from_dict(stored | {"infinite": ["n"]})
+
+
 OLD = {
     "value": 0.0,
     "standard_error": 0.0,

@@ -101,6 +101,7 @@ def effective_length(examples: pd.DataFrame, tolerance: float = TOLERANCE, seed:
         [_shortest(losses[rows].mean(1), distances, tolerance) for rows in np.array_split(drawn, 20)]
     )
     finite = found[np.isfinite(found)]
+    alike = bool((found == found[0]).all())
     return Estimate(
         value=float(value),
         standard_error=float(finite.std()) if len(finite) > 1 else float("nan"),
@@ -108,6 +109,7 @@ def effective_length(examples: pd.DataFrame, tolerance: float = TOLERANCE, seed:
         high=float(np.quantile(found, 0.975, method="higher")),
         n=len(losses),
         higher_is_better=None,
+        undefined="every resample of the items gives the same number of words" if alike else None,
     )
 
 
