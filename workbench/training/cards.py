@@ -122,11 +122,8 @@ def _main() -> None:
     for name in given.names or sorted(p.parent.name for p in root.glob("*/card.json")):
         card = measure_card(root / name, given.data)
         write_atomically(root / name / "card.json", (json.dumps(card, indent=1) + "\n").encode())
-        shown = {"": card["results"], **card["held_out"]}
-        for table, metrics in shown.items():
-            values = ", ".join(
-                f"{n} {m['value']:.4f} [{m['low']:.4f}, {m['high']:.4f}]" for n, m in metrics.items()
-            )
+        for table, metrics in {"": card["results"], **card["held_out"]}.items():
+            values = ", ".join(f"{metric} {Estimate.from_dict(values)}" for metric, values in metrics.items())
             print(" ".join(filter(None, (name, table))), values, flush=True)
 
 
