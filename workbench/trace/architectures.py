@@ -217,6 +217,7 @@ def to_markdown(examinations: list[Examination]) -> str:
         "the weights come from the model's own outputs; feed-forward and residual can still be changed. A stack",
         "that is missing gives no weights (sparse encoders of some encoder-decoders). Rows that do not sum to one:",
         "gpt_oss has a learned sink without a key; squeezebert and prophetnet return scores, which traces refuse.",
+        "XLNet looks ahead although its class is a language model's: its maps can be recorded, its scores are refused.",
         "",
         "| model type | class | route | layers × heads | looks ahead | rows sum to 1 |",
         "|---|---|---|---|---|---|",

@@ -13,8 +13,10 @@ from workbench.errors import DataError
 from workbench.evaluate._requests import Generated, Prompt
 from workbench.evaluate.asking._how import How
 from workbench.models import Kind, LoadedModel
+from workbench.models.batching import HeadRow, padded, padding_id
 from workbench.scoring._batches import token_budget
 from workbench.trace.decoder import decoder_prefix, generation_start
+from workbench.trace.padding import together
 
 __all__ = ["ask_prompts"]
 
@@ -27,7 +29,7 @@ _TAIL = 24  # tokens looked at for a stop string
 def ask_prompts(
     model: LoadedModel, prompts: list[Prompt], done: Set[int], how: How
 ) -> Iterator[list[tuple[int, Generated]]]:
-    """What the model writes after each prompt. Prompts are padded on the left and cut there where too long.
+    """What the model writes after each prompt. Prompts are cut at their beginning where too long.
 
     Greedy decoding computes equal prompts once. Sampling is seeded by batch, so it depends on the batch size.
     """
@@ -48,7 +50,7 @@ def ask_prompts(
             bar.update(len(batch))
             if all(place in done for prompt in batch for place in places[prompt]):
                 continue
-            written = _write(model, batch, [ids[places[p][0]] for p in batch], how.seed + start)
+            written = _write_alike(model, batch, [ids[places[p][0]] for p in batch], how.seed + start)
             yield [
                 (place, text) for prompt, text in zip(batch, written, strict=True) for place in places[prompt]
             ]
@@ -102,18 +104,28 @@ class _StopAt(StoppingCriteria):
         return torch.tensor([row in self.ended for row in range(len(generated))], device=input_ids.device)
 
 
+def _write_alike(model: LoadedModel, batch: list[Prompt], ids: list[list[int]], seed: int) -> list[Generated]:
+    """Texts for prompts; where padding changes what an encoder gives, those of one length share a pass."""
+    alike = [list(range(len(ids)))]
+    if model.config.is_encoder_decoder:
+        alike = together(model.model, [len(row) for row in ids])
+    found: dict[int, Generated] = {}
+    for places in alike:
+        written = _write(model, [batch[i] for i in places], [ids[i] for i in places], seed)
+        found.update(zip(places, written, strict=True))
+    return [found[i] for i in range(len(ids))]
+
+
 def _write(model: LoadedModel, batch: list[Prompt], ids: list[list[int]], seed: int) -> list[Generated]:
-    first, width = batch[0], max(map(len, ids))
-    pad = model.tokenizer.pad_token_id
-    pad = pad if pad is not None else model.tokenizer.eos_token_id or 0
-    rows = torch.tensor([[pad] * (width - len(row)) + row for row in ids], device=model.device)
-    mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in ids], device=model.device)
-    started = width if model.kind is Kind.CAUSAL else len(decoder_prefix(model))
+    # An encoder's learned positions count padding on the left; a decoder goes on where a text ends.
+    side = "right" if model.config.is_encoder_decoder else "left"
+    first, inputs = batch[0], padded(model, [HeadRow(tuple(row)) for row in ids], side)
+    started = max(map(len, ids)) if model.kind is Kind.CAUSAL else len(decoder_prefix(model))
     room = first.max_tokens if model.kind is Kind.CAUSAL else model.max_target_length - started
     options: dict[str, Any] = {
         "max_new_tokens": min(first.max_tokens, room),
         "num_beams": 1,
-        "pad_token_id": pad,
+        "pad_token_id": padding_id(model.tokenizer, model.config),
     }
     if first.temperature > 0:
         options |= {"do_sample": True, "temperature": first.temperature, "top_p": first.top_p, "top_k": 0}
@@ -125,9 +137,7 @@ def _write(model: LoadedModel, batch: list[Prompt], ids: list[list[int]], seed: 
     devices = [model.device] if model.device.type == "cuda" else []
     with model.lock, torch.inference_mode(), torch.random.fork_rng(devices):
         torch.manual_seed(seed)
-        written = model.model.generate(
-            input_ids=rows, attention_mask=mask, **generation_start(model, len(rows)), **options
-        )
+        written = model.model.generate(**inputs, **generation_start(model, len(ids)), **options)
     generated = [row[started:].tolist()[: stop.ended.get(n)] for n, row in enumerate(written)]
     return [_read(model, ids, first) for ids in generated]
 
