@@ -54,7 +54,7 @@ class _Stream(io.StringIO):
     encoding = "utf-8"
 
 
-def run_command(words: Sequence[str]) -> Outcome:
+def run_command(words: Sequence[str], seconds: int = _SECONDS) -> Outcome:
     """One command through the program's own entry point, with its exit code and all it printed."""
     from workbench.cli import main
 
@@ -65,7 +65,7 @@ def run_command(words: Sequence[str]) -> Outcome:
         redirect_stderr(err),
         mock.patch("sys.stdin", io.TextIOWrapper(io.BytesIO(b""))),
     ):
-        signal.alarm(_SECONDS)
+        signal.alarm(seconds)
         try:
             main(list(words))
         except SystemExit as end:

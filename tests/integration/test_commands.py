@@ -71,7 +71,7 @@ def test_the_next_step_that_is_printed_works(case, tmp_path):
         assert (first.code, first.faults) == (0, ()), first.errors
         steps = re.findall(r"^next: workbench (.*)$", first.output, flags=re.MULTILINE)
         assert len(steps) == 1
-        second = run_command(shlex.split(steps[0]))
+        second = run_command(shlex.split(steps[0]), seconds=500)
         assert (second.code, second.faults) == (0, ()), second.errors
 
 

@@ -8,7 +8,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fuzzing.run import harmful
@@ -20,6 +20,7 @@ from workbench.terminal import say, say_json
 STEERING = "\x1b[31m\x07\x9b2J\u202eabc\u2066\u200b\x7f\ud83d\r\t"
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=())))  # every code point, surrogates too
 def test_nothing_is_left_that_a_terminal_obeys(text):
     shown = neutral(text, keep="\n")
@@ -27,6 +28,7 @@ def test_nothing_is_left_that_a_terminal_obeys(text):
     assert shown.count("\n") == text.count("\n")
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=())))
 def test_json_stays_the_same_data(text):
     """The escapes are JSON's own: what a reader gets back is what was given."""

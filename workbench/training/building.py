@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from workbench.errors import ConfigError, did_you_mean
-from workbench.models import load
+from workbench.models import Kind, load
 from workbench.models.auto import AUTO_CLASSES
 from workbench.models.configuration import EncoderConfig, TransformerConfig
 from workbench.models.presets import preset
@@ -98,8 +98,7 @@ def build_model(source: ModelSource, auto: str, tokenizer: Any, seed: int) -> An
     Raises :class:`~workbench.errors.ConfigError` if the shape of the model does not fit the objective.
     """
     if source.model is not None:
-        loaded = load(source.model, dtype="float32", device="cpu")
-        return loaded.model
+        return _given_model(source.model, auto, tokenizer)
     config = make_config(source, tokenizer)
     models = AUTO_CLASSES[type(config)]
     if auto not in models:
@@ -111,6 +110,27 @@ def build_model(source: ModelSource, auto: str, tokenizer: Any, seed: int) -> An
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return models[auto](config)
+
+
+# class that an objective trains -> the kind of model that goes on with it
+_KINDS = {
+    "AutoModelForCausalLM": Kind.CAUSAL,
+    "AutoModelForMaskedLM": Kind.MASKED,
+    "AutoModelForSeq2SeqLM": Kind.SEQ2SEQ,
+}
+
+
+def _given_model(name: str, auto: str, tokenizer: Any) -> Any:
+    loaded = load(name, dtype="float32", device="cpu")
+    kind = _KINDS.get(auto, loaded.kind)
+    if loaded.kind is not kind:
+        raise ConfigError(f"this objective trains {kind} models, and {name} is of kind {loaded.kind}")
+    rows = loaded.model.get_input_embeddings().num_embeddings
+    if len(tokenizer) > rows:
+        raise ConfigError(
+            f"the tokenizer has {len(tokenizer)} tokens and {name} only {rows}; leave out --tokenizer for its own"
+        )
+    return loaded.model
 
 
 def build_pair(source: ModelSource, tokenizer: Any, seed: int) -> ReplacedTokens:
