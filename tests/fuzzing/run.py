@@ -24,7 +24,7 @@ __all__ = ["Outcome", "harmful", "quiet_world", "run_command"]
 
 # Unicode's classes of characters that turn the direction of a line (UAX 9, table 4).
 _TURNING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
-_SECONDS = 30  # a command that is still at work then is interrupted, as by Ctrl-C
+_SECONDS = 120  # a command that is still at work then is interrupted, as by Ctrl-C
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def _faults(code: int, out: str, err: str, trace: str) -> Iterator[str]:
     lines = [line for line in err.splitlines() if line.startswith("workbench: ")]
     if code == 2 and (len(lines) != 1 or not err.endswith(lines[0] + "\n")):
         yield f"{len(lines)} lines of error: {err[:300]!r}"
-    if "Traceback" in err:
+    if "Traceback" in err and _interrupt.__name__ not in err:  # but where the time limit hit a callback
         yield f"a traceback is printed: {err[-600:]}"
 
 

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.filterwarnings("default")  # as a user has it: what oth
 COUNT, SEED = 300, 18
 
 
+@pytest.mark.timeout(1200)  # two minutes on an idle core
 def test_generated_commands_end_in_a_result_or_in_one_line(tmp_path):
     """No traceback, no character that a terminal obeys, codes 0, 1 and 2 only, one line for a mistake."""
     faults, codes, verbs = [], Counter(), set()
