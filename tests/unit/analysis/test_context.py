@@ -122,7 +122,9 @@ def test_effective_length_is_the_first_from_which_on_the_loss_is_within_one_perc
     frame = rows({key: [value] * 4 for key, value in losses.items()})
     found = effective_length(frame)
     assert found is not None
-    assert found.text(0) == "20, interval undefined (every resample of the items gives the same number of words)"
+    assert (
+        found.text(0) == "20, interval undefined (every resample of the items gives the same number of words)"
+    )
     never = effective_length(rows({"full": [1.0] * 4, "keep@5": [3.0] * 4}))
     assert never is not None
     assert np.isinf(never.value)

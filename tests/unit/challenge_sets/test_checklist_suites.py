@@ -198,7 +198,7 @@ def test_a_suite_is_read_in_batches_of_the_tokens_asked_for(tmp_path, tokens, la
         "cases": [f"the {w} sat" for w in ["cat", "cats", "keys", "key", "table", "mat"]],
     }
     challenge = suite_set(load_suites(str(exported(tmp_path, tests))))
-    check(model, challenge, Settings(set="s"), out=tmp_path, doctor=False, batch_tokens=tokens)
+    check(model, challenge, Settings(), out=tmp_path, doctor=False, batch_tokens=tokens)
     hook.remove()
     assert max(rows) == largest
     assert sum(rows) == 6

@@ -49,7 +49,8 @@ def test_padding_read_as_text_on_the_left() -> None:
 
 def test_padding_read_as_text_by_a_two_sided_model() -> None:
     found = set(failures(models.bert(PaddingBlindBert)))
-    assert found == {"left_padding", "right_padding", "scorer_log_probabilities"}
+    # scores are right all the same: rows are read with others of their length only, as padding is seen to matter
+    assert found == {"left_padding", "right_padding"}
 
 
 def test_look_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
