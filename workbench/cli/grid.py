@@ -70,10 +70,10 @@ def _table(frame: Any) -> str:
     from workbench.cli._tables import table
     from workbench.estimate import printed
 
-    rows = []
+    rows: list[tuple[str | None, ...]] = []
     for row in frame.to_dict(orient="records"):
         if isinstance(row["problem"], str) and row["problem"]:
-            rows.append((row["model"], row["dtype"], row["task"], None, None, None, None))  # told below
+            rows.append((row["model"], row["dtype"], row["task"], None, None, None, None))  # printed below
             continue
         value, low, high = printed(row["value"], row["low"], row["high"], row["undefined"])
         numbers = (value, f"{low} to {high}" if high else low, str(int(row["n"])))
