@@ -42,11 +42,11 @@ TRAIN, HELD = 160, 48  # rows
 LENGTH, BATCH = 24, 16
 EPOCHS = {
     Method.FULL: 5,
-    Method.LORA: 5,
-    Method.ADAPTER: 5,
-    Method.HEAD: 12,
-    Method.PROMPT: 12,
-    Method.PREFIX: 12,
+    Method.LORA: 12,
+    Method.ADAPTER: 20,
+    Method.HEAD: 40,
+    Method.PROMPT: 40,
+    Method.PREFIX: 40,
 }
 RATES = {
     Method.FULL: 1e-3,

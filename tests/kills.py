@@ -138,6 +138,7 @@ def _outcome(folder: Path) -> str:
 
 def unbroken(work: Work, folder: Path) -> _Unbroken:
     """The outcome and the times of ``work`` in the empty ``folder``, left alone."""
+    _finish(_start(("--version",), folder), folder)  # the first command waits for the imports
     started = time.monotonic()
     process = _start(work.start, folder)
     _wait_for_folder(process, folder)

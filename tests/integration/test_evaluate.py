@@ -36,7 +36,7 @@ def test_first_rows_of_lambada_give_lm_evals_numbers(tmp_path):
         "--limit", "12", "--json", cwd=tmp_path,
     )  # fmt: skip
     answer = json.loads(done.stdout)
-    assert set(answer) == {"run", "results", "throughput", "doctor"}
+    assert set(answer) == {"run", "model", "results", "throughput", "doctor"}
     assert answer["doctor"] == "skipped"
     metrics = answer["results"]["lambada_openai"]
     assert metrics["accuracy"]["n"] == 12
@@ -133,7 +133,6 @@ DATA = {
     "one word": (b'{"text": "alone"}\n', "one word"),
     "invalid UTF-8": (b'{"text": "caf\xe9 au lait"}\n', "UTF-8"),
     "lone surrogate": (b'{"text": "a b \\ud800"}\n', "surrogate"),
-    "empty line": (b'{"text": "a b"}\n\n{"text": "a b"}\n', "line 2"),
 }
 
 

@@ -168,9 +168,8 @@ def groups_of(
 def _run(model: LoadedModel, rows: Sequence[HeadRow], side: str) -> list[HeadOutput]:
     """One forward pass."""
     inputs = padded(model, rows, side)
-    if type(model.model).__name__.endswith(
-        "ForMultipleChoice"
-    ):  # reads (B, choices, T); here each row is one choice
+    # a head that reads (B, choices, T), also inside an adapter; here each row is one choice
+    if type(_inner(model.model)).__name__.endswith("ForMultipleChoice"):
         inputs = {name: value.unsqueeze(1) for name, value in inputs.items()}
     with model.lock, torch.inference_mode():
         output = model.model(**inputs)

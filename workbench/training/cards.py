@@ -19,6 +19,7 @@ from workbench.errors import DataError
 from workbench.estimate import Estimate
 from workbench.models import load
 from workbench.runs import write_atomically
+from workbench.terminal import say
 from workbench.training._measure import measure
 from workbench.training.blocks import Blocks
 from workbench.training.classifier_data import write_tables
@@ -124,7 +125,7 @@ def _main() -> None:
         write_atomically(root / name / "card.json", (json.dumps(card, indent=1) + "\n").encode())
         for table, metrics in {"": card["results"], **card["held_out"]}.items():
             values = ", ".join(f"{metric} {Estimate.from_dict(values)}" for metric, values in metrics.items())
-            print(" ".join(filter(None, (name, table))), values, flush=True)
+            say(" ".join(filter(None, (name, table, values))))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 import workbench
+from tests.unit.tiny import tiny_causal
 from tests.unit.training.test_finetuning import cats_or_keys
 from tests.unit.training.test_finetuning_kinds import models, rows_of
 from workbench.errors import ConfigError
@@ -68,6 +69,24 @@ def test_a_head_reaches_a_logistic_regression_on_the_same_frozen_states(masked: 
     run = finetune(str(masked), rows, tmp_path / "out", settings, device="cpu")
     assert expected > 0.9
     assert run.results["rows"]["accuracy"].value >= expected - 1 / len(rows.validation)
+
+
+def test_choices_are_judged_while_lora_still_stands_around_the_model(models: Path, tmp_path: Path) -> None:
+    """With patience the model is judged after each epoch, before the updates are merged."""
+    settings = FineSettings(method=Method.LORA, epochs=1, batch_size=8, patience=1, precision="float32")
+    rows = rows_of("choice", tmp_path)
+    assert finetune(str(models / "encoder"), rows, tmp_path / "out", settings, device="cpu").complete
+
+
+@pytest.mark.parametrize("method", [Method.LORA, Method.ADAPTER, Method.PREFIX, Method.PROMPT])
+def test_an_output_layer_that_is_not_new_stays_as_it_is(method: Method) -> None:
+    """As with plain PEFT: responses need no head, and Llama's output layer is no part of its body."""
+    model = tiny_causal().model
+    assert not model.config.tie_word_embeddings
+    applied = apply_method(model, method, AnswerKind.RESPONSE, virtual_tokens=3)
+    trained = [name for name, p in applied.named_parameters() if p.requires_grad]
+    assert trained
+    assert not any("lm_head" in name for name in trained)
 
 
 REFUSED = [

@@ -96,7 +96,7 @@ def apply_method(
 ) -> Any:
     """The model with the right weights trainable. ``rank`` is LoRA's, and eight times it the adapters' width.
 
-    Every method trains the heads and the ``fresh`` parameters: nothing of the model can have learned to use weights
+    Every method trains a task's head and the ``fresh`` parameters: nothing of the model can have learned to use weights
     that were just drawn. Raises :class:`~workbench.errors.ConfigError` if method, task and architecture do not go
     together.
     """
@@ -108,6 +108,9 @@ def apply_method(
             parameter.requires_grad_(False)
     elif method is Method.ADAPTER:
         add_adapters(model, 8 * rank)
+        if kind is AnswerKind.RESPONSE:
+            for name in _heads(model):
+                model.get_submodule(name).requires_grad_(False)
     else:
         return _with_peft(model, method, kind, fresh, rank, virtual_tokens)
     for name, parameter in model.named_parameters():
@@ -126,7 +129,7 @@ def _with_peft(
     task_type = _TASK_TYPES.get(kind)
     if kind is AnswerKind.RESPONSE and model.config.is_encoder_decoder:
         task_type = "SEQ_2_SEQ_LM"
-    whole = _trained_whole(model, fresh)
+    whole = _trained_whole(model, kind, fresh)
     config: Any
     if method is Method.LORA:
         config = peft.LoraConfig(
@@ -176,18 +179,24 @@ def try_one_step(model: Any, method: Method, kind: AnswerKind, loss: Callable[[]
         others = [m for m in Method if m not in PROMPTED and (m, kind) not in _IMPOSSIBLE]
         reason = " ".join(str(error).split())[:120]
         raise ConfigError(
-            f"method {method} cannot train this {type(model).__name__} to --kind {kind}: {reason}; use --method "
-            f"{', '.join(others)}"
+            f"method {method} cannot train this {type(_plain(model)).__name__} to --kind {kind}: {reason}; "
+            f"use --method {', '.join(others)}"
         ) from error
     finally:
         model.zero_grad(set_to_none=True)
 
 
-def _trained_whole(model: Any, fresh: Sequence[str]) -> list[str]:
-    """The modules that are trained as they are: the heads, and those in the body with ``fresh`` parameters."""
-    if not fresh:
-        return _heads(model)
-    heads = _heads(model)
+def _plain(model: Any) -> Any:
+    """The model that peft's stands around."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def _trained_whole(model: Any, kind: AnswerKind, fresh: Sequence[str]) -> list[str]:
+    """The modules that are trained as they are: a task's head, and those in the body with ``fresh`` parameters.
+
+    The output layer of a language model is no head of a task, and stays as it is.
+    """
+    heads = [] if kind is AnswerKind.RESPONSE else _heads(model)
     inside = {name.rpartition(".")[0] for name in fresh if name.partition(".")[0] not in heads}
     return [*heads, *sorted(inside)]
 
