@@ -15,7 +15,7 @@ from workbench.cli._check_tables import groups_text
 from workbench.cli._compare_views import leaderboards
 from workbench.cli._tables import results_table
 from workbench.cli.evaluate import summary
-from workbench.dashboard.challenge_page import groups_frame
+from workbench.dashboard.challenge_results import groups_frame
 from workbench.dashboard.runs_page import results_table as page_table
 from workbench.figures.frames import table_view
 from workbench.report import model_card, render_report, render_table

@@ -102,12 +102,13 @@ def _attention(model: LoadedModel, found: _Found) -> str:
 
 def _saliency(model: LoadedModel, found: _Found) -> str:
     from workbench.analysis.saliency import attribute
+    from workbench.figures import attribution_view
     from workbench.figures._static import rendered
     from workbench.report import picture_of
 
     scores = attribute(model, _REVIEW, words=True)
     caption = f"Integrated gradients for {scores.target}; scores sum to the difference from the baseline."
-    picture = picture_of(f"Saliency in {model.name}", rendered(scores.view().draw, "svg"), caption)
+    picture = picture_of(f"Saliency in {model.name}", rendered(attribution_view(scores).draw, "svg"), caption)
     found.pictures.append(picture)
     order = sorted(zip(scores.scores, scores.tokens, strict=True), key=lambda pair: -abs(pair[0]))
     return f"for {scores.target}: " + ", ".join(f"{token} {score:+.3f}" for score, token in order[:3])

@@ -51,7 +51,7 @@ def main() -> None:
         ]
     )
     st.html(f"<style>{_STYLE}</style>")
-    follow()
+    follow({"inspect": inspect_page, "runs": runs_page})
     choose_model()
     jobs_panel()
     page.run()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import streamlit as st
 
+from workbench.dashboard.challenge_results import show_check
 from workbench.dashboard.fields import area
 from workbench.dashboard.jobs import Job
 from workbench.dashboard.jobs_panel import shown_below, start_job
@@ -107,8 +108,6 @@ def _start(suite: Suite, text: str, model: LoadedModel) -> None:
 
 def _result() -> None:
     """The run of this session's last job here, once there is one."""
-    from workbench.dashboard.challenge_page import show_check
-
     shown = st.session_state.get(_LIVE)
     if isinstance(shown, Job) and shown.run is not None:
         st.session_state[_LIVE] = shown.run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 import streamlit as st
@@ -31,11 +32,8 @@ def _go(page: str, values: dict[str, str], model: str | None) -> NoReturn:
     st.rerun(scope="app")
 
 
-def follow() -> None:
-    """Go where was asked to, if anywhere; called before any field is drawn."""
-    from workbench.dashboard.inspect_page import inspect_page
-    from workbench.dashboard.runs_page import runs_page
-
+def follow(pages: Mapping[str, Callable[[], None]]) -> None:
+    """Go to that of ``pages`` which was asked for, if any; called before any field is drawn."""
     request = st.session_state.pop(_REQUEST, None)
     if request is None:
         return
@@ -43,6 +41,5 @@ def follow() -> None:
     st.session_state.update(values)
     if model is not None:
         add_model(model)
-    place = {"inspect": inspect_page, "runs": runs_page}[page]
     # An empty mapping clears the address of the page left, also of what its fields are bound to.
-    st.switch_page(st.Page(place, url_path=page), query_params={})
+    st.switch_page(st.Page(pages[page], url_path=page), query_params={})

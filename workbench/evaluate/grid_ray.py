@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import ConfigError, needs_extra
-from workbench.evaluate.grid import Cell, CellResult, run_cell
+from workbench.evaluate.grid_cells import Cell, CellResult, run_cell, stored_run
 
 __all__ = ["run_on_ray"]
 
@@ -84,8 +84,6 @@ def _collect(
 def _on_worker(cell: Cell, out: str, resume: str | None) -> CellResult:
     """What a worker runs: one cell, on one thread, as it may share its machine with others."""
     import torch
-
-    from workbench.evaluate.grid import stored_run
 
     torch.set_num_threads(1)
     folder = Path(out)

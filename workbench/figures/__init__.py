@@ -13,6 +13,7 @@ from workbench.figures.matrix import head_statistics_grid, heat_map
 from workbench.figures.model import model_view
 from workbench.figures.neuron import neuron_view
 from workbench.figures.plots import Curve, curve_plot, mds_plot
+from workbench.figures.saliency import attribution_view
 from workbench.figures.table import dependency_table
 from workbench.figures.text import highlighted_text
 
@@ -20,6 +21,7 @@ __all__ = [
     "Curve",
     "View",
     "alignment_view",
+    "attribution_view",
     "curve_plot",
     "dependency_table",
     "head_statistics_grid",

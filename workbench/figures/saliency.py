@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from markupsafe import Markup
 
-from workbench.analysis.saliency import Attribution
 from workbench.errors import ConfigError
 from workbench.figures._page import page
 from workbench.figures._tokens import shown_tokens
@@ -19,6 +18,8 @@ from workbench.figures.text import highlighted_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from workbench.analysis.saliency import Attribution
 
 __all__ = [
     "attribution_bars",
@@ -55,7 +56,7 @@ def attribution_note(attribution: Attribution) -> str:
 def attribution_view(
     attribution: Attribution, *, title: str | None = None, display_mode: str = "auto"
 ) -> View:
-    """The text with each token coloured by its score; values on hover."""
+    """The text with each token coloured by its score; values on hover. Saves as HTML, LaTeX, SVG and others."""
     return highlighted_text(
         attribution.tokens,
         attribution.scores,

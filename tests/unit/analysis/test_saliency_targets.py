@@ -15,7 +15,7 @@ from tests.unit.analysis.saliency_models import tiny_classifier, tiny_masked
 from tests.unit.tiny import loaded, tiny_causal
 from workbench.analysis.saliency import Attribution, AttributionWarning, Options, attribute, attribute_written
 from workbench.errors import ConfigError, ModelError, NumericsError, TaskError
-from workbench.figures.saliency import generation_map
+from workbench.figures.saliency import attribution_view, generation_map
 from workbench.models import Kind, LoadedModel
 
 TEXT = "the keys to the cabinet"
@@ -187,10 +187,12 @@ def test_too_few_steps_are_said() -> None:
 
 def test_the_drawings_hold_every_token_and_escape_it() -> None:
     found = attribute(tiny_classifier(), "the <script> cat", "random", target=1)
-    assert "&lt;s&gt;" in found.html()
-    assert "<script> cat" not in found.html()
-    assert "colorbox" in found.latex()
-    assert found.figure().axes
+    view = attribution_view(found)
+    assert "&lt;s&gt;" in view.html
+    assert "<script> cat" not in view.html
+    assert view.latex is not None
+    assert "colorbox" in view.latex()
+    assert view.draw().axes
 
 
 def test_each_written_token_is_explained_as_if_it_alone_were_asked(tmp_path: object) -> None:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from tests.unit.dashboard.test_pages import finish, store_run
 from workbench.dashboard.challenge_editor import STARTER, read_suite
-from workbench.dashboard.challenge_page import groups_frame
+from workbench.dashboard.challenge_results import groups_frame
 from workbench.dashboard.collect import learning_curves, over_steps, step_curves, stored_sweeps, training_log
 from workbench.dashboard.example_browser import text_to_inspect
 from workbench.dashboard.store import stored_runs
