@@ -1,5 +1,6 @@
 # Each target makes what it needs: `make demo` on a fresh clone is enough.
 PYTHON ?= python3
+JOBS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -38,8 +39,9 @@ $(VENV)/dashboard: $(VENV)/weights
 demo: $(VENV)/weights  ## examine a real model on real text; writes a report
 	$(BIN)/workbench demo
 
-test: $(VENV)/dev  ## the whole test suite
-	$(BIN)/python -m pytest
+# One thread a process: small models gain nothing from more, and the processes share the cores.
+test: $(VENV)/dev  ## the whole test suite, JOBS=2 processes
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 check: $(VENV)/dev  ## style, types, layers
 	$(BIN)/ruff format --check .

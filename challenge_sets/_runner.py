@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,11 @@ from challenge_sets._set import ChallengeSet, Settings, Work
 from challenge_sets._suite_set import counted
 from workbench.data import Dataset, check_ids
 from workbench.errors import TaskError
+from workbench.evaluate.doctor import examine
 from workbench.models import LoadedModel
-from workbench.runs import Run, RunFolder, RunRecord, default_root
+from workbench.runs import Run, RunFolder, RunRecord
 
 __all__ = ["check"]
-
-# Finished rows are stored at least this often.
-_SECONDS_PER_CHUNK = 2.0
 
 
 def check(
@@ -49,10 +47,11 @@ def check(
     if isinstance(subject, PredictionFile):
         subject.check([example for item in data.items for example in item.examples()])
     policy = challenge.policy(subject, settings)
-    folder = _open_folder(subject, challenge, settings, data, policy, out or default_root(), resume)
+    record = _record(subject, challenge, settings, data, policy)
+    folder = RunFolder.begin(record, out=out, resume=resume)
     if folder.complete:
         return Run.open(folder.path)
-    _examine(subject, folder, doctor)
+    folder.examine(_self_check(subject) if doctor else None)
     seconds = _ask(
         subject, challenge, Work(data.items, settings, batch_tokens=batch_tokens, progress=progress), folder
     )
@@ -85,13 +84,10 @@ def _order(rows: pd.DataFrame) -> list[str]:
     return [*failing, *(name for name in items if name not in first)]
 
 
-def _examine(subject: LoadedModel | PredictionFile, folder: RunFolder, doctor: bool) -> None:
-    if not doctor or isinstance(subject, PredictionFile):
-        folder.set_doctor({"verdict": "skipped", "checks": []})
-    elif folder.record.doctor is None:
-        from workbench.evaluate.doctor import examine
-
-        folder.set_doctor(examine(subject).to_dict())
+def _self_check(subject: LoadedModel | PredictionFile) -> Callable[[], dict[str, Any]] | None:
+    if isinstance(subject, PredictionFile):
+        return None
+    return lambda: examine(subject).to_dict()
 
 
 def _ask(
@@ -100,42 +96,28 @@ def _ask(
     """Store the rows of all items that have none yet; seconds that it took."""
     finished = folder.finished_ids()
     done = frozenset(place for place, item in enumerate(work.items) if item.id in finished)
-    started = stored_at = time.perf_counter()
-    rows: list[dict[str, Any]] = []
-    if len(done) < len(work.items):
-        for batch in challenge.rows(subject, replace(work, done=done)):
-            rows += [row for row in batch if row["id"] not in finished]
-            if time.perf_counter() - stored_at > _SECONDS_PER_CHUNK:
-                folder.append(rows)
-                rows, stored_at = [], time.perf_counter()
-    folder.append(rows)
-    return time.perf_counter() - started
+    if len(done) == len(work.items):
+        return 0.0
+    return folder.append_all(challenge.rows(subject, replace(work, done=done)))
 
 
-def _open_folder(
+def _record(
     subject: LoadedModel | PredictionFile,
     challenge: ChallengeSet,
     settings: Settings,
     data: Dataset[Any],
     policy: str,
-    root: Path,
-    resume: Path | None,
-) -> RunFolder:
-    recipe = {**settings.to_dict(), "version": challenge.version, "policy": policy}
-    sources = {challenge.name: asdict(data.identity)}
+) -> RunRecord:
     identity = _identity(subject)
-    if resume is not None:
-        return RunFolder.resume(resume, recipe, model=identity, data=sources)
-    record = RunRecord.new(
+    return RunRecord.new(
         "check",
-        recipe=recipe,
+        recipe={**settings.to_dict(), "version": challenge.version, "policy": policy},
         model=identity,
-        data=sources,
+        data={challenge.name: asdict(data.identity)},
         seeds={"sampling": settings.seed},
         device=str(subject.device) if isinstance(subject, LoadedModel) else "cpu",
         label=f"{Path(identity['name']).stem}-{challenge.name}",
     )
-    return RunFolder.create(root, record)
 
 
 def _identity(subject: LoadedModel | PredictionFile) -> dict[str, Any]:

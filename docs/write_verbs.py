@@ -30,7 +30,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "doctor": ("workbench doctor novels-decoder",),
     "evaluate": (
         "workbench evaluate novels-decoder --task lambada_sample",
-        "workbench evaluate novels-decoder --task lambada_sample --dtype float32",
+        "workbench evaluate novels-decoder --task lambada_sample --dtype bfloat16",
     ),
     "compare": ("workbench compare {evaluate:2} {evaluate}",),
     "check": (
@@ -98,8 +98,9 @@ def check() -> None:
         _prepare(place)
         commands = [shlex.split(command) for examples in EXAMPLES.values() for command in examples]
         programs = [[sys.executable, "-c", code] for code in _python_of_readme()]
-        for words in [*commands, *programs]:
-            done = _done([_filled(word, place) for word in words], place)
+        for command in [*commands, *programs]:
+            words = [_filled(word, place) for word in command]
+            done = _done(words, place)
             says_extra = done.returncode == 2 and len(done.stderr.splitlines()) == 1 and "[" in done.stderr
             wrong += not (done.returncode == 0 or says_extra)
             shown = done.stderr.strip() if done.returncode else "works"

@@ -24,7 +24,7 @@ from workbench.errors import RunError
 from workbench.estimate import Estimate
 from workbench.evaluate.doctor import examine
 from workbench.models import LoadedModel
-from workbench.runs import Run, RunFolder, RunRecord, default_root, list_runs, reads_runs, same_work
+from workbench.runs import Run, RunFolder, RunRecord, list_runs, reads_runs, same_work
 
 __all__ = ["open_report", "read_inputs", "run_probe", "same_run", "settings_of"]
 
@@ -74,16 +74,13 @@ def run_probe(
     extracted again. With ``doctor`` the model's numeric self-check is made first and stored with the run.
     """
     read, identity = inputs
-    recipe, data = settings.to_dict(), {settings.task: asdict(identity)}
-    if resume is not None:
-        folder = RunFolder.resume(resume, recipe, model=model.identity(), data=data)
-    else:
-        folder = RunFolder.create(out or default_root(), _record(model, settings, data))
+    record = _record(model, settings, {settings.task: asdict(identity)})
+    folder = RunFolder.begin(record, out=out, resume=resume)
     kept = Kept(folder.path / "parts")
     if folder.complete:
         shutil.rmtree(kept.folder, ignore_errors=True)
         return Run.open(folder.path)
-    _examine(folder, model, doctor)
+    folder.examine((lambda: examine(model).to_dict()) if doctor else None)
     started = time.perf_counter()
     report = run_experiment(model, settings, read=read, keep=kept, progress=progress)
     _store(folder, report, time.perf_counter() - started)
@@ -104,13 +101,6 @@ def same_run(
                 continue
             return summary.path
     return None
-
-
-def _examine(folder: RunFolder, model: LoadedModel, doctor: bool) -> None:
-    if not doctor:
-        folder.set_doctor({"verdict": "skipped", "checks": []})
-    elif folder.record.doctor is None:
-        folder.set_doctor(examine(model).to_dict())
 
 
 def _record(model: LoadedModel, settings: ProbeSettings, data: dict[str, Any]) -> RunRecord:

@@ -85,8 +85,7 @@ class _Unbroken:
 
 def _command(arguments: tuple[str, ...], folder: str) -> None:
     """Run ``workbench ARGUMENTS`` in ``folder``; what it says goes to a file. Every batch is stored at once."""
-    import challenge_sets._runner
-    import workbench.evaluate._runner
+    import workbench.runs._folder
     from workbench.cli import main
 
     os.chdir(folder)
@@ -94,8 +93,7 @@ def _command(arguments: tuple[str, ...], folder: str) -> None:
     said = os.open("said.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for stream in (sys.stdout, sys.stderr):
         os.dup2(said, stream.fileno())
-    for runner in (workbench.evaluate._runner, challenge_sets._runner):
-        runner._SECONDS_PER_CHUNK = 0.0
+    workbench.runs._folder.SECONDS_PER_CHUNK = 0.0
     main(list(arguments))
 
 

@@ -13,8 +13,8 @@ import pytest
 from challenge_sets.tables import groups_table
 from workbench.cli._check_tables import groups_text
 from workbench.cli._compare_views import leaderboards
+from workbench.cli._runs import run_summary
 from workbench.cli._tables import results_table
-from workbench.cli.evaluate import summary
 from workbench.dashboard.challenge_results import groups_frame
 from workbench.dashboard.runs_page import results_table as page_table
 from workbench.figures.frames import table_view
@@ -55,7 +55,7 @@ def test_every_printed_form_says_what_is_undefined_and_why(tmp_path: Path, part:
         assert reason in text, name
         assert " nan" not in text, name
     parts = [
-        json.dumps(summary(run), allow_nan=False),
+        json.dumps(run_summary(run), allow_nan=False),
         render_table([run], "json"),
         render_table([run], "csv"),
         json.dumps(leaderboards([run], task=None, metric=None, seed=0).record, allow_nan=False),

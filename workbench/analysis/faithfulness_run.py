@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from workbench.errors import DataError, did_you_mean
 from workbench.estimate import Estimate
 from workbench.models import LoadedModel
 from workbench.records import check_fields
-from workbench.runs import Run, RunFolder, RunRecord, default_root
+from workbench.runs import Run, RunFolder, RunRecord
 from workbench.statistics import bootstrap
 
 __all__ = ["SaliencySettings", "SaliencyText", "evaluate_saliency", "read_texts"]
@@ -97,7 +96,7 @@ def evaluate_saliency(
     texts: Sequence[SaliencyText] | None = None,
     out: Path | None = None,
     resume: Path | None = None,
-    doctor: Mapping[str, Any] | None = None,
+    doctor: Callable[[], Mapping[str, Any]] | None = None,
     progress: bool = False,
     allow_cost: bool = False,
 ) -> Run:
@@ -109,21 +108,19 @@ def evaluate_saliency(
     """
     texts = read_texts(settings) if texts is None else texts
     names = with_floor(settings.methods)
-    folder = _open(model, settings, texts, out or default_root(), resume)
+    folder = RunFolder.begin(_record(model, settings, texts), out=out, resume=resume)
     if folder.complete:
         return Run.open(folder.path)
-    folder.set_doctor(doctor or {"verdict": "skipped", "checks": []})
+    folder.examine(doctor)
     done = folder.finished_ids()
-    started = time.perf_counter()
     # chunks are cut over all texts, so that a resumed run makes the batches that it would have made
     chunks = [texts[i : i + CHUNK] for i in range(0, len(texts), CHUNK)]
-    for chunk in tqdm(chunks, unit="chunk", leave=False, disable=not progress):
-        if not all(text.id in done for text in chunk):
-            folder.append(
-                [r for r in _chunk_rows(model, chunk, names, settings, allow_cost) if r["id"] not in done]
-            )
+    unfinished = [chunk for chunk in chunks if not all(text.id in done for text in chunk)]
+    seconds = folder.append_all(
+        _chunk_rows(model, chunk, names, settings, allow_cost)
+        for chunk in tqdm(unfinished, unit="chunk", leave=False, disable=not progress)
+    )
     rows = folder.rows()
-    seconds = time.perf_counter() - started
     results = _results(rows, names, settings.seed)
     throughput = {"seconds": seconds, "texts": len(texts) - len(done)}
     notes = {"methods": list(names), "measures": {name: MEASURES[name].about for name in MEASURES}}
@@ -131,18 +128,12 @@ def evaluate_saliency(
     return Run.open(folder.path)
 
 
-def _open(
-    model: LoadedModel,
-    settings: SaliencySettings,
-    texts: Sequence[SaliencyText],
-    root: Path,
-    resume: Path | None,
-) -> RunFolder:
+def _record(model: LoadedModel, settings: SaliencySettings, texts: Sequence[SaliencyText]) -> RunRecord:
     name = Path(settings.data).stem
     identity = DataIdentity(
         name, settings.data, content_hash(f"{t.text}\t{t.target}\t{t.rationale}" for t in texts), len(texts)
     )
-    record = RunRecord.new(
+    return RunRecord.new(
         "attribute",
         recipe=asdict(settings),
         model=model.identity(),
@@ -151,9 +142,6 @@ def _open(
         device=str(model.device),
         label=f"{Path(model.name).name}-attribute-{name}",
     )
-    if resume is None:
-        return RunFolder.create(root, record)
-    return RunFolder.resume(resume, record.recipe, model=record.model, data=record.data)
 
 
 def _chunk_rows(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from workbench.data.corpus import Corpus, read_corpus
 from workbench.estimate import Estimate
 from workbench.models import Kind, LoadedModel
 from workbench.records import check_fields
-from workbench.runs import Run, RunFolder, RunRecord, default_root
+from workbench.runs import Run, RunFolder, RunRecord
 from workbench.shapes import Array
 from workbench.statistics import Statistic
 from workbench.text import align_words
@@ -51,7 +51,7 @@ def survey(
     settings: SurveySettings,
     *,
     out: Path | None = None,
-    doctor: Mapping[str, Any] | None = None,
+    doctor: Callable[[], Mapping[str, Any]] | None = None,
     progress: bool = False,
 ) -> Run:
     """Measure every head over a corpus and store the run under ``out`` (default: ``runs/``).
@@ -65,8 +65,8 @@ def survey(
     """
     corpus = read_corpus(settings.corpus, settings.limit)
     structure_of(model.model)  # a model without attention is told before a folder is made
-    folder = RunFolder.create(out or default_root(), _record(model, settings, corpus))
-    folder.set_doctor(doctor or {"verdict": "skipped", "checks": []})
+    folder = RunFolder.begin(_record(model, settings, corpus), out=out, resume=None)
+    folder.examine(doctor)
     try:
         _measure(model, settings, corpus, folder, progress)
     except BaseException:  # a survey is whole or not there

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from workbench.figures import View
     from workbench.models import LoadedModel
 
-__all__ = ["FIGURES", "check_figure", "check_runs", "load_in_float32", "saved"]
+__all__ = ["FIGURES", "check_figure", "check_runs", "load_named", "saved"]
 
 FIGURES = (".csv", ".html", ".pdf", ".png", ".svg")
 """Endings of files that a figure can be written to."""
@@ -31,8 +31,8 @@ def check_runs(out: Path | None) -> None:
     check_folder(out or default_root())
 
 
-def load_in_float32(name: str, options: dict[str, Any]) -> LoadedModel:
-    """The model of the options of :func:`~workbench.cli._options.model_options`; float32 unless they say otherwise."""
+def load_named(name: str, options: dict[str, Any]) -> LoadedModel:
+    """The model of the options of :func:`~workbench.cli._options.model_options`."""
     from workbench.models import load
 
     chosen = {key: options[key] for key in ("revision", "dtype", "device", "implementation")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from workbench.cli._inside import load_in_float32
+from workbench.cli._inside import load_named
 from workbench.errors import DataError
 from workbench.terminal import say, say_json
 
@@ -21,7 +21,7 @@ def show_neuron(name: str, options: dict[str, Any], as_json: bool) -> None:
     from workbench.models import Kind
 
     layer, neuron = _numbers(options["neuron"])
-    model = load_in_float32(name, options)
+    model = load_named(name, options)
     promotion = None
     if model.kind in (Kind.CAUSAL, Kind.SEQ2SEQ) or options["corpus"] is None:
         from workbench.analysis.neurons import promoted_tokens

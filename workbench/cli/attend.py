@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli._inside import check_figure, check_runs, load_in_float32, saved
+from workbench.cli._inside import check_figure, check_runs, load_named, saved
 from workbench.cli._options import model_options
+from workbench.cli._runs import run_summary, self_check
 from workbench.cli._types import COUNT, INDEX, PATH, SEED
 from workbench.errors import WorkbenchError
 from workbench.terminal import say, say_json
@@ -97,7 +98,7 @@ def _show_text(name: str, text: str, options: dict[str, Any], as_json: bool) -> 
         merge_words=options["words"],
         hide_sinks=options["hide_sinks"],
     )
-    model = load_in_float32(name, options)
+    model = load_named(name, options)
     source = text if options["pair"] is None else (text, options["pair"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # cut texts are told below, in one line
@@ -122,7 +123,6 @@ def _show_text(name: str, text: str, options: dict[str, Any], as_json: bool) -> 
 def _measure(name: str, corpus: Path, options: dict[str, Any], as_json: bool) -> None:
     from workbench.analysis.survey import SurveySettings, survey
     from workbench.data.corpus import read_corpus
-    from workbench.evaluate.doctor import examine
 
     for option in ("pair", "target", "layer", "heads", "include_layers"):
         if options[option] is not None:
@@ -130,13 +130,12 @@ def _measure(name: str, corpus: Path, options: dict[str, Any], as_json: bool) ->
     check_runs(options["out"])
     settings = SurveySettings(corpus=str(corpus), limit=options["limit"], seed=options["seed"])
     read_corpus(corpus, settings.limit)  # a wrong file is told before a model is loaded
-    model = load_in_float32(name, options)
-    progress = sys.stderr.isatty()
-    doctor = None if options["no_doctor"] else examine(model, progress).to_dict()
-    run = survey(model, settings, out=options["out"], doctor=doctor, progress=progress)
+    model = load_named(name, options)
+    doctor = self_check(model, options["no_doctor"])
+    run = survey(model, settings, out=options["out"], doctor=doctor, progress=sys.stderr.isatty())
     _save_figures(run)
     if as_json:
-        say_json(_summary(run))
+        say_json({**run_summary(run), "notes": run.notes})
     else:
         from workbench.cli._survey_text import survey_text
 
@@ -150,16 +149,3 @@ def _save_figures(run: Run) -> None:
     folder = RunFolder(run.path, run.record)
     for name, view in survey_figures(run).items():
         folder.save_figure(f"{name.strip('[]').replace(' ', '_')}.html", view.html.encode())
-
-
-def _summary(run: Run) -> dict[str, Any]:
-    return {
-        "run": str(run.path),
-        "results": {
-            task: {metric: estimate.to_dict() for metric, estimate in metrics.items()}
-            for task, metrics in run.results.items()
-        },
-        "throughput": run.throughput,
-        "doctor": (run.record.doctor or {}).get("verdict", "skipped"),
-        "notes": run.notes,
-    }

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workbench.cli._attribute_tables import examination_text, measures_text, scores_text
-from workbench.cli._inside import check_figure, check_runs, load_in_float32, saved
+from workbench.cli._inside import check_figure, check_runs, load_named, saved
 from workbench.cli._options import model_options
+from workbench.cli._runs import run_summary, stored_run
 from workbench.cli._types import COUNT, INDEX, PATH, SEED, Named
 from workbench.errors import WorkbenchError
 from workbench.terminal import say, say_json
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from workbench.analysis.saliency import Attribution, Options
     from workbench.figures import View
     from workbench.models import LoadedModel
-    from workbench.runs import Run
 
 __all__ = ["command"]
 
@@ -158,7 +158,7 @@ def _explain(name: str, text: str, options: dict[str, Any], as_json: bool) -> No
     check_figure(options["out"], ".tex")
     methods = _names(options["methods"], ("integrated_gradients",))
     told = _told(options)
-    model = load_in_float32(name, options)
+    model = load_named(name, options)
     source = text if options["pair"] is None else (text, options["pair"])
     if options["each"]:
         _each(model, source, methods[0], options, as_json)
@@ -262,7 +262,6 @@ def _examined(
 def _evaluate(name: str, data: Path, options: dict[str, Any], as_json: bool) -> None:
     from workbench.analysis.faithfulness_examine import CHEAP_METHODS
     from workbench.analysis.faithfulness_run import SaliencySettings, evaluate_saliency, read_texts
-    from workbench.runs import find_run
 
     for option in ("pair", "target", "contrast", "position", "output", "keep_first"):
         if options[option] not in (None, False):
@@ -277,30 +276,22 @@ def _evaluate(name: str, data: Path, options: dict[str, Any], as_json: bool) -> 
         **{key: options[key] for key in same},
     )
     texts = read_texts(settings)  # a wrong file is told before a model is loaded
-    resume = None if options["resume"] is None else find_run(options["resume"], options["out"])
-    model = load_in_float32(name, options)
+    stored = stored_run("attribute", options["resume"], options["out"])
+    model = load_named(name, options)
     run = evaluate_saliency(
         model,
         settings,
         texts=texts,
         out=options["out"],
-        resume=resume,
+        resume=None if stored is None else stored.path,
         progress=sys.stderr.isatty(),
         allow_cost=options["yes"],
     )
     if as_json:
-        say_json(_summary(run))
+        say_json({**run_summary(run), "notes": run.notes})
         return
     say(measures_text(run.results))
     say(f"run: {run.path}")
-
-
-def _summary(run: Run) -> dict[str, Any]:
-    results = {
-        task: {measure: estimate.to_dict() for measure, estimate in measures.items()}
-        for task, measures in run.results.items()
-    }
-    return {"run": str(run.path), "results": results, "throughput": run.throughput, "notes": run.notes}
 
 
 def _plain(found: list[Attribution], report: Examination | None, out: Path | None) -> dict[str, Any]:

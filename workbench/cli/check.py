@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
-from workbench.cli._inside import check_runs
+from workbench.cli._inside import check_runs, load_named
 from workbench.cli._options import model_options
+from workbench.cli._runs import MODEL_OPTIONS, complete, run_summary, stored_run, verdict
 from workbench.cli._types import BUDGET, COUNT, INDEX, PATH, SEED
-from workbench.errors import RunError, WorkbenchError
+from workbench.errors import WorkbenchError
 from workbench.paths import check_output
 from workbench.terminal import say, say_json
 
@@ -80,19 +80,14 @@ def command(context: click.Context, /, **_options: Any) -> None:
 
 def _completed(context: click.Context) -> dict[str, Any]:
     """The options given; with ``--resume`` those that were not given come from the run's recipe."""
-    from workbench.runs import Run, find_run, shape_checked
+    from workbench.runs import shape_checked
 
     values = dict(context.params)
-    values["folder"] = find_run(values["resume"], values["out"]) if values["resume"] else None
-    if values["folder"] is not None:
-        run = Run.open(values["folder"])
-        if run.record.verb != "check":
-            raise RunError(f"{values['folder']} was made by workbench {run.record.verb}, not by check")
+    run = stored_run("check", values["resume"], values["out"])
+    values["folder"] = None if run is None else run.path
+    if run is not None:
         with shape_checked(run):
-            stored = _stored(run.record)
-        for name, value in stored.items():
-            if context.get_parameter_source(name) in (ParameterSource.DEFAULT, None) or values[name] is None:
-                values[name] = value
+            complete(context, values, _stored(run.record))
     if bool(values["set_name"]) == bool(values["suite"]):
         raise WorkbenchError("name one of --set and --suite; see: workbench check --help")
     if not values["model"] and not values["predictions"] and not values["export"]:
@@ -107,7 +102,7 @@ def _stored(record: Any) -> dict[str, Any]:
         "set_name": None if recipe.get("suite") else recipe["set"],
         "suite": recipe.get("suite"),
         "predictions": model["name"] if model.get("kind") == "predictions" else None,
-        **{name: model.get(name) for name in ("revision", "dtype", "implementation")},
+        **{name: model.get(name) for name in MODEL_OPTIONS},
         **{name: recipe[name] for name in _SETTINGS},
     }
 
@@ -141,7 +136,6 @@ def _challenge(arguments: dict[str, Any]) -> Any:
 
 def _check(challenge: Any, arguments: dict[str, Any]) -> tuple[Any, Any]:
     from challenge_sets.diagnostics import check
-    from workbench.models import load
 
     settings = _settings(arguments, challenge)
     if arguments["predictions"]:
@@ -151,13 +145,7 @@ def _check(challenge: Any, arguments: dict[str, Any]) -> tuple[Any, Any]:
             arguments["predictions"], challenge, settings, out=arguments["out"], resume=arguments["folder"]
         )
     challenge.load(settings)  # what is wrong with the data is told before a model is loaded
-    model = load(
-        arguments["model"],
-        revision=arguments["revision"],
-        dtype=arguments["dtype"],
-        device=arguments["device"],
-        implementation=arguments["implementation"],
-    )
+    model = load_named(arguments["model"], arguments)
     run = check(
         model,
         challenge,
@@ -186,20 +174,14 @@ def _explain(run: Any, model: Any, count: int) -> dict[str, Any]:
 
 
 def summary(run: Any) -> dict[str, Any]:
-    """What ``--json`` prints: run, group -> metric -> value with interval, published numbers, throughput, doctor."""
+    """What ``--json`` prints: what it prints of every run, published numbers and what the set says of itself."""
     return {
-        "run": str(run.path),
-        "results": {
-            group: {name: estimate.to_dict() for name, estimate in metrics.items()}
-            for group, metrics in run.results.items()
-        },
+        **run_summary(run),
         "published": run.notes.get("published", {}),
         "tests": run.notes.get("tests", {}),
         "policy": run.notes.get("policy", ""),
         "ties": run.notes.get("ties", 0),
         "remarks": _remarks(run.notes),
-        "throughput": run.throughput,
-        "doctor": (run.record.doctor or {}).get("verdict", "skipped"),
     }
 
 
@@ -217,7 +199,7 @@ def _print(run: Any) -> None:
     from challenge_sets.tables import failing, groups_table, suite_table
     from workbench.cli._check_tables import failures_text, groups_text, reasons_text, tests_text
 
-    model, doctor = run.record.model, (run.record.doctor or {}).get("verdict", "skipped")
+    model, doctor = run.record.model, verdict(run)
     say(f"{model['name']} ({model.get('dtype') or model['kind']}), doctor: {doctor}")
     say(f"{run.notes.get('policy', '')}\n")
     suite = suite_table(run)

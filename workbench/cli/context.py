@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli._inside import check_runs
+from workbench.cli._inside import check_runs, load_named
 from workbench.cli._options import model_options
+from workbench.cli._runs import MODEL_OPTIONS, run_summary, self_check, stored_run
 from workbench.cli._types import COUNT, PATH, SEED
-from workbench.errors import RunError, UnknownName, WorkbenchError
+from workbench.errors import UnknownName, WorkbenchError
 from workbench.terminal import say, say_json
 
 if TYPE_CHECKING:
@@ -69,10 +70,11 @@ def command(model: str | None, as_json: bool, **options: Any) -> None:
     workbench context smollm2-135m --task lambada_openai --data-dir DIR --limit 300
     workbench context --resume runs/RUN
     """
-    run = _resumed(options) if options["resume"] else _started(model, options)
+    stored = stored_run("context", options["resume"], options["out"])
+    run = _resumed(stored, options) if stored else _started(model, options)
     _save_figures(run)
     if as_json:
-        say_json(_summary(run))
+        say_json({**run_summary(run), "notes": run.notes})
     else:
         _print(run)
 
@@ -99,26 +101,21 @@ def _started(model: str | None, options: dict[str, Any]) -> Run:
     return _run(model, settings, options, None)
 
 
-def _resumed(options: dict[str, Any]) -> Run:
+def _resumed(run: Run, options: dict[str, Any]) -> Run:
     from workbench.analysis.context import ContextSettings
-    from workbench.runs import Run, find_run, shape_checked
+    from workbench.runs import shape_checked
 
-    folder = find_run(options["resume"], options["out"])
-    run = Run.open(folder)
     record = run.record
-    if record.verb != "context":
-        raise RunError(f"{folder} was made by workbench {record.verb}, not by context")
     with shape_checked(run):
         recipe: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in record.recipe.items()}
-        stored = {name: record.model[name] for name in ("revision", "dtype", "implementation")}
+        stored = {name: record.model[name] for name in MODEL_OPTIONS}
         name, settings = record.model["name"], ContextSettings(**recipe)
-    return _run(name, settings, {**options, **stored}, folder)
+    return _run(name, settings, {**options, **stored}, run.path)
 
 
 def _run(name: str, settings: ContextSettings, options: dict[str, Any], folder: Path | None) -> Run:
     from workbench.analysis.context import context_run, items_of_file, items_of_lambada
-    from workbench.evaluate.doctor import examine
-    from workbench.models import Kind, load
+    from workbench.models import Kind
 
     check_runs(options["out"])
     settings.conditions()  # wrong names and missing files are told before a model is loaded
@@ -127,10 +124,8 @@ def _run(name: str, settings: ContextSettings, options: dict[str, Any], folder: 
     else:
         count = 100 if settings.limit is None else settings.limit
         items, identity = items_of_file(settings.source, count, settings.longest, settings.seed)
-    model = load(name, **{key: options[key] for key in ("revision", "dtype", "device", "implementation")})
+    model = load_named(name, options)
     model.require(Kind.CAUSAL, verb="context curves")
-    progress = sys.stderr.isatty()
-    doctor = None if options["no_doctor"] or folder is not None else examine(model, progress).to_dict()
     return context_run(
         model,
         items,
@@ -138,8 +133,8 @@ def _run(name: str, settings: ContextSettings, options: dict[str, Any], folder: 
         settings,
         out=options["out"],
         resume=folder,
-        doctor=doctor,
-        progress=progress,
+        doctor=self_check(model, options["no_doctor"]),
+        progress=sys.stderr.isatty(),
     )
 
 
@@ -191,16 +186,3 @@ def _print(run: Run) -> None:
         )
     rate = run.throughput.get("tokens_per_second", 0.0)
     say(f"{rate:,.0f} tokens/s; run stored in {run.path}, curves in its figures folder")
-
-
-def _summary(run: Run) -> dict[str, Any]:
-    return {
-        "run": str(run.path),
-        "results": {
-            task: {metric: estimate.to_dict() for metric, estimate in metrics.items()}
-            for task, metrics in run.results.items()
-        },
-        "throughput": run.throughput,
-        "doctor": (run.record.doctor or {}).get("verdict", "skipped"),
-        "notes": run.notes,
-    }

@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from workbench.cli._inside import check_runs
+from workbench.cli._inside import check_runs, load_named
 from workbench.cli._options import model_options
+from workbench.cli._runs import MODEL_OPTIONS, complete, run_summary, stored_run, verdict
 from workbench.cli._types import BUDGET, COUNT, PATH, SEED, SEEDS, Whole
-from workbench.errors import RunError, WorkbenchError
+from workbench.errors import WorkbenchError
 from workbench.paths import check_output
 from workbench.terminal import say, say_json
 
 if TYPE_CHECKING:
     from workbench.evaluate import Settings
+    from workbench.runs import Run
 
-__all__ = ["command", "print_run", "summary"]
+__all__ = ["command", "print_run"]
 
 _TASK_OPTIONS = ("shots", "chat", "split", "stride", "judge")
 
@@ -96,7 +98,7 @@ def command(context: click.Context, /, **_options: Any) -> None:
     if arguments["submission"] is not None:
         _submit(run, arguments["submission"])
     if arguments["as_json"]:
-        say_json(summary(run))
+        say_json(run_summary(run))
     else:
         print_run(run)
 
@@ -105,18 +107,11 @@ class _Arguments:
     """The options given, completed from the run that is resumed: what is not given comes from its recipe."""
 
     def __init__(self, context: click.Context) -> None:
-        from workbench.runs import find_run
-
         self.values = dict(context.params)
-        self.folder = find_run(self.values["resume"], self.values["out"]) if self.values["resume"] else None
-        if self.folder is not None:
-            stored = _stored(self.folder)
-            for name, value in stored.items():
-                if (
-                    context.get_parameter_source(name) in (ParameterSource.DEFAULT, None)
-                    or self.values[name] is None
-                ):
-                    self.values[name] = value
+        run = stored_run("evaluate", self.values["resume"], self.values["out"])
+        self.folder = None if run is None else run.path
+        if run is not None:
+            complete(context, self.values, _stored(run))
         missing = [name for name in ("model", "tasks") if not self.values[name]]
         if missing:
             raise WorkbenchError(
@@ -139,16 +134,12 @@ def _check(context: click.Context, arguments: _Arguments) -> None:
     check_runs(arguments["out"])
 
 
-def _stored(folder: Path) -> dict[str, Any]:
-    """The command-line options that made the run in ``folder``."""
-    from workbench.runs import Run, shape_checked
+def _stored(run: Run) -> dict[str, Any]:
+    """The command-line options that made the run."""
+    from workbench.runs import shape_checked
 
-    run = Run.open(folder)
-    record = run.record
-    if record.verb != "evaluate":
-        raise RunError(f"{folder} was made by workbench {record.verb}, not by evaluate")
     with shape_checked(run):
-        return _options_of(record.recipe, record.model)
+        return _options_of(run.record.recipe, run.record.model)
 
 
 def _options_of(recipe: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]:
@@ -161,9 +152,7 @@ def _options_of(recipe: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]
         **{name: recipe.get(name) for name in _TASK_OPTIONS},
         "first_token": recipe["first_token"],
         "boundary": recipe.get("boundary", "joint"),
-        "revision": model["revision"],
-        "dtype": model["dtype"],
-        "implementation": model["implementation"],
+        **{name: model[name] for name in MODEL_OPTIONS},
     }
 
 
@@ -184,18 +173,11 @@ def _settings(arguments: _Arguments) -> Settings:
 def _evaluate(arguments: _Arguments) -> Any:
     from workbench.evaluate import evaluate, read_data
     from workbench.evaluate._processes import Processes
-    from workbench.models import load
 
     Processes.current()  # under torchrun: this process's device, before the model is loaded
     settings = _settings(arguments)
     data = read_data(settings)  # unknown tasks and broken files are told before a model is loaded
-    model = load(
-        arguments["model"],
-        revision=arguments["revision"],
-        dtype=arguments["dtype"],
-        device=arguments["device"],
-        implementation=arguments["implementation"],
-    )
+    model = load_named(arguments["model"], arguments.values)
     return evaluate(
         model,
         settings,
@@ -241,20 +223,6 @@ def _finetune(arguments: _Arguments) -> Any:
     )
 
 
-def summary(run: Any) -> dict[str, Any]:
-    """What ``--json`` prints: run, model, task -> metric -> value with interval, throughput, the doctor's verdict."""
-    return {
-        "run": str(run.path),
-        "model": {key: run.record.model.get(key) for key in ("name", "dtype", "first_token")},
-        "results": {
-            task: {name: estimate.to_dict() for name, estimate in metrics.items()}
-            for task, metrics in run.results.items()
-        },
-        "throughput": run.throughput,
-        "doctor": (run.record.doctor or {}).get("verdict", "skipped"),
-    }
-
-
 def _remarks(notes: dict[str, Any]) -> list[str]:
     """What a reader of the numbers should know."""
     found = []
@@ -282,7 +250,7 @@ def print_run(run: Any) -> None:
     """The model, its results with intervals, and where the run lies."""
     from workbench.cli._tables import results_table
 
-    model, doctor = run.record.model, (run.record.doctor or {}).get("verdict", "skipped")
+    model, doctor = run.record.model, verdict(run)
     say(f"{model['name']} ({model['parameters']:,} parameters, {model['dtype']}), doctor: {doctor}")
     if model.get("first_token"):
         say(f"first token: {model['first_token']} (see --first-token)")

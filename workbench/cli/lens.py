@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli._inside import check_figure, load_in_float32, saved
+from workbench.cli._inside import check_figure, load_named, saved
 from workbench.cli._neuron import show_neuron
 from workbench.cli._options import model_options
 from workbench.cli._types import COUNT, PATH, PLACE, SEED, Whole
@@ -81,7 +81,7 @@ def command(model: str, text: str | None, as_json: bool, **options: Any) -> None
         raise WorkbenchError("direct attribution reads no tuned lens; leave out --tuned and --train")
     if options["tuned"] and options["train"] is None and options["lens_folder"] is not None:
         find_tuned_lens(options["lens_folder"])
-    loaded = load_in_float32(model, options)
+    loaded = load_named(model, options)
     assert text is not None
     if options["view"] == "attribution":
         _attribution(loaded, text, options, as_json)

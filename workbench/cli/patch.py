@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli._inside import check_figure, load_in_float32, saved
+from workbench.cli._inside import check_figure, load_named, saved
 from workbench.cli._options import model_options
 from workbench.cli._types import PATH, PLACE
 from workbench.errors import WorkbenchError
@@ -70,7 +70,7 @@ def command(model: str, as_json: bool, **options: Any) -> None:
     from workbench.analysis.patching import patch_pair
 
     _check(options)
-    loaded = load_in_float32(model, options)
+    loaded = load_named(model, options)
     names = ("metric", "position", "target_text", "stack")
     pair = patch_pair(
         loaded,

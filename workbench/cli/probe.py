@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli._inside import check_runs, load_in_float32
+from workbench.cli._inside import check_runs, load_named
 from workbench.cli._options import model_options
+from workbench.cli._runs import MODEL_OPTIONS, run_summary, stored_run, verdict
 from workbench.cli._types import COUNT, PATH, SEED
-from workbench.errors import RunError, WorkbenchError
+from workbench.errors import WorkbenchError
 from workbench.terminal import say, say_json
 
 if TYPE_CHECKING:
@@ -82,25 +83,23 @@ def _task_table() -> str:
 
 def _run(model: str | None, options: dict[str, Any], step: str | None = None) -> Run:
     from probes._run import read_inputs, run_probe, same_run, settings_of
-    from workbench.runs import Run, find_run, shape_checked
+    from workbench.runs import shape_checked
 
-    folder = find_run(options["resume"], options["out"]) if options["resume"] else None
-    if folder is not None:
-        run = Run.open(folder)
-        if run.record.verb != "probe":
-            raise RunError(f"{folder} was made by workbench {run.record.verb}, not by probe")
+    run = stored_run("probe", options["resume"], options["out"])
+    folder = None if run is None else run.path
+    if run is not None:
         with shape_checked(run):
             settings = _settings(options, settings_of(run.record.recipe))
             stored = run.record.model
             model = model or stored["name"]
-            options = {**options, **{k: stored[k] for k in ("revision", "dtype", "implementation")}}
+            options = {**options, **{k: stored[k] for k in MODEL_OPTIONS}}
     else:
         settings = _settings(options, None)
     if model is None:
         raise WorkbenchError("name a MODEL and a --task, or a --resume RUN; see: workbench probe --help")
     check_runs(options["out"])
     inputs = read_inputs(settings)  # wrong files and names are told before a model is loaded
-    loaded = load_in_float32(step or model, options)
+    loaded = load_named(step or model, options)
     if step is not None:
         folder = same_run(options["out"], loaded, settings, inputs[1])
     return run_probe(
@@ -188,17 +187,11 @@ def _print(run: Run, as_json: bool) -> None:
 
 def _summary(run: Run, report: ProbeReport) -> dict[str, Any]:
     return {
-        "run": str(run.path),
+        **run_summary(run),
         "metric": report.metric,
         "best_layer": report.best_layer,
-        "results": {
-            task: {name: estimate.to_dict() for name, estimate in metrics.items()}
-            for task, metrics in run.results.items()
-        },
-        "doctor": (run.record.doctor or {}).get("verdict", "skipped"),
         "conclusions": list(report.conclusions),
         "stated": list(report.stated),
-        "throughput": run.throughput,
     }
 
 
@@ -212,9 +205,8 @@ def report_text(report: ProbeReport, run: Run) -> str:
         for k, layer in enumerate(report.layers)
     ]
     others = [(name, e.text()) for part in (report.baselines, report.summary) for name, e in part.items()]
-    doctor = (run.record.doctor or {}).get("verdict", "skipped")
     parts = [
-        f"{report.task} in {report.model}, {report.probe} probe; doctor: {doctor}\n"
+        f"{report.task} in {report.model}, {report.probe} probe; doctor: {verdict(run)}\n"
         + "\n".join(report.stated),
         table(("layer", *names), rows),
         table(("for comparison", "value"), others) if others else "",

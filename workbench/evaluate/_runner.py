@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,13 +23,11 @@ from workbench.evaluate._task import Item, Task, TaskData
 from workbench.evaluate.asking import How, counted_tokens, stream_answers
 from workbench.evaluate.doctor import examine
 from workbench.models import Kind, LoadedModel
-from workbench.runs import Run, RunFolder, RunRecord, default_root
+from workbench.runs import Run, RunFolder, RunRecord
 from workbench.scoring import resolve_first_token
 
 __all__ = ["evaluate", "read_data"]
 
-# Finished examples are stored at least this often.
-_SECONDS_PER_CHUNK = 2.0
 _SUBJECT = "subject"
 
 
@@ -76,11 +73,12 @@ def evaluate(
         check_ids([item.id for item in data[task.name].items], f"task {task.name}")
     how = How(settings.first_token, batch_tokens, progress, settings.seed, settings.boundary)
     processes = Processes.current()
-    folder = _shared_folder(processes, model, settings, tasks, data, how, out or default_root(), resume)
+    record = _record(model, settings, tasks, data, how)
+    folder = _shared_folder(processes, record, out, resume)
     if folder.complete:
         return Run.open(folder.path)
     if processes.rank == 0:
-        _examine(model, folder, doctor)
+        folder.examine((lambda: examine(model).to_dict()) if doctor else None)
     work = [[_work(model, settings, t, i) for i in _within_limit(data[t.name], settings)] for t in tasks]
     mine = [w for of_task in work for w in processes.block(of_task)]
     throughput = _of_all(processes, _score(model, how, mine, folder))
@@ -94,13 +92,6 @@ def _within_limit(data: TaskData, settings: Settings) -> list[Item]:
     """The items to ask: with a limit the first ones, of a task with subjects some of every subject."""
     kept = spread([item.fields.get(_SUBJECT) for item in data.items], settings.limit, settings.seed)
     return [data.items[position] for position in kept]
-
-
-def _examine(model: LoadedModel, folder: RunFolder, doctor: bool) -> None:
-    if doctor and folder.record.doctor is None:
-        folder.set_doctor(examine(model).to_dict())
-    elif not doctor:
-        folder.set_doctor({"verdict": "skipped", "checks": []})
 
 
 def _finish(
@@ -127,19 +118,12 @@ def _of_all(processes: Processes, part: dict[str, float]) -> dict[str, float]:
 
 
 def _shared_folder(
-    processes: Processes,
-    model: LoadedModel,
-    settings: Settings,
-    tasks: Sequence[Task],
-    data: Mapping[str, TaskData],
-    how: How,
-    root: Path,
-    resume: Path | None,
+    processes: Processes, record: RunRecord, out: Path | None, resume: Path | None
 ) -> RunFolder:
     """The run's folder, made by the first process and opened by the others before anything is written to it."""
-    first = _open_folder(model, settings, tasks, data, how, root, resume) if processes.rank == 0 else None
+    first = RunFolder.begin(record, out=out, resume=resume) if processes.rank == 0 else None
     path = processes.from_first(str(first.path) if first else None)
-    folder = first or _open_folder(model, settings, tasks, data, how, root, Path(path), shared=True)
+    folder = first or RunFolder.begin(record, out=out, resume=Path(path), shared=True)
     processes.wait()
     return folder
 
@@ -223,55 +207,46 @@ def read_data(settings: Settings) -> dict[str, TaskData]:
     return data
 
 
-def _open_folder(
+def _record(
     model: LoadedModel,
     settings: Settings,
     tasks: Sequence[Task],
     data: Mapping[str, TaskData],
     how: How,
-    root: Path,
-    resume: Path | None,
-    *,
-    shared: bool = False,
-) -> RunFolder:
-    recipe = {**settings.to_dict(), "versions": {task.name: task.version for task in tasks}}
-    identity = {**model.identity(), "first_token": _policy(model, how)}
-    sources = {name: asdict(task_data.identity) for name, task_data in data.items()}
-    if resume is not None:
-        return RunFolder.resume(resume, recipe, model=identity, data=sources, shared=shared)
-    record = RunRecord.new(
+) -> RunRecord:
+    return RunRecord.new(
         "evaluate",
-        recipe=recipe,
-        model=identity,
-        data=sources,
+        recipe={**settings.to_dict(), "versions": {task.name: task.version for task in tasks}},
+        model={**model.identity(), "first_token": _policy(model, how)},
+        data={name: asdict(task_data.identity) for name, task_data in data.items()},
         seeds={"bootstrap": settings.seed},
         device=str(model.device),
         label="-".join([Path(model.name).name, *settings.tasks[:3]]).replace("/", "-"),
     )
-    return RunFolder.create(root, record)
 
 
 def _score(model: LoadedModel, how: How, work: Sequence[_Work], folder: RunFolder) -> dict[str, float]:
     """Ask all that is unfinished, storing example rows as they are complete; tokens and seconds of it."""
-    finished = folder.finished_ids()
+    with counted_tokens(model.model) as count:
+        seconds = folder.append_all(_rows(model, how, work, folder.finished_ids()))
+    return {"tokens": count.tokens, "seconds": seconds}
+
+
+def _rows(
+    model: LoadedModel, how: How, work: Sequence[_Work], finished: set[str]
+) -> Iterator[list[dict[str, Any]]]:
+    """The example rows that each batch of answers completes."""
     owners = [(w, k) for w in work for k in range(len(w.asks))]
     done = {place for place, (w, _) in enumerate(owners) if w.id in finished}
-    started = stored_at = time.perf_counter()
     pending: dict[str, dict[int, Any]] = {}
-    rows: list[dict[str, Any]] = []
-    with counted_tokens(model.model) as count:
-        for batch in stream_answers(model, [w.asks[k] for w, k in owners], how, done):
-            for place, answer in batch:
-                w, k = owners[place]
-                pending.setdefault(w.id, {})[k] = answer
-                if len(pending[w.id]) == len(w.asks) and w.id not in finished:
-                    rows.append(_row(w, pending.pop(w.id), model.tokenizer))
-            if time.perf_counter() - stored_at > _SECONDS_PER_CHUNK:
-                folder.append(rows)
-                rows, stored_at = [], time.perf_counter()
-    folder.append(rows)
-    seconds = time.perf_counter() - started
-    return {"tokens": count.tokens, "seconds": seconds}
+    for batch in stream_answers(model, [w.asks[k] for w, k in owners], how, done):
+        rows = []
+        for place, answer in batch:
+            w, k = owners[place]
+            pending.setdefault(w.id, {})[k] = answer
+            if len(pending[w.id]) == len(w.asks) and w.id not in finished:
+                rows.append(_row(w, pending.pop(w.id), model.tokenizer))
+        yield rows
 
 
 def _row(work: _Work, answers: dict[int, Any], tokenizer: Any) -> dict[str, Any]:

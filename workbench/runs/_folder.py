@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -24,11 +25,13 @@ from workbench.runs._files import (
     write_atomically,
     write_json,
 )
-from workbench.runs._location import check_run_id
+from workbench.runs._location import check_run_id, default_root
 from workbench.runs._lock import RunLock
 from workbench.runs._record import ARRAYS, EXAMPLES, SCHEMA_VERSION, RunRecord
 
 __all__ = ["RunFolder", "same_work"]
+
+SECONDS_PER_CHUNK = 2.0  # finished examples are stored at least this often
 
 _CHUNKS = "chunks"
 # What makes two runs of one recipe give different numbers; names and paths may differ between machines.
@@ -43,6 +46,18 @@ class RunFolder:
         self.record = record
         self._finished: set[str] | None = None
         self._lock: RunLock | None = None
+
+    @classmethod
+    def begin(
+        cls, record: RunRecord, *, out: Path | None, resume: Path | None, shared: bool = False
+    ) -> RunFolder:
+        """A new run under ``out`` (default: ``runs/``), or the one in ``resume``, if it is of the same work.
+
+        Raises :class:`~workbench.errors.RunError` as :meth:`create` and :meth:`resume` do.
+        """
+        if resume is None:
+            return cls.create(out or default_root(), record)
+        return cls.resume(resume, record.recipe, model=record.model, data=record.data, shared=shared)
 
     @classmethod
     def create(cls, root: Path, record: RunRecord) -> RunFolder:
@@ -141,6 +156,29 @@ class RunFolder:
             known = self.finished_ids()
             ids = _chunks.write_chunk(self.path / _CHUNKS, len(known), [dict(row) for row in rows])
             self._finished = known | set(ids)
+
+    def append_all(self, batches: Iterable[Sequence[Mapping[str, Any]]]) -> float:
+        """Store the examples of all ``batches`` as they come, but those that are stored; returns the seconds taken.
+
+        A process that is killed loses the examples of the last :data:`SECONDS_PER_CHUNK` seconds at most.
+        """
+        finished = self.finished_ids()
+        started = stored_at = time.perf_counter()
+        rows: list[Mapping[str, Any]] = []
+        for batch in batches:
+            rows += [row for row in batch if row["id"] not in finished]
+            if time.perf_counter() - stored_at > SECONDS_PER_CHUNK:
+                self.append(rows)
+                rows, stored_at = [], time.perf_counter()
+        self.append(rows)
+        return time.perf_counter() - started
+
+    def examine(self, check: Callable[[], Mapping[str, Any]] | None) -> None:
+        """Store the verdict of the numeric self-check ``check``, unless one is stored; ``None`` skips it."""
+        if check is None:
+            self.set_doctor({"verdict": "skipped", "checks": []})
+        elif self.record.doctor is None:
+            self.set_doctor(check())
 
     def set_doctor(self, verdict: Mapping[str, Any]) -> None:
         """Store the numeric self-check's verdict in ``run.json``."""

@@ -4,7 +4,7 @@ Text and pieces are both turned into a row of atoms, each of which knows its cha
 readings of the pieces are tried, each exact or not at all: pieces that spell bytes one by one (ByT5), pieces
 that spell bytes with GPT-2's printable alphabet, and pieces that spell characters after case, accents and
 compatibility forms are set aside. Where a piece spells nothing (an unknown token), the text is aligned word
-by word instead, and inside a word by the longest matching runs.
+by word instead: a short one piece after piece, a longer one by the longest matching runs.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ Reading: TypeAlias = Callable[[str], "Sequence[object] | None"]
 BYTE_OF_NAME = {name: value for value, name in enumerate(BYTE_NAMES)}
 MARKERS = re.compile(r"^(##|▁+|Ġ+|<w>)|(</w>|@@|▁+)$")
 ASCII_SPACE = b" \t\n\r\x0b\x0c"
+LONGEST_PATTERN, MOST_UNKNOWN = 100, 4  # a match takes a time of their power
 
 
 def reconstruct_offsets(text: str, pieces: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> list[Span]:
@@ -109,6 +110,23 @@ def _spans(claims: Iterator[tuple[int, int, int]], count: int) -> list[Span]:
     return spans
 
 
+def _by_pattern(text: str, pieces: Sequence[str], unknown: set[str]) -> list[Span] | None:
+    """The pieces of a short text one after the other, each unknown one with as few letters as can be, at least one."""
+    wanted = _text_letters(text)
+    if (
+        not wanted
+        or len(wanted) > LONGEST_PATTERN
+        or sum(piece in unknown for piece in pieces) > MOST_UNKNOWN
+    ):
+        return None
+    parts = [".+?" if piece in unknown else re.escape(_piece_letters(piece)) for piece in pieces]
+    letters = "".join(str(letter) for letter, _ in wanted)
+    match = re.fullmatch("".join(f"({part})" for part in parts), letters, re.DOTALL)
+    if match is None or any(start == end for start, end in match.regs[1:]):
+        return None
+    return [(wanted[start][1], wanted[end - 1][1] + 1) for start, end in match.regs[1:]]
+
+
 def _by_words(
     text: str, pieces: Sequence[str], tokenizer: PreTrainedTokenizerBase, unknown: set[str]
 ) -> list[Span] | None:
@@ -127,6 +145,8 @@ def _by_words(
 
 def _by_runs(text: str, pieces: Sequence[str], unknown: set[str]) -> list[Span]:
     """Match the longest equal runs of letters; what lies between is shared by the pieces between."""
+    if found := _by_pattern(text, pieces, unknown):
+        return found
     atoms = _read(pieces, lambda piece: None if piece in unknown else _piece_letters(piece))
     wanted = _text_letters(text)
     matcher = SequenceMatcher(None, [a for a, _ in wanted], [a for a, _ in atoms], autojunk=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from transformers import ByT5Tokenizer, CanineTokenizer
 
 from tests.unit.text.tokenizers_for_tests import (
@@ -52,6 +52,7 @@ def slow(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 @quick
 @given(text=TEXTS)
+@example(text="0\x1fꀀ{0")  # the known piece is the last character, not the first
 def test_slow_tokenizers_with_unknown_tokens_cover_any_text(slow: Any, text: str) -> None:
     check_all(text, slow)
 

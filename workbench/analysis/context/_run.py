@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,10 @@ from workbench.errors import DataError
 from workbench.estimate import Estimate
 from workbench.models import LoadedModel
 from workbench.records import check_fields
-from workbench.runs import Run, RunFolder, RunRecord, default_root
+from workbench.runs import Run, RunFolder, RunRecord
 from workbench.scoring import Engine, FirstToken, Request, Score
 
 __all__ = ["ContextSettings", "context_examples", "context_run"]
-
-_SECONDS_PER_CHUNK = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +117,7 @@ def context_run(
     *,
     out: Path | None = None,
     resume: Path | None = None,
-    doctor: dict[str, Any] | None = None,
+    doctor: Callable[[], Mapping[str, Any]] | None = None,
     progress: bool = False,
 ) -> Run:
     """Score, store as it goes, and finish with the curves; ``resume`` is the folder of a run that was cut short.
@@ -133,11 +130,10 @@ def context_run(
     """
     engine = Engine(model, settings.first_token, progress=progress)
     work = _work(items, settings.conditions(), settings.seed)
-    folder = _folder(model, identity, settings, out, resume)
+    folder = RunFolder.begin(_record(model, identity, settings), out=out, resume=resume)
     if folder.complete:
         return Run.open(folder.path)
-    if folder.record.doctor is None:
-        folder.set_doctor(doctor or {"verdict": "skipped", "checks": []})
+    folder.examine(doctor)
     throughput = _score(engine, work, folder)
     examples = pd.DataFrame(folder.rows())
     notes = {
@@ -151,52 +147,32 @@ def context_run(
     return Run.open(folder.path)
 
 
-def _folder(
-    model: LoadedModel,
-    identity: DataIdentity,
-    settings: ContextSettings,
-    out: Path | None,
-    resume: Path | None,
-) -> RunFolder:
-    data = {identity.name: identity.to_dict()}
-    if resume is not None:
-        return RunFolder.resume(resume, asdict(settings), model=model.identity(), data=data)
-    record = RunRecord.new(
+def _record(model: LoadedModel, identity: DataIdentity, settings: ContextSettings) -> RunRecord:
+    return RunRecord.new(
         "context",
         recipe=asdict(settings),
         model=model.identity(),
-        data=data,
+        data={identity.name: identity.to_dict()},
         seeds={"edits and intervals": settings.seed},
         device=str(model.device),
         label=f"{Path(model.name).name}-context-{identity.name}",
     )
-    return RunFolder.create(out or default_root(), record)
 
 
 def _score(engine: Engine, work: Sequence[_Work], folder: RunFolder) -> dict[str, float]:
     finished = folder.finished_ids()
     done = {place for place, w in enumerate(work) if w.id in finished}
     sequences = engine.encode([Request(w.context, w.item.target) for w in work])
-    started = stored_at = time.perf_counter()
-    rows: list[dict[str, Any]] = []
     tokens = 0
-    for batch in engine.stream_sequences(sequences, done):
-        tokens += sum(sequence.length for sequence in {sequences[place] for place, _ in batch})
-        rows += _new_rows(work, batch, finished)
-        if time.perf_counter() - stored_at > _SECONDS_PER_CHUNK:
-            folder.append(rows)
-            rows, stored_at = [], time.perf_counter()
-    folder.append(rows)
-    seconds = time.perf_counter() - started
+
+    def rows() -> Iterator[list[dict[str, Any]]]:
+        nonlocal tokens
+        for batch in engine.stream_sequences(sequences, done):
+            tokens += sum(sequence.length for sequence in {sequences[place] for place, _ in batch})
+            yield [work[place].row(score) for place, score in batch]
+
+    seconds = folder.append_all(rows())
     return {"tokens": tokens, "seconds": seconds, "tokens_per_second": tokens / max(seconds, 1e-9)}
-
-
-def _new_rows(
-    work: Sequence[_Work], batch: list[tuple[int, Score]], finished: set[str]
-) -> Iterator[dict[str, Any]]:
-    for place, score in batch:
-        if work[place].id not in finished:
-            yield work[place].row(score)
 
 
 def _results(examples: pd.DataFrame, name: str, seed: int) -> dict[str, dict[str, Estimate]]:
