@@ -35,7 +35,7 @@ _HOMES = {
     "linear_cka": "probes.estimators",
     "load_task": "probes.tasks",
     "online_code": "probes.estimators",
-    "open_report": "probes._run",
+    "open_report": "probes.run",
     "over_steps": "probes.steps",
     "probe": "probes.experiment",
     "rank_neurons": "probes.estimators",
@@ -79,7 +79,6 @@ __all__ = [
 
 if TYPE_CHECKING:
     from probes._data import Item, Place, ProbeData, Words
-    from probes._run import open_report
     from probes.amnesia import AmnesicReport, amnesic
     from probes.estimators import (
         EdgeProbe,
@@ -100,6 +99,7 @@ if TYPE_CHECKING:
     from probes.features import Features, extract, with_random_weights
     from probes.registry import PROBES
     from probes.report import ProbeReport
+    from probes.run import open_report
     from probes.settings import ProbeSettings
     from probes.steps import over_steps, steps_figure
     from probes.tasks import TASKS, load_task

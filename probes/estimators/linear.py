@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from probes.estimators._labels import encode, features_of
+from probes.estimators.labels import encode, features_of
 from probes.solvers import Problems, Rows, solve_logistic, solve_ridge
 from workbench.shapes import Array
 

@@ -15,7 +15,7 @@ from probes.features.capture import Run
 from probes.features.policy import Policy
 from probes.features.store import Writer
 from workbench.models import LoadedModel
-from workbench.scoring._lanes import Lanes, lanes
+from workbench.scoring import Lanes, lanes
 from workbench.shapes import Array
 from workbench.text import align_words
 from workbench.trace import Stack

@@ -15,11 +15,11 @@ import pytest
 
 from tests.benchmark_files import write_benchmark
 from tests.unit.tiny import word_tokenizer
-from workbench.data._source import MissingData
+from workbench.data.source import MissingData
 from workbench.errors import DataError
 from workbench.evaluate import AVERAGES, GROUPS, TASKS, Options, expand, find_task
 from workbench.evaluate._requests import Generated, HeadScores, Prompt, RollingScore, Score, Tags
-from workbench.evaluate.tasks.shapes import Toxicity
+from workbench.evaluate.tasks.task_types import Toxicity
 from workbench.models import Kind
 
 DECLARED = [name for name in TASKS if not name.startswith("lambada")]

@@ -24,10 +24,10 @@ from workbench.analysis.context._edits import Condition
 from workbench.analysis.patching import Component, Patch
 from workbench.analysis.saliency._methods import Options, Unit
 from workbench.analysis.saliency._record import Attribution
-from workbench.analysis.saliency._targets import Asked
+from workbench.analysis.saliency.targets import Asked
 from workbench.errors import WorkbenchError
 from workbench.evaluate import Settings
-from workbench.evaluate.tasks.shapes.classification import TextClassification, TextScore
+from workbench.evaluate.tasks.task_types.classification import TextClassification, TextScore
 from workbench.figures.looking import Look
 from workbench.scoring import Engine, MaskedEngine
 from workbench.trace import Edit, scale

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from workbench.analysis.saliency import Seam
-from workbench.analysis.saliency._baselines import baseline_vectors
-from workbench.analysis.saliency._seam import differentiable
-from workbench.analysis.saliency._targets import Asked, ask
+from workbench.analysis.saliency.baselines import baseline_vectors
+from workbench.analysis.saliency.embedding_model import differentiable
+from workbench.analysis.saliency.targets import Asked, ask
 from workbench.errors import DataError, TaskError
 from workbench.estimate import Estimate
 from workbench.models import Kind, LoadedModel

@@ -16,8 +16,8 @@ from jaxtyping import Float
 from scipy import stats
 
 from workbench.analysis.saliency import METHODS, Attribution, Options, Output, Seam
-from workbench.analysis.saliency._occlusion import values_without
-from workbench.analysis.saliency._question import Question
+from workbench.analysis.saliency.attribution_target import Question
+from workbench.analysis.saliency.occlusion import values_without
 from workbench.models import LoadedModel
 from workbench.models.problem import ProblemType, problem_of
 from workbench.shapes import Array

@@ -20,12 +20,18 @@ from workbench.analysis.faithfulness import (
     sensitivity,
 )
 from workbench.analysis.faithfulness_randomised import cascade, shuffled, shuffling
-from workbench.analysis.saliency import METHODS, Attribution, AttributionWarning, Options, Seam
-from workbench.analysis.saliency._baselines import Baseline, baseline_vectors
-from workbench.analysis.saliency._explain import explain
-from workbench.analysis.saliency._question import Question
-from workbench.analysis.saliency._seam import differentiable
-from workbench.analysis.saliency._targets import Asked, TargetName, ask
+from workbench.analysis.saliency import (
+    METHODS,
+    Attribution,
+    AttributionWarning,
+    Options,
+    Seam,
+    attribute_targets,
+)
+from workbench.analysis.saliency.attribution_target import Question
+from workbench.analysis.saliency.baselines import Baseline, baseline_vectors
+from workbench.analysis.saliency.embedding_model import differentiable
+from workbench.analysis.saliency.targets import Asked, TargetName, ask
 from workbench.errors import NumericsError
 from workbench.models import LoadedModel
 from workbench.shapes import Array
@@ -157,10 +163,10 @@ def judge_all(
     """Scores and measures of several questions, which share forward passes where they can."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AttributionWarning)  # the error stands in each attribution
-        found = {m: explain(model, questions, m, baseline, options, allow_cost) for m in methods}
+        found = {m: attribute_targets(model, questions, m, baseline, options, allow_cost) for m in methods}
         other = replace(options, seed=options.seed + 1)
         again = {
-            m: explain(model, questions, m, baseline, other, allow_cost)
+            m: attribute_targets(model, questions, m, baseline, other, allow_cost)
             if METHODS.get(m).seeded
             else found[m]
             for m in methods
@@ -214,7 +220,7 @@ def _forgotten(
     with shuffled(model, seed=options.seed):
         for method in methods:
             try:
-                found[method] = explain(model, questions, method, baseline, few, allow_cost=True)
+                found[method] = attribute_targets(model, questions, method, baseline, few, allow_cost=True)
             except NumericsError:
                 continue
     return found
@@ -237,7 +243,7 @@ def _cascaded(
         for _ in tqdm(parts, total=len(cascade(model)), unit="part", leave=False, disable=not progress):
             for method in methods:
                 try:
-                    now = explain(model, [question], method, baseline, few, allow_cost=True)[0]
+                    now = attribute_targets(model, [question], method, baseline, few, allow_cost=True)[0]
                     stages[method].append(rank_agreement(judged.attributions[method], now))
                 except NumericsError:
                     stages[method].append(np.nan)

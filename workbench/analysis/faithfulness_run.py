@@ -13,8 +13,8 @@ from tqdm.auto import tqdm
 from workbench.analysis.faithfulness import MEASURES
 from workbench.analysis.faithfulness_examine import CHEAP_METHODS, FLOOR, Judged, judge_all, with_floor
 from workbench.analysis.saliency import Options, Unit
-from workbench.analysis.saliency._targets import Asked, ask
-from workbench.data._dataset import DataIdentity, content_hash
+from workbench.analysis.saliency.targets import Asked, ask
+from workbench.data import DataIdentity, content_hash
 from workbench.data.tables import class_label, read_marks, read_rows
 from workbench.errors import DataError, did_you_mean
 from workbench.estimate import Estimate

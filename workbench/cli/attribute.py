@@ -30,7 +30,7 @@ __all__ = ["command"]
 
 
 def _baselines() -> Sequence[str]:
-    from workbench.analysis.saliency._baselines import NAMES
+    from workbench.analysis.saliency.baselines import NAMES
 
     return NAMES
 

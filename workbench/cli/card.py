@@ -25,8 +25,7 @@ def command(model: str, out: Path | None, root: Path | None) -> None:
     \b
     workbench card smollm2-135m --out README.md
     """
-    from workbench.report import model_card
-    from workbench.report._card import runs_of
+    from workbench.report import model_card, runs_of
     from workbench.runs import write_atomically
 
     text = model_card(model, runs_of(model, root), about=_about(model))

@@ -77,7 +77,7 @@ def _suite(model: LoadedModel, found: _Found) -> str:
 
 def _probe(model: LoadedModel, found: _Found) -> str:
     from probes import ProbeSettings, open_report
-    from probes._run import read_inputs, run_probe
+    from probes.run import read_inputs, run_probe
 
     settings = ProbeSettings(task="pos", limit=found.sentences, seeds=1)
     run = run_probe(model, settings, read_inputs(settings), out=found.out)
@@ -88,7 +88,7 @@ def _probe(model: LoadedModel, found: _Found) -> str:
 
 def _attention(model: LoadedModel, found: _Found) -> str:
     from workbench.figures import head_view
-    from workbench.figures._static import rendered
+    from workbench.figures.static import rendered
     from workbench.report import picture_of
     from workbench.trace import trace
 
@@ -103,7 +103,7 @@ def _attention(model: LoadedModel, found: _Found) -> str:
 def _saliency(model: LoadedModel, found: _Found) -> str:
     from workbench.analysis.saliency import attribute
     from workbench.figures import attribution_view
-    from workbench.figures._static import rendered
+    from workbench.figures.static import rendered
     from workbench.report import picture_of
 
     scores = attribute(model, _REVIEW, words=True)

@@ -172,7 +172,7 @@ def _settings(arguments: _Arguments) -> Settings:
 
 def _evaluate(arguments: _Arguments) -> Any:
     from workbench.evaluate import evaluate, read_data
-    from workbench.evaluate._processes import Processes
+    from workbench.evaluate.processes import Processes
 
     Processes.current()  # under torchrun: this process's device, before the model is loaded
     settings = _settings(arguments)

@@ -82,7 +82,7 @@ def _task_table() -> str:
 
 
 def _run(model: str | None, options: dict[str, Any], step: str | None = None) -> Run:
-    from probes._run import read_inputs, run_probe, same_run, settings_of
+    from probes.run import read_inputs, run_probe, same_run, settings_of
     from workbench.runs import shape_checked
 
     run = stored_run("probe", options["resume"], options["out"])
@@ -150,7 +150,7 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 def _over_steps(model: str | None, options: dict[str, Any], as_json: bool) -> None:
     from probes import open_report, over_steps, steps_figure
-    from workbench.models._checkpoints import expand_checkpoints, step_of
+    from workbench.models.checkpoints import expand_checkpoints, step_of
 
     if model is None or options["resume"]:
         raise WorkbenchError("--over-steps needs a MODEL, and goes on by itself; leave --resume out")

@@ -178,7 +178,7 @@ def _read(file: Path | dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_main_process() -> bool:
-    from workbench.training._accelerate import PartialState
+    from workbench.training.libraries import PartialState
 
     return bool(PartialState().is_main_process)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from workbench.data._source import Hub, Record, Source, field_of
 from workbench.data.files import read_json, read_lines
 from workbench.data.rows import Question
+from workbench.data.source import Hub, Record, Source, field_of
 from workbench.errors import DataError
 
 __all__ = ["BBH_TASKS", "bbh_source", "read_cot_prompt"]

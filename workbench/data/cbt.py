@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from workbench.data._source import Hub, Record, Source
 from workbench.data.files import read_lines
 from workbench.data.rows import Blanked
+from workbench.data.source import Hub, Record, Source
 from workbench.errors import DataError
 
 __all__ = ["cbt_source"]

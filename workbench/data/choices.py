@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from workbench.data._source import Files, Hub, Record, Source, field_of, label_of
 from workbench.data.files import read_lines
 from workbench.data.rows import Choices
+from workbench.data.source import Files, Hub, Record, Source, field_of, label_of
 from workbench.data.tables import read_table
 from workbench.errors import DataError
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from workbench.data._source import Hub, Record, Source, field_of, label_of
 from workbench.data.rows import TextPair
+from workbench.data.source import Hub, Record, Source, field_of, label_of
 from workbench.data.tables import number_of, read_table
 
 __all__ = ["GLUE", "GlueLayout", "glue_source"]

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from workbench.data._dataset import DataIdentity, Dataset, content_hash
-from workbench.data._source import Hub, MissingData, Record, Source, field_of, label_of
 from workbench.data.rows import Choices
+from workbench.data.source import Hub, MissingData, Record, Source, field_of, label_of
 from workbench.data.tables import read_table
 
 __all__ = ["mmlu_split", "read_mmlu"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import takewhile
 
-from workbench.data._source import Hub, Record, Source, field_of
 from workbench.data.rows import Preference
+from workbench.data.source import Hub, Record, Source, field_of
 from workbench.errors import DataError
 
 __all__ = ["HH_RLHF", "PREFERENCES"]

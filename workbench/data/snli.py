@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from workbench.data._source import Hub, Record, Source, field_of, label_of
 from workbench.data.rows import TextPair
+from workbench.data.source import Hub, Record, Source, field_of, label_of
 
 __all__ = ["SNLI", "SNLI_LABELS"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from workbench.data._source import Hub, Record, Source, field_of
 from workbench.data.files import read_json
 from workbench.data.rows import Question
+from workbench.data.source import Hub, Record, Source, field_of
 from workbench.errors import DataError
 
 __all__ = ["SQUAD"]

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from hashlib import sha256
 from typing import Any
 
-from workbench.data._source import Files, Hub, Record, Source, field_of, label_of
 from workbench.data.rows import Blanked, Choices, SpanPair, TextPair
+from workbench.data.source import Files, Hub, Record, Source, field_of, label_of
 from workbench.errors import DataError
 
 __all__ = ["SUPERGLUE_LABELS", "superglue_blanked", "superglue_choices", "superglue_pairs", "superglue_spans"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from workbench.data._source import Hub, Record, Source, field_of
 from workbench.data.rows import ToxicPrompt
+from workbench.data.source import Hub, Record, Source, field_of
 from workbench.data.tables import number_of
 
 __all__ = ["TOXICITY"]

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from workbench.data._source import Hub, Record, Source, field_of
 from workbench.data.files import read_lines
 from workbench.data.rows import Transfer
+from workbench.data.source import Hub, Record, Source, field_of
 from workbench.errors import DataError
 
 __all__ = ["LANGUAGES", "SUMMARIES", "multi30k_source"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.data._source import Hub, Record, Source, field_of
 from workbench.data.rows import Choices
+from workbench.data.source import Hub, Record, Source, field_of
 from workbench.errors import DataError
 
 __all__ = ["truthfulqa_source"]

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from workbench.data._source import Hub, Record, Source, field_of
 from workbench.data.files import read_text
 from workbench.data.rows import Document
+from workbench.data.source import Hub, Record, Source, field_of
 
 __all__ = ["WIKITEXT2", "WIKITEXT2_PLAIN", "plain_text"]
 

@@ -10,18 +10,18 @@ from typing import Any
 import pandas as pd
 
 from workbench.data import check_ids
-from workbench.data._source import MissingData
+from workbench.data.source import MissingData
 from workbench.data.spread import spread
 from workbench.errors import ModelError, TaskError
 from workbench.evaluate._chat import in_chat
 from workbench.evaluate._names import expand, find_task
-from workbench.evaluate._processes import Processes
 from workbench.evaluate._requests import Ask
 from workbench.evaluate._settings import Settings
 from workbench.evaluate._summaries import summarize
 from workbench.evaluate._task import Item, Task, TaskData
 from workbench.evaluate.asking import How, counted_tokens, stream_answers
 from workbench.evaluate.doctor import examine
+from workbench.evaluate.processes import Processes
 from workbench.models import Kind, LoadedModel
 from workbench.runs import Run, RunFolder, RunRecord
 from workbench.scoring import resolve_first_token

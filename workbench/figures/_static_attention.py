@@ -13,8 +13,8 @@ from matplotlib.lines import Line2D
 from matplotlib.path import Path
 
 from workbench.figures._maps import AttentionMap
-from workbench.figures._static import figure_of, label_ticks
 from workbench.figures.palette import diverging, head_style, sequential
+from workbench.figures.static import figure_of, label_ticks
 from workbench.shapes import Array
 
 __all__ = ["MatrixStyle", "draw_head", "draw_matrix", "draw_model", "draw_neurons"]

@@ -80,7 +80,7 @@ class View:
         return writers
 
     def _static(self, form: str) -> bytes:
-        from workbench.figures._static import rendered
+        from workbench.figures.static import rendered
 
         return rendered(self.draw, form)
 

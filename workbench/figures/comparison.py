@@ -46,7 +46,7 @@ def _row(c: Comparison) -> dict[str, object]:
 
 
 def _page(comparisons: Sequence[Comparison], title: str) -> str:
-    from workbench.figures._static import rendered
+    from workbench.figures.static import rendered
 
     drawing = rendered(lambda: _draw(comparisons, title), "svg").decode()
     verdicts = "".join(
@@ -63,7 +63,7 @@ def _page(comparisons: Sequence[Comparison], title: str) -> str:
 
 
 def _draw(comparisons: Sequence[Comparison], title: str) -> Figure:
-    from workbench.figures._static import figure_of
+    from workbench.figures.static import figure_of
 
     figure = figure_of(8.0, 1.4 + 0.42 * len(comparisons), title)
     axes = figure.add_subplot()

@@ -30,7 +30,7 @@ def forest_plot(
     Only the first 60 lines with a finite value are drawn, and the title says so where there were more.
     Raises :class:`~workbench.errors.DataError` if no value is finite.
     """
-    from workbench.figures._static import figure_of
+    from workbench.figures.static import figure_of
 
     finite = [row for row in rows if math.isfinite(row[2].value)]
     if not finite:

@@ -141,7 +141,7 @@ class _Table:
 
     def draw(self, title: str) -> Figure:
         """The first rows as text in columns."""
-        from workbench.figures._static import figure_of
+        from workbench.figures.static import figure_of
 
         shown = self.frame.head(_STATIC_ROWS)
         more = (

@@ -170,8 +170,8 @@ class _Grid:
 
     def draw(self) -> Figure:
         """The words on the probability of each layer's likeliest, or on the margin."""
-        from workbench.figures._static import figure_of, label_ticks
         from workbench.figures.palette import diverging, sequential
+        from workbench.figures.static import figure_of, label_ticks
 
         r = self.reading
         signed = r.contrast is not None

@@ -175,7 +175,7 @@ def _points_record(frame: pd.DataFrame, by: str) -> dict[str, Any]:
 def _draw_curves(
     curves: Sequence[Curve], names: tuple[str, str], limits: tuple[float, float], title: str
 ) -> Figure:
-    from workbench.figures._static import figure_of
+    from workbench.figures.static import figure_of
 
     figure = figure_of(7.0, 4.2, title)
     axes = figure.add_subplot()
@@ -198,7 +198,7 @@ def _draw_curves(
 
 
 def _draw_points(frame: pd.DataFrame, by: str, title: str) -> Figure:
-    from workbench.figures._static import figure_of
+    from workbench.figures.static import figure_of
 
     figure = figure_of(7.0, 6.2, title)
     axes = figure.add_subplot()

@@ -170,7 +170,7 @@ def _bars(attribution: Attribution, tokens: Sequence[str], top: float, title: st
 
 
 def _draw_bars(attribution: Attribution, tokens: Sequence[str], title: str) -> Figure:
-    from workbench.figures._static import figure_of
+    from workbench.figures.static import figure_of
 
     figure = figure_of(6.5, 0.9 + 0.22 * len(tokens), title)
     axes = figure.add_subplot()

@@ -99,7 +99,7 @@ def _row(row: Mapping[Hashable, Any]) -> Markup:
 
 
 def _draw(table: pd.DataFrame, title: str) -> Figure:
-    from workbench.figures._static import figure_of
+    from workbench.figures.static import figure_of
 
     figure = figure_of(7.5, 1.3 + 0.24 * len(table), title)
     axes = figure.add_subplot()

@@ -107,7 +107,7 @@ class _ScoredText:
 
     def draw(self, title: str) -> Figure:
         """The tokens flowing over lines of at most 78 characters."""
-        from workbench.figures._static import figure_of
+        from workbench.figures.static import figure_of
 
         lines = self._lines(78)
         figure = figure_of(7.0, 0.7 + 0.34 * len(lines), title)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from workbench.figures._static import rendered
 from workbench.figures.lambada import log_probability_by_length
+from workbench.figures.static import rendered
 from workbench.report import _sections
 from workbench.report._pictures import Picture, pictures, results_picture
 from workbench.report._tables import results_frame

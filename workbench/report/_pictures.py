@@ -9,9 +9,9 @@ from functools import partial
 
 from workbench.errors import WorkbenchError
 from workbench.estimate import Estimate
-from workbench.figures._static import rendered
 from workbench.figures.forest import forest_plot
 from workbench.figures.plots import Curve, curve_plot
+from workbench.figures.static import rendered
 from workbench.report._text import visible
 from workbench.runs import Run
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from workbench.runs._arrays import read_arrays, write_arrays
 from workbench.runs._environment import describe_device, describe_environment
-from workbench.runs._files import make_folder, write_atomically
+from workbench.runs._files import make_folder, read_json, write_atomically, write_json
 from workbench.runs._folder import RunFolder, same_work
 from workbench.runs._location import default_root, find_run
 from workbench.runs._record import SCHEMA_VERSION, RunRecord, new_run_id
@@ -31,9 +31,11 @@ __all__ = [
     "make_folder",
     "new_run_id",
     "read_arrays",
+    "read_json",
     "reads_runs",
     "same_work",
     "shape_checked",
     "write_arrays",
     "write_atomically",
+    "write_json",
 ]

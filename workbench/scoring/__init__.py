@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from workbench.scoring._encode import Boundary, FirstToken, resolve_first_token
+from workbench.scoring._batches import token_budget
+from workbench.scoring._encode import Boundary, FirstToken, encode_texts, prefix_ids, resolve_first_token
 from workbench.scoring._forks import Fork
+from workbench.scoring._forward import Projected, project_only
+from workbench.scoring._lanes import Lanes, lanes
 from workbench.scoring._records import Request, RollingScore, Score, Sequence
 from workbench.scoring.cloze import Blank, ClozeScore, score_cloze
 from workbench.scoring.engine import Engine, score
@@ -18,16 +21,23 @@ __all__ = [
     "Engine",
     "FirstToken",
     "Fork",
+    "Lanes",
     "MaskedEngine",
     "Masking",
+    "Projected",
     "Request",
     "RollingScore",
     "Score",
     "Seq2SeqEngine",
     "Sequence",
+    "encode_texts",
+    "lanes",
+    "prefix_ids",
+    "project_only",
     "pseudo_log_likelihood",
     "resolve_first_token",
     "score",
     "score_cloze",
     "score_rolling",
+    "token_budget",
 ]

@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-from workbench.trace._seam import AttentionCall, Stack, attention_implementation
 from workbench.trace._targets import Target
 from workbench.trace._trace import Record, TextTrace, Trace
+from workbench.trace.attention_hook import AttentionCall, Stack, attention_implementation
 from workbench.trace.encoding import Text
 from workbench.trace.interventions import (
     Edit,

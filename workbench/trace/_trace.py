@@ -12,7 +12,7 @@ from workbench.errors import TraceError
 from workbench.models import Kind
 from workbench.shapes import Array, AttentionArray, HiddenArray
 from workbench.text import Alignment
-from workbench.trace._seam import Stack
+from workbench.trace.attention_hook import Stack
 
 __all__ = ["Record", "TextTrace", "Trace"]
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from workbench.terminal import say
-from workbench.trace._seam import AttentionCall, Session, Stack, attention_implementation
+from workbench.trace.attention_hook import AttentionCall, Session, Stack, attention_implementation
 from workbench.trace.observing import session_on
 from workbench.trace.structure import Route, call_model, sample_inputs, structure_of
 

@@ -16,7 +16,7 @@ from workbench.choices import as_members
 from workbench.errors import TraceError
 from workbench.models import LoadedModel
 from workbench.shapes import Array
-from workbench.trace._seam import AttentionCall, Session, Stack, active
+from workbench.trace.attention_hook import AttentionCall, Session, Stack, active
 from workbench.trace.encoding import Text, batches_of
 from workbench.trace.observing import session_on
 from workbench.trace.parts import on_output, parts_of

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from torch import Tensor, nn
 
 from workbench.models import LoadedModel
-from workbench.trace._seam import (
+from workbench.trace.attention_hook import (
     IMPLEMENTATION,
     AttentionCall,
     Session,

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from workbench.errors import TraceError
-from workbench.trace._seam import AttentionCall, Session, Stack
+from workbench.trace.attention_hook import AttentionCall, Session, Stack
 from workbench.trace.observing import session_on
 from workbench.trace.structure import Structure, call_model, sample_inputs, structure_of
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from workbench.errors import TraceError
 from workbench.models import LoadedModel
-from workbench.trace._seam import Stack
+from workbench.trace.attention_hook import Stack
 from workbench.trace.decoder import decoder_batch, encode_targets, generated_targets, started
 from workbench.trace.encoding import Encoded, Text, encode_all, inputs_of, say_cut
 

@@ -15,9 +15,9 @@ from workbench.models import Kind, LoadedModel
 from workbench.models.batching import Padding, groups_of, padding_of
 from workbench.shapes import Array
 from workbench.trace._recorder import Recorder, to_numpy
-from workbench.trace._seam import Session, Stack
 from workbench.trace._targets import Target, check_target, target_score
 from workbench.trace._trace import Record, TextTrace, Trace
+from workbench.trace.attention_hook import Session, Stack
 from workbench.trace.encoding import Encoded, Text, batches_of
 from workbench.trace.observing import session_on
 from workbench.trace.passes import TextPass, pass_inputs, text_passes

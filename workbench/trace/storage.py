@@ -16,8 +16,8 @@ from workbench.folders import folder_by_rename
 from workbench.models import Kind
 from workbench.shapes import Array
 from workbench.text import Alignment
-from workbench.trace._seam import Stack
 from workbench.trace._trace import Record, TextTrace, Trace
+from workbench.trace.attention_hook import Stack
 
 __all__ = ["load_trace", "save_trace"]
 

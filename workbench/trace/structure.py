@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from workbench.errors import TraceError
-from workbench.trace._seam import (
+from workbench.trace.attention_hook import (
     IMPLEMENTATION,
     AttentionCall,
     Session,

@@ -11,7 +11,7 @@ import torch
 from transformers import TrainingArguments
 
 from workbench.errors import ConfigError
-from workbench.models._device import fast_bfloat16
+from workbench.models.device import fast_bfloat16
 from workbench.training.settings import LoopSettings, Optimisation, Schedule, check_precision
 
 __all__ = ["find_precision", "rows_at_once", "training_arguments"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from workbench.errors import RunError
 from workbench.estimate import Estimate
-from workbench.models._files import content_hash
+from workbench.models.files import content_hash
 from workbench.runs import Run, RunFolder, RunRecord, write_atomically
 from workbench.training._sizes import describe_model
 from workbench.training.corpora import Corpora

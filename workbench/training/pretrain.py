@@ -10,19 +10,18 @@ from safetensors import SafetensorError
 from transformers.trainer_callback import PrinterCallback
 
 from workbench.errors import ConfigError, RunError, WorkbenchError
-from workbench.models._device import resolve_device
+from workbench.models.device import resolve_device
 from workbench.runs import Run
 from workbench.terminal import say
-from workbench.training._accelerate import PartialState, should_reduce_batch_size
 from workbench.training._arguments import training_arguments
 from workbench.training._folders import claim_folder, discard_broken_checkpoints, record_file
 from workbench.training._measure import measure
-from workbench.training._quiet import quiet
 from workbench.training._record import finish_run, open_run
 from workbench.training._scored import can_skip
 from workbench.training._sizes import training_flops
 from workbench.training._work import Work, prepare
 from workbench.training.checkpoints import find_checkpoints, resume_point, save_model_folder
+from workbench.training.libraries import PartialState, quiet, should_reduce_batch_size
 from workbench.training.loop import Clock, KeepSteps, StopWatch, WorkbenchTrainer
 from workbench.training.objectives import MASK_RATE
 from workbench.training.progress import Meter, ProgressLog, peak_flops

@@ -13,8 +13,8 @@ import pytest
 from challenge_sets.readers._rows import one_of, table_rows
 from probes.tasks import load_task as load_probe
 from workbench.analysis.faithfulness_run import SaliencySettings, read_texts
-from workbench.data._source import Source
 from workbench.data.rows import Question
+from workbench.data.source import Source
 from workbench.data.tables import class_label, read_rows, read_table
 from workbench.errors import DataError
 from workbench.training.finetuning.tasks import load_task

@@ -13,12 +13,12 @@ from tests.unit.tiny import loaded
 from workbench.analysis.attacks import predictions
 from workbench.analysis.faithfulness import measured
 from workbench.analysis.saliency import Output, attribute
-from workbench.analysis.saliency._targets import Asked, ask
+from workbench.analysis.saliency.targets import Asked, ask
 from workbench.errors import TaskError
 from workbench.evaluate._requests import AskText, HeadScores
 from workbench.evaluate.asking import How, stream_answers
 from workbench.evaluate.doctor import examine
-from workbench.evaluate.tasks.shapes.toxicity import _toxic
+from workbench.evaluate.tasks.task_types.toxicity import _toxic
 from workbench.models import Kind
 from workbench.models.problem import ProblemType, log_probabilities, problem_of
 

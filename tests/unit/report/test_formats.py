@@ -12,8 +12,7 @@ import yaml
 from workbench.cli import main
 from workbench.errors import RunError, WorkbenchError
 from workbench.estimate import Estimate
-from workbench.report import model_card, picture_of, render_report, render_table, write_report
-from workbench.report._card import runs_of
+from workbench.report import model_card, picture_of, render_report, render_table, runs_of, write_report
 from workbench.runs import Run, RunFolder, RunRecord
 
 HALF = Estimate(value=0.5, standard_error=0.1, low=0.3, high=0.7, n=20)

@@ -16,7 +16,7 @@ from challenge_sets.diagnostics import Settings as CheckSettings
 from challenge_sets.diagnostics import check
 from challenge_sets.suite import load_suites, suite_set
 from challenge_sets.tables import groups_table, suite_table
-from probes._run import open_report, read_inputs, run_probe
+from probes.run import open_report, read_inputs, run_probe
 from probes.settings import ProbeSettings
 from tests.unit.tiny import tiny_causal
 from workbench.analysis.survey import SurveySettings, survey

@@ -9,8 +9,7 @@ import numpy as np
 
 from workbench.analysis.context._edits import ContextItem
 from workbench.analysis.context._words import WordClass, is_of, pieces_of
-from workbench.data import read_lambada, split_target
-from workbench.data._dataset import DataIdentity, content_hash
+from workbench.data import DataIdentity, content_hash, read_lambada, split_target
 from workbench.data.corpus import read_corpus
 from workbench.errors import DataError
 

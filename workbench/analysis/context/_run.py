@@ -12,7 +12,7 @@ import pandas as pd
 from workbench.analysis.context._curves import context_points, effective_length
 from workbench.analysis.context._edits import Condition, ContextItem, conditions_of, edited, word_pool
 from workbench.choices import member
-from workbench.data._dataset import DataIdentity
+from workbench.data import DataIdentity
 from workbench.errors import DataError
 from workbench.estimate import Estimate
 from workbench.models import LoadedModel

@@ -12,8 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from workbench.analysis.direct._frozen import frozen_path
-from workbench.analysis.lens import TargetToken, target_token
-from workbench.analysis.lens._tokens import different_targets
+from workbench.analysis.lens import TargetToken, different_targets, target_token
 from workbench.errors import TraceError
 from workbench.models import Kind, LoadedModel
 from workbench.shapes import Array

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.analysis.lens._read import LensReading, continuation_by_layer, logit_lens
-from workbench.analysis.lens._tokens import TargetToken, target_token
+from workbench.analysis.lens._tokens import TargetToken, different_targets, target_token
 from workbench.analysis.lens._train import train_tuned_lens
 from workbench.analysis.lens._tuned import (
     TunedLens,
@@ -21,6 +21,7 @@ __all__ = [
     "TunedLens",
     "TunedLensRecord",
     "continuation_by_layer",
+    "different_targets",
     "find_tuned_lens",
     "load_tuned_lens",
     "logit_lens",

@@ -14,7 +14,7 @@ from torch import Tensor
 from workbench.analysis.lens._read import LensReading, read_layers, run_text
 from workbench.errors import ModelError, RunError
 from workbench.models import LoadedModel
-from workbench.runs._files import make_folder, read_json, write_atomically, write_json
+from workbench.runs import make_folder, read_json, write_atomically, write_json
 from workbench.trace import Text
 
 __all__ = [

@@ -9,8 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from workbench.analysis.lens import TargetToken, target_token
-from workbench.analysis.lens._tokens import different_targets
+from workbench.analysis.lens import TargetToken, different_targets, target_token
 from workbench.choices import as_members, member
 from workbench.errors import DataError
 from workbench.models import Kind, LoadedModel

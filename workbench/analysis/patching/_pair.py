@@ -15,7 +15,7 @@ from workbench.analysis.patching._metric import Metric, make_metric
 from workbench.choices import member
 from workbench.errors import DataError, TraceError
 from workbench.models import Kind, LoadedModel
-from workbench.scoring._forward import Projected, project_only
+from workbench.scoring import Projected, project_only
 from workbench.text import Alignment
 from workbench.trace import Edit, Route, Site, Stack, Text, intervene, structure_of
 from workbench.trace.decoder import NOTHING

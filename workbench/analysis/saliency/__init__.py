@@ -6,12 +6,17 @@ contract tests.
 
 from __future__ import annotations
 
-from workbench.analysis.saliency import _attention, _captum, _floor, _gradients, _occlusion
-from workbench.analysis.saliency._explain import AttributionWarning, attribute, attribute_all
+from workbench.analysis.saliency import _attention, _captum, _floor, _gradients, occlusion
+from workbench.analysis.saliency._attribute import (
+    AttributionWarning,
+    attribute,
+    attribute_all,
+    attribute_targets,
+)
 from workbench.analysis.saliency._methods import METHODS, Options, Raw, SaliencyMethod, Unit
-from workbench.analysis.saliency._question import Output
 from workbench.analysis.saliency._record import Attribution, Normalisation
-from workbench.analysis.saliency._seam import Seam
+from workbench.analysis.saliency.attribution_target import Output
+from workbench.analysis.saliency.embedding_model import Seam
 from workbench.analysis.saliency.written import attribute_written
 
 __all__ = [
@@ -27,8 +32,9 @@ __all__ = [
     "Unit",
     "attribute",
     "attribute_all",
+    "attribute_targets",
     "attribute_written",
 ]
 
 # importing a module of methods registers them
-_REGISTERING = (_attention, _captum, _floor, _gradients, _occlusion)
+_REGISTERING = (_attention, _captum, _floor, _gradients, occlusion)

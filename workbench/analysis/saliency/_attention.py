@@ -10,7 +10,7 @@ from torch import Tensor
 from workbench.analysis.attention import attention_rollout
 from workbench.analysis.saliency._methods import METHODS, Options, Raw, SaliencyMethod
 from workbench.analysis.saliency._reading import first_reads, reading_weights, sizes, watch
-from workbench.analysis.saliency._seam import Seam
+from workbench.analysis.saliency.embedding_model import Seam
 from workbench.errors import TraceError
 from workbench.trace import Edit, Site, Stack, intervene, structure_of
 

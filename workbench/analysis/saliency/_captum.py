@@ -13,9 +13,9 @@ from torch import Tensor
 
 from workbench.analysis.saliency._integrated import SMALLEST
 from workbench.analysis.saliency._methods import METHODS, Options, Raw, SaliencyMethod
-from workbench.analysis.saliency._occlusion import windows_of
-from workbench.analysis.saliency._seam import Seam
 from workbench.analysis.saliency._wrapping import SeamModule, captum, seeded, single_reads, tapped
+from workbench.analysis.saliency.embedding_model import Seam
+from workbench.analysis.saliency.occlusion import windows_of
 from workbench.errors import TraceError
 from workbench.trace import Stack, structure_of
 from workbench.trace.parts import parts_of

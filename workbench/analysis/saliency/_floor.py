@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from workbench.analysis.saliency._methods import METHODS, Options, Raw, SaliencyMethod
-from workbench.analysis.saliency._seam import Seam
+from workbench.analysis.saliency.embedding_model import Seam
 
 __all__: list[str] = []
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from workbench.analysis.saliency._integrated import integrated
 from workbench.analysis.saliency._methods import METHODS, Options, Raw, SaliencyMethod
-from workbench.analysis.saliency._seam import Seam
+from workbench.analysis.saliency.embedding_model import Seam
 
 __all__ = ["noisy"]
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from workbench.analysis.saliency._methods import METHODS, Options, Raw, SaliencyMethod
-from workbench.analysis.saliency._seam import Seam
+from workbench.analysis.saliency.embedding_model import Seam
 from workbench.shapes import Array
 
 __all__ = ["clenshaw_curtis", "integrated"]

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from torch import Tensor
 
-from workbench.analysis.saliency._seam import Seam
+from workbench.analysis.saliency.embedding_model import Seam
 from workbench.records import check_fields
 from workbench.registry import Registry
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from workbench.analysis.saliency._question import Question
-from workbench.analysis.saliency._seam import Seam
+from workbench.analysis.saliency.attribution_target import Question
+from workbench.analysis.saliency.embedding_model import Seam
 from workbench.trace import AttentionCall, Edit, Site, Stack, intervene, observe_attention, structure_of
 
 __all__ = ["Watched", "first_reads", "reading_weights", "sizes", "watch"]

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from workbench.analysis.saliency._seam import Seam
+from workbench.analysis.saliency.embedding_model import Seam
 from workbench.errors import TaskError
 
 __all__ = ["SeamModule", "captum", "seeded", "single_reads", "tapped"]

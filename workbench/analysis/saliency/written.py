@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from workbench.analysis.saliency._baselines import Baseline
-from workbench.analysis.saliency._explain import explain
+from workbench.analysis.saliency._attribute import attribute_targets
 from workbench.analysis.saliency._methods import Options
-from workbench.analysis.saliency._question import Part
 from workbench.analysis.saliency._record import Attribution
-from workbench.analysis.saliency._targets import Asked, ask
+from workbench.analysis.saliency.attribution_target import Part
+from workbench.analysis.saliency.baselines import Baseline
+from workbench.analysis.saliency.targets import Asked, ask
 from workbench.models import Kind, LoadedModel
 from workbench.trace import Text
 
@@ -39,4 +39,4 @@ def attribute_written(
         replace(whole, parts=(Part((term,)),), label=f"log p({token!r})", note="given the tokens before it")
         for term, token in zip(terms, written, strict=True)
     ]
-    return explain(model, questions, method, baseline, options, allow_cost), written
+    return attribute_targets(model, questions, method, baseline, options, allow_cost), written

@@ -14,7 +14,7 @@ from workbench.evaluate._requests import Generated, Prompt
 from workbench.evaluate.asking._how import How
 from workbench.models import Kind, LoadedModel
 from workbench.models.batching import HeadRow, padded, padding_id
-from workbench.scoring._batches import token_budget
+from workbench.scoring import token_budget
 from workbench.trace.decoder import decoder_prefix, generation_start
 from workbench.trace.padding import together
 

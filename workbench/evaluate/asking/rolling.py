@@ -8,8 +8,7 @@ from workbench.errors import DataError
 from workbench.evaluate._requests import Passage
 from workbench.evaluate.asking._how import How
 from workbench.models import Kind, LoadedModel
-from workbench.scoring import Engine, FirstToken, RollingScore, Score
-from workbench.scoring._encode import encode_texts, prefix_ids
+from workbench.scoring import Engine, FirstToken, RollingScore, Score, encode_texts, prefix_ids
 from workbench.scoring.rolling import windows
 
 __all__ = ["ask_passages"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from workbench.data._source import MissingData
+from workbench.data.source import MissingData
 from workbench.estimate import Estimate
 from workbench.evaluate._names import expand, find_task
 from workbench.evaluate._runner import evaluate
@@ -18,9 +18,9 @@ from workbench.evaluate._summaries import summarize
 from workbench.evaluate._task import Task
 from workbench.evaluate.finetuned.recipe import Recipe, read_recipe
 from workbench.evaluate.finetuned.rows import fine_rows, trained_as
-from workbench.evaluate.tasks.shapes import SpanPairs
+from workbench.evaluate.tasks.task_types import SpanPairs
 from workbench.models import load
-from workbench.models._device import resolve_device
+from workbench.models.device import resolve_device
 from workbench.runs import Run, RunFolder, RunRecord, default_root
 from workbench.statistics import over_seeds
 from workbench.training.finetuning import FineSettings, TaskRows, finetune

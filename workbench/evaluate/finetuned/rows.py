@@ -7,7 +7,13 @@ from typing import Any
 
 from workbench.data.rows import Choices, Question, TaggedWords, TextPair
 from workbench.errors import TaskError
-from workbench.evaluate.tasks.shapes import Answering, MultipleChoice, Tagging, TextClassification, TextScore
+from workbench.evaluate.tasks.task_types import (
+    Answering,
+    MultipleChoice,
+    Tagging,
+    TextClassification,
+    TextScore,
+)
 from workbench.training.finetuning import AnswerKind, FineTask, TaskRows
 
 __all__ = ["fine_rows", "trained_as"]

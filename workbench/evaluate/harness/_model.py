@@ -13,10 +13,10 @@ from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 
 from workbench.choices import DEFAULT_DTYPE
 from workbench.errors import DataError, ModelError
-from workbench.evaluate._processes import Processes
 from workbench.evaluate._requests import Prompt
 from workbench.evaluate.asking import How
 from workbench.evaluate.asking.generation import ask_prompts
+from workbench.evaluate.processes import Processes
 from workbench.models import Kind, LoadedModel, load
 from workbench.scoring import Engine, Sequence
 

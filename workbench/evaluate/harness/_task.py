@@ -14,8 +14,7 @@ import numpy as np
 import pandas as pd
 from lm_eval.tasks import TaskManager
 
-from workbench.data import DataIdentity
-from workbench.data._dataset import content_hash
+from workbench.data import DataIdentity, content_hash
 from workbench.errors import DataError, TaskError, did_you_mean
 from workbench.estimate import Estimate
 from workbench.evaluate._options import Options

@@ -9,15 +9,15 @@ from zlib import crc32
 
 import numpy as np
 
-from workbench.data._source import Hub, Source
 from workbench.data.choices import CHOICE_SOURCES
 from workbench.data.mmlu import mmlu_split, read_mmlu
 from workbench.data.rows import Choices
+from workbench.data.source import Hub, Source
 from workbench.data.truthfulqa import truthfulqa_source
 from workbench.evaluate._task import Item, TaskData
 from workbench.evaluate.metrics import ACCURACY
-from workbench.evaluate.tasks.shapes import MultipleChoice, PartialChoice, TrueMass
-from workbench.evaluate.tasks.shapes._declared import SEPARATOR, Shots
+from workbench.evaluate.tasks.task_types import MultipleChoice, PartialChoice, TrueMass
+from workbench.evaluate.tasks.task_types.declared import SEPARATOR, Shots
 
 __all__ = ["CHOICE_TASKS"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from workbench.data.glue import GLUE, glue_source
 from workbench.data.rows import TextPair
 from workbench.evaluate.metrics import ACCURACY, F1, MATTHEWS, PEARSON, SPEARMAN, Metric
-from workbench.evaluate.tasks.shapes import TextClassification, TextScore
+from workbench.evaluate.tasks.task_types import TextClassification, TextScore
 
 __all__ = ["GLUE_AVERAGE", "GLUE_TASKS"]
 

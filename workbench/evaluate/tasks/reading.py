@@ -10,7 +10,7 @@ from workbench.data.squad import SQUAD
 from workbench.data.wikitext import WIKITEXT2, WIKITEXT2_PLAIN
 from workbench.evaluate._task import Task
 from workbench.evaluate.metrics import ACCURACY
-from workbench.evaluate.tasks.shapes import Answering, Filling, Perplexity, Tagging, TextClassification
+from workbench.evaluate.tasks.task_types import Answering, Filling, Perplexity, Tagging, TextClassification
 
 __all__ = ["READING_TASKS"]
 

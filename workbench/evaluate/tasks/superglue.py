@@ -26,7 +26,7 @@ from workbench.evaluate.metrics import (
     OfRows,
     exact_groups,
 )
-from workbench.evaluate.tasks.shapes import Filling, MultipleChoice, SpanPairs, TextClassification
+from workbench.evaluate.tasks.task_types import Filling, MultipleChoice, SpanPairs, TextClassification
 
 __all__ = ["SUPERGLUE_AVERAGE", "SUPERGLUE_TASKS"]
 

@@ -16,8 +16,8 @@ from workbench.data.toxicity import TOXICITY
 from workbench.data.transfers import LANGUAGES, SUMMARIES, multi30k_source
 from workbench.evaluate._task import Task
 from workbench.evaluate.metrics import BLEU, CHRF, ROUGE_METRICS, Mean
-from workbench.evaluate.tasks.shapes import Preferring, Summarisation, Toxicity, Translation, Writing
-from workbench.evaluate.tasks.shapes._declared import Shots
+from workbench.evaluate.tasks.task_types import Preferring, Summarisation, Toxicity, Translation, Writing
+from workbench.evaluate.tasks.task_types.declared import Shots
 
 __all__ = ["BBH", "BBH_COT", "WRITTEN_TASKS"]
 

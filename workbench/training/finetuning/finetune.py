@@ -17,16 +17,14 @@ from transformers.trainer_callback import PrinterCallback
 from workbench.errors import ConfigError, WorkbenchError
 from workbench.estimate import Estimate
 from workbench.folders import share
-from workbench.models._device import resolve_device
-from workbench.models._files import content_hash
 from workbench.models.batching import padding_id
+from workbench.models.device import resolve_device
+from workbench.models.files import content_hash
 from workbench.models.loading import locate
 from workbench.runs import Run, RunFolder, RunRecord
 from workbench.statistics import over_seeds
 from workbench.terminal import say
-from workbench.training._accelerate import should_reduce_batch_size
 from workbench.training._folders import claim_folder, discard_broken_checkpoints, has_progress
-from workbench.training._quiet import quiet
 from workbench.training.checkpoints import find_checkpoints, save_model_folder
 from workbench.training.finetuning._losses import HeadLoss, check_losses
 from workbench.training.finetuning._memory import peak_mib
@@ -52,6 +50,7 @@ from workbench.training.finetuning.metrics import compute_metrics
 from workbench.training.finetuning.predict import Answers, predict
 from workbench.training.finetuning.settings import FineSettings
 from workbench.training.finetuning.tasks import FineTask, TaskRows
+from workbench.training.libraries import quiet, should_reduce_batch_size
 from workbench.training.progress import Meter, ProgressLog
 
 __all__ = ["finetune", "model_identity"]

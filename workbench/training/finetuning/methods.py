@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from workbench.errors import ConfigError, needs_extra
-from workbench.training._accelerate import should_reduce_batch_size
 from workbench.training.finetuning.adapters import add_adapters, merge_adapters
 from workbench.training.finetuning.tasks import AnswerKind
+from workbench.training.libraries import should_reduce_batch_size
 
 __all__ = [
     "LEARNING_RATES",

@@ -10,8 +10,8 @@ import torch
 
 from workbench.analysis._words import word_groups
 from workbench.analysis.saliency._methods import METHODS, Options, Raw, SaliencyMethod, Unit
-from workbench.analysis.saliency._question import Question
-from workbench.analysis.saliency._seam import Seam
+from workbench.analysis.saliency.attribution_target import Question
+from workbench.analysis.saliency.embedding_model import Seam
 
 __all__ = ["groups_of", "values_without", "windows_of"]
 

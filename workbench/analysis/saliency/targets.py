@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from workbench.analysis.saliency._question import Output, Part, Question, Read, Term
+from workbench.analysis.saliency.attribution_target import Output, Part, Question, Read, Term
 from workbench.choices import as_members
 from workbench.errors import TaskError, did_you_mean
 from workbench.models import Kind, LoadedModel

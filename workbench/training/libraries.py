@@ -1,13 +1,22 @@
-"""Silence for transformers' own log."""
+"""What training takes from accelerate, or one line that says how to install it; and transformers made silent."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 from transformers.utils import logging
 
-__all__ = ["quiet"]
+from workbench.errors import ConfigError, needs_extra
+
+if find_spec("accelerate") is None:
+    raise ConfigError(needs_extra("training", "accelerate", "train"))
+
+from accelerate import PartialState
+from accelerate.utils.memory import should_reduce_batch_size
+
+__all__ = ["PartialState", "quiet", "should_reduce_batch_size"]
 
 
 @contextmanager

@@ -9,14 +9,14 @@ from typing import Any
 
 import pandas as pd
 
-from workbench.data._source import Source
 from workbench.data.rows import Preference
+from workbench.data.source import Source
 from workbench.errors import TaskError
 from workbench.estimate import Estimate
 from workbench.evaluate._requests import AskText, HeadScores, Request
 from workbench.evaluate._task import Item, TaskData
 from workbench.evaluate.metrics import Mean, Metric, estimate_all
-from workbench.evaluate.tasks.shapes._declared import Declared
+from workbench.evaluate.tasks.task_types.declared import Declared
 from workbench.models import Kind
 from workbench.models.problem import ProblemType
 

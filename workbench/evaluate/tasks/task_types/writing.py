@@ -9,8 +9,8 @@ from typing import Any, Generic
 
 import pandas as pd
 
-from workbench.data._source import Source
 from workbench.data.rows import Question, Transfer
+from workbench.data.source import Source
 from workbench.estimate import Estimate
 from workbench.evaluate._requests import Ask, AskSpan, Prompt, Span
 from workbench.evaluate._task import Item, TaskData
@@ -21,7 +21,7 @@ from workbench.evaluate.metrics import (
     estimate_all,
     rouge,
 )
-from workbench.evaluate.tasks.shapes._declared import Declared, Row, Shots, draw_shots
+from workbench.evaluate.tasks.task_types.declared import Declared, Row, Shots, draw_shots
 from workbench.models import Kind
 from workbench.statistics import best_exact, best_f1
 

@@ -10,15 +10,15 @@ from typing import Any
 
 import pandas as pd
 
-from workbench.data._source import Source
 from workbench.data.rows import ToxicPrompt
+from workbench.data.source import Source
 from workbench.errors import NumericsError, TaskError
 from workbench.estimate import Estimate
 from workbench.evaluate._requests import AskText, HeadScores, Prompt
 from workbench.evaluate._task import Item, TaskData
 from workbench.evaluate.asking import How, stream_answers
 from workbench.evaluate.metrics import Mean, Metric, estimate_all
-from workbench.evaluate.tasks.shapes._declared import Declared
+from workbench.evaluate.tasks.task_types.declared import Declared
 from workbench.models import Kind, load
 
 __all__ = ["Judge", "Toxicity", "judge_by_model"]

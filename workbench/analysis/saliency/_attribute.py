@@ -9,20 +9,20 @@ from typing import Any
 
 import torch
 
-from workbench.analysis.saliency._baselines import Baseline, baseline_name, baseline_vectors
 from workbench.analysis.saliency._integrated import SMALLEST
 from workbench.analysis.saliency._methods import METHODS, Options, Raw, SaliencyMethod
-from workbench.analysis.saliency._question import Output, Question
 from workbench.analysis.saliency._record import Attribution, Normalisation
-from workbench.analysis.saliency._seam import Seam, differentiable
-from workbench.analysis.saliency._targets import Asked, TargetName, ask
+from workbench.analysis.saliency.attribution_target import Output, Question
+from workbench.analysis.saliency.baselines import Baseline, baseline_name, baseline_vectors
+from workbench.analysis.saliency.embedding_model import Seam, differentiable
+from workbench.analysis.saliency.targets import Asked, TargetName, ask
 from workbench.choices import member
 from workbench.errors import NumericsError, TaskError, WorkbenchWarning
 from workbench.models import LoadedModel
 from workbench.trace import Text
 from workbench.trace.encoding import say_cut
 
-__all__ = ["AttributionWarning", "attribute", "attribute_all", "explain"]
+__all__ = ["AttributionWarning", "attribute", "attribute_all", "attribute_targets"]
 
 DEAR = 2_000_000  # tokens through the model for one text, above which a cost must be agreed to
 
@@ -119,10 +119,10 @@ def attribute_all(
             ask(model, text, Asked(target, contrast, position, form))
             for text, target, contrast in zip(texts, targets, contrasts, strict=True)
         ]
-    return explain(model, questions, method, baseline, options or Options(), allow_cost)
+    return attribute_targets(model, questions, method, baseline, options or Options(), allow_cost)
 
 
-def explain(
+def attribute_targets(
     model: LoadedModel,
     questions: Sequence[Question],
     method: str,

@@ -9,13 +9,13 @@ from typing import Any
 
 import pandas as pd
 
-from workbench.data._source import Source
 from workbench.data.rows import TaggedWords
+from workbench.data.source import Source
 from workbench.estimate import Estimate
 from workbench.evaluate._requests import AskWords
 from workbench.evaluate._task import Item, TaskData
 from workbench.evaluate.metrics import ENTITY_METRICS, Metric, estimate_all
-from workbench.evaluate.tasks.shapes._declared import Declared
+from workbench.evaluate.tasks.task_types.declared import Declared
 from workbench.models import Kind
 from workbench.statistics import label_spans
 

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.data._source import Source
 from workbench.data.rows import Blanked
+from workbench.data.source import Source
 from workbench.estimate import Estimate
 from workbench.evaluate._requests import Blank
 from workbench.evaluate._task import Item, TaskData
 from workbench.evaluate.metrics import ACCURACY, Metric, estimate_all
-from workbench.evaluate.tasks.shapes._declared import Declared, softmax
+from workbench.evaluate.tasks.task_types.declared import Declared, softmax
 from workbench.models import Kind
 from workbench.statistics import best_exact, best_f1
 

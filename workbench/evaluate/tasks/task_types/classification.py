@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.data._source import Source
 from workbench.data.rows import TextPair
+from workbench.data.source import Source
 from workbench.errors import DataError, TaskError
 from workbench.estimate import Estimate
 from workbench.evaluate._requests import AskText, HeadScores, Request
 from workbench.evaluate._task import Item, TaskData
 from workbench.evaluate.metrics import ACCURACY, Metric, estimate_all
-from workbench.evaluate.tasks.shapes._declared import Declared, Shots, draw_shots, softmax
+from workbench.evaluate.tasks.task_types.declared import Declared, Shots, draw_shots, softmax
 from workbench.models import Kind
 from workbench.models.problem import ProblemType
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from workbench.analysis.saliency._diagnose import no_gradient, not_finite
-from workbench.analysis.saliency._question import Output, Question, Read, Term
+from workbench.analysis.saliency.attribution_target import Output, Question, Read, Term
 from workbench.errors import ModelError, TraceError
 from workbench.models import Kind, LoadedModel
 from workbench.models.batching import Padding, groups_of, padding_of

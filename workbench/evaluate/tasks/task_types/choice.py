@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.data._source import Source
 from workbench.data.rows import Choices
+from workbench.data.source import Source
 from workbench.errors import DataError
 from workbench.estimate import Estimate
 from workbench.evaluate._requests import AskChoice, HeadScores, Request, Score
 from workbench.evaluate._task import Item, TaskData
 from workbench.evaluate.metrics import ACCURACY, ACCURACY_BYTES, ACCURACY_NORM, Mean, Metric, estimate_all
-from workbench.evaluate.tasks.shapes._declared import Declared, Shots, draw_shots, softmax
+from workbench.evaluate.tasks.task_types.declared import Declared, Shots, draw_shots, softmax
 from workbench.models import Kind
 
 __all__ = ["MultipleChoice", "PartialChoice", "TrueMass"]

@@ -9,13 +9,13 @@ from typing import Any
 
 import pandas as pd
 
-from workbench.data._source import Source
 from workbench.data.rows import Document
+from workbench.data.source import Source
 from workbench.estimate import Estimate
 from workbench.evaluate._requests import Passage
 from workbench.evaluate._task import Item, TaskData
 from workbench.evaluate.metrics import PERPLEXITIES, Metric, estimate_all
-from workbench.evaluate.tasks.shapes._declared import Declared
+from workbench.evaluate.tasks.task_types.declared import Declared
 from workbench.models import Kind
 
 __all__ = ["Perplexity"]

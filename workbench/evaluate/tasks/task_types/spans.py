@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.data._source import Source
 from workbench.data.rows import SpanPair
+from workbench.data.source import Source
 from workbench.errors import TaskError
 from workbench.estimate import Estimate
 from workbench.evaluate._requests import PairFeatures, Request, WordPair
 from workbench.evaluate._task import Item, TaskData
 from workbench.evaluate.asking import How, stream_answers
 from workbench.evaluate.metrics import ACCURACY, Metric, estimate_all
-from workbench.evaluate.tasks.shapes._declared import Declared, Shots, draw_shots, softmax
+from workbench.evaluate.tasks.task_types.declared import Declared, Shots, draw_shots, softmax
 from workbench.models import Kind, LoadedModel
 from workbench.shapes import Array
 

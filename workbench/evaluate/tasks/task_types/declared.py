@@ -11,7 +11,7 @@ from zlib import crc32
 import numpy as np
 
 from workbench.choices import as_members
-from workbench.data._source import Source
+from workbench.data.source import Source
 from workbench.errors import DataError
 from workbench.evaluate._options import Options
 
