@@ -20,10 +20,12 @@ _LONGEST_NAME, _LONGEST_PATH = 255, 4096  # bytes, on Linux and macOS
 def user_path(word: str | os.PathLike[str]) -> Path:
     """The path that ``word`` names, ``~`` being the home folder.
 
-    Raises :class:`~workbench.errors.DataError` for a name that no file can have: too long, with a NUL character, or
-    with bytes that are no UTF-8.
+    Raises :class:`~workbench.errors.DataError` for a name that no file can have: empty, too long, with a NUL character,
+    or with bytes that are no UTF-8.
     """
     text = os.fspath(word)
+    if not text:
+        raise DataError("the path is empty; name a file or a folder, or leave the option out")
     if "\0" in text or lone_surrogate(text) is not None:
         raise DataError(f"path {text!r:.60} is no name of a file; write it in UTF-8, without NUL characters")
     longest = max((len(part.encode()) for part in text.split("/")), default=0)

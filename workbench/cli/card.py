@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from workbench.cli._types import PATH
-from workbench.errors import WorkbenchError
+from workbench.paths import check_output
 from workbench.terminal import say
 
 __all__ = ["command"]
@@ -28,12 +28,12 @@ def command(model: str, out: Path | None, root: Path | None) -> None:
     from workbench.report import model_card, runs_of
     from workbench.runs import write_atomically
 
+    if out is not None:
+        check_output(out)
     text = model_card(model, runs_of(model, root), about=_about(model))
     if out is None:
         say(text, end="")
         return
-    if out.is_dir():
-        raise WorkbenchError(f"--out {out} is a folder; give a file name such as {out / 'README.md'}")
     write_atomically(out, text.encode("utf-8", "backslashreplace"))
     say(out)
 

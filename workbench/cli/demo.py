@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from workbench.cli._types import PATH
+from workbench.paths import check_folder
 from workbench.terminal import say
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def command(quick: bool, out: Path | None) -> None:
     from workbench.runs import default_root, make_folder
 
     started = time.monotonic()
-    found = _Found(out or default_root(), pairs=5 if quick else 10, sentences=150 if quick else 400)
+    found = _Found(check_folder(out or default_root()), pairs=5 if quick else 10, sentences=150 if quick else 400)
     make_folder(found.out)
     for name, steps in _QUICK if quick else _FULL:
         model = load(name)

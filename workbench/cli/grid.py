@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workbench.cli._types import COUNT, PATH
+from workbench.paths import check_folder
 from workbench.terminal import say, say_json
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def command(
     from workbench.evaluate.grid import read_grid, run_grid, summary
     from workbench.runs import default_root
 
-    folder = out or default_root() / file.stem
+    folder = check_folder(out or default_root() / file.stem)
     grid = read_grid(file)
     results = run_grid(grid, folder, engine=engine, workers=workers, address=address, tell=_tell)
     frame = summary(results)

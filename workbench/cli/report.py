@@ -9,6 +9,7 @@ import click
 
 from workbench.cli._types import PATH
 from workbench.errors import WorkbenchError
+from workbench.paths import check_output
 from workbench.terminal import say
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ def command(runs: tuple[str, ...], out: Path | None, form: str, root: Path | Non
     from workbench.report import render_table, write_report
     from workbench.runs import Run, write_atomically
 
+    if out is not None:
+        check_output(out)
     opened = [Run.open(run, root) for run in dict.fromkeys(runs)]
     if form == "html":
         several = Path("report.html") if len(opened) > 1 else None
