@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from challenge_sets._prediction_file import PredictionFile
-from challenge_sets._set import ChallengeSet, Settings, Work
+from challenge_sets._set import ChallengeSet, Settings, Work, limit_note
 from challenge_sets._suite_set import counted
 from workbench.data import Dataset, check_ids
 from workbench.errors import TaskError
@@ -59,6 +59,8 @@ def check(
     rows = pd.DataFrame(folder.rows()).set_index("id", drop=False).loc[order]
     ties = int(rows["tie"].sum()) if "tie" in rows else 0
     notes = {"policy": policy, "ties": ties, **counted(challenge.notes(settings), rows)}
+    if (limited := limit_note(settings)) is not None:
+        notes["limited"] = limited
     throughput = {"items": len(rows), "seconds": seconds, "items_per_second": len(rows) / max(seconds, 1e-9)}
     folder.finish(challenge.metrics(rows), throughput, notes, order=_order(rows))
     return Run.open(folder.path)

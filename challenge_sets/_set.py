@@ -16,7 +16,7 @@ from workbench.models import Kind
 from workbench.records import check_fields
 from workbench.statistics import Estimate
 
-__all__ = ["ChallengeSet", "Item", "Results", "Rows", "Settings", "Work", "within_limits"]
+__all__ = ["ChallengeSet", "Item", "Results", "Rows", "Settings", "Work", "limit_note", "within_limits"]
 
 Results = dict[str, dict[str, Estimate]]
 Rows = Iterator[list[dict[str, Any]]]
@@ -114,6 +114,16 @@ class ChallengeSet(Protocol):
 
 
 Value = TypeVar("Value")
+
+
+def limit_note(settings: Settings) -> str | None:
+    """How the items of a limited run were chosen (see :func:`within_limits`); ``None`` without ``limit``."""
+    if settings.limit is None:
+        return None
+    return (
+        f"limited to {settings.limit:,} items, spread over the set's groups: the first items of each, as many of one "
+        f"as of another; seed {settings.seed} draws which groups have one more"
+    )
 
 
 def within_limits(items: Sequence[Value], group: Callable[[Value], str], settings: Settings) -> list[Value]:

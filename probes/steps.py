@@ -29,22 +29,25 @@ def over_steps(reports: Mapping[int, ProbeReport], series: str | None = None) ->
         axes=("step", "layer"),
         labels={"step": tuple(steps), "layer": first.layers},
         standard_error=np.array([[e.standard_error for e in row] for row in rows]),
+        low=np.array([[e.low for e in row] for row in rows]),
+        high=np.array([[e.high for e in row] for row in rows]),
         note=f"{first.task} in {first.model.rpartition('/')[0] or first.model}, {first.probe} probe",
     )
 
 
 def steps_figure(statistic: Statistic, display_mode: str = "auto") -> View:
-    """A curve over training steps for each layer, with bands of 1.96 standard errors."""
+    """A curve over training steps for each layer, with the stored 95 % intervals as bands."""
     steps = [float(step) for step in statistic.labels["step"]]
-    error = statistic.standard_error
-    assert error is not None
+    low, high = statistic.low, statistic.high
+    if low is None or high is None:
+        raise TaskError(f"{statistic.name} has no intervals to draw; make it with over_steps")
     curves = [
         Curve(
             name=f"layer {layer}",
             x=steps,
             y=statistic.values[:, k],
-            low=statistic.values[:, k] - 1.96 * error[:, k],
-            high=statistic.values[:, k] + 1.96 * error[:, k],
+            low=low[:, k],
+            high=high[:, k],
         )
         for k, layer in enumerate(statistic.labels["layer"])
     ]

@@ -137,6 +137,7 @@ def test_masked_families_look_ahead_and_causal_ones_do_not(family: defaults.Fami
         ("xlm", "AutoModelForMaskedLM", {}, Kind.MASKED),
         ("xlm", "AutoModelForMaskedLM", {"causal": True}, Kind.CAUSAL),
         ("flaubert", "AutoModelForMaskedLM", {}, Kind.MASKED),
+        ("flaubert", "AutoModelForMaskedLM", {"causal": True}, Kind.CAUSAL),
         ("bert", "AutoModelForCausalLM", {}, Kind.MASKED),
         ("bert", "AutoModelForCausalLM", {"is_decoder": True}, Kind.CAUSAL),
         ("electra", "AutoModelForCausalLM", {}, Kind.MASKED),
@@ -151,6 +152,24 @@ def test_the_kind_of_a_loaded_model_is_measured(
     assert model.kind is kind
     if kind is Kind.MASKED:
         assert len(pseudo_log_likelihood(model, ["the cat sat"])[0].token_ids) == 3
+
+
+@pytest.mark.parametrize(
+    ("model_type", "auto"),
+    [("big_bird", "AutoModelForMaskedLM"), ("bigbird_pegasus", "AutoModelForSeq2SeqLM")],
+)
+def test_a_short_text_does_not_change_how_a_long_one_is_read(model_type: str, auto: str) -> None:
+    """Against transformers' model with the same weights that has read nothing else."""
+    changes = {"attention_type": "block_sparse", "block_size": 2, "num_random_blocks": 1}
+    short, long = (torch.arange(n)[None] % 7 + 4 for n in (6, 40))
+    read = _saved_and_loaded(model_type, auto, changes).model
+    fresh = type(read)(read.config).eval()
+    fresh.load_state_dict(read.state_dict())
+    with torch.no_grad():
+        expected = _first_output(fresh, long)
+        _first_output(read, short)
+        found = _first_output(read, long)
+    assert torch.equal(found, expected)
 
 
 def test_xlnet_is_loaded_as_an_encoder_and_its_scores_are_refused_in_one_line() -> None:
@@ -175,6 +194,12 @@ def test_a_model_wrapped_as_causal_that_sees_both_sides_is_refused() -> None:
     wrapped = defaults.loaded(bert.model, Kind.CAUSAL, bert.tokenizer)
     with pytest.raises(ModelError, match="sees both sides"):
         Engine(wrapped)
+
+
+def _first_output(model: Any, ids: torch.Tensor) -> torch.Tensor:
+    target = {"decoder_input_ids": ids[:, :3]} if model.config.is_encoder_decoder else {}
+    logits: torch.Tensor = model(input_ids=ids, **target).logits
+    return logits
 
 
 def _saved_and_loaded(model_type: str, auto: str, changes: dict[str, Any]) -> Any:

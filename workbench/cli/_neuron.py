@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from workbench.cli._inside import load_named
+from workbench.cli._model import model_line, model_record
 from workbench.errors import DataError
 from workbench.terminal import say, say_json
 
@@ -30,13 +31,13 @@ def show_neuron(name: str, options: dict[str, Any], as_json: bool) -> None:
     firings = [] if options["corpus"] is None else _firings(model, layer, neuron, options)
     if as_json:
         said = {
-            "model": model.name,
+            "model": model_record(model),
             "promotion": None if promotion is None else asdict(promotion),
             "firings": [asdict(firing) for firing in firings],
         }
         say_json(said)
         return
-    _print(model.name, (layer, neuron), promotion, firings)
+    _print(model_line(model), (layer, neuron), promotion, firings)
 
 
 def _numbers(text: str) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from workbench.cli._model import model_record
 from workbench.errors import RunError
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def run_summary(run: Run) -> dict[str, Any]:
     """What ``--json`` prints of every run: folder, model, results with intervals, throughput, doctor."""
     return {
         "run": str(run.path),
-        "model": {key: run.record.model.get(key) for key in ("name", "dtype", "first_token")},
+        "model": model_record(run, "first_token"),
         "results": {
             task: {name: estimate.to_dict() for name, estimate in metrics.items()}
             for task, metrics in run.results.items()

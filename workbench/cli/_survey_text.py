@@ -6,6 +6,7 @@ import shlex
 
 import numpy as np
 
+from workbench.cli._model import model_line
 from workbench.cli._runs import verdict
 from workbench.cli._tables import table
 from workbench.estimate import printed_text
@@ -18,10 +19,10 @@ __all__ = ["survey_text"]
 @reads_runs
 def survey_text(run: Run) -> str:
     """What ``workbench attend --corpus`` prints: the heads' statistics, the dependency table, where it is."""
-    notes, model = run.notes, run.record.model
+    notes = run.notes
     rate = run.throughput.get("tokens_per_second", 0.0)
     parts = [
-        f"{model['name']} ({model['parameters']:,} parameters, {model['dtype']}), doctor: {verdict(run)}\n"
+        f"{model_line(run)}, doctor: {verdict(run)}\n"
         f"{notes['texts']:,} texts, {notes['tokens']:,} tokens, {notes['tokens cut']:,} cut",
         _heads_table(run),
         _dependency_table(run) if notes.get("best heads") else "",

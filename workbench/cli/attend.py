@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workbench.cli._inside import check_figure, check_runs, load_named, saved
+from workbench.cli._model import model_line, model_record
 from workbench.cli._options import model_options
 from workbench.cli._runs import run_summary, self_check
 from workbench.cli._types import COUNT, INDEX, PATH, SEED
@@ -110,14 +111,14 @@ def _show_text(name: str, text: str, options: dict[str, Any], as_json: bool) -> 
     said = {
         "file": str(out),
         "view": str(look.kind),
-        "model": model.name,
+        "model": model_record(model),
         "tokens": tokens,
         "cut": traced.cut,
     }
     if as_json:
         say_json(said)
     else:
-        say(out)
+        say(f"{model_line(model)}: {tokens} tokens\n{out}")
 
 
 def _measure(name: str, corpus: Path, options: dict[str, Any], as_json: bool) -> None:

@@ -13,6 +13,7 @@ import click
 
 from workbench.cli._attribute_tables import examination_text, measures_text, scores_text
 from workbench.cli._inside import check_figure, check_runs, load_named, saved
+from workbench.cli._model import model_line, model_record
 from workbench.cli._options import model_options
 from workbench.cli._runs import run_summary, stored_run
 from workbench.cli._types import COUNT, INDEX, PATH, SEED, Named
@@ -189,9 +190,9 @@ def _explain(name: str, text: str, options: dict[str, Any], as_json: bool) -> No
         saved(_drawn(found, options["bars"]), options["out"])
     report = _examined(model, source, methods, options) if options["evaluate"] else None
     if as_json:
-        say_json(_plain(found, report, options["out"]))
+        say_json(_plain(model, found, report, options["out"]))
         return
-    say(scores_text(found))
+    say(f"{model_line(model)}\n{scores_text(found)}")
     if report is not None:
         say("\n" + examination_text(report))
     if options["out"] is not None:
@@ -233,8 +234,9 @@ def _each(
     if options["out"] is not None:
         saved(generation_map(found, written), options["out"])
     if as_json:
-        say_json({"written": written, **_plain(found, None, options["out"])})
+        say_json({"written": written, **_plain(model, found, None, options["out"])})
         return
+    say(model_line(model))
     for token, attribution in zip(written, found, strict=True):
         best = ", ".join(
             f"{printable(attribution.tokens[i])} {attribution.scores[i]:+.3f}"
@@ -290,12 +292,15 @@ def _evaluate(name: str, data: Path, options: dict[str, Any], as_json: bool) -> 
     if as_json:
         say_json({**run_summary(run), "notes": run.notes})
         return
-    say(measures_text(run.results))
+    say(f"{model_line(run)}\n{measures_text(run.results)}")
     say(f"run: {run.path}")
 
 
-def _plain(found: list[Attribution], report: Examination | None, out: Path | None) -> dict[str, Any]:
+def _plain(
+    model: LoadedModel, found: list[Attribution], report: Examination | None, out: Path | None
+) -> dict[str, Any]:
     shown: dict[str, Any] = {
+        "model": model_record(model),
         "attributions": [
             {
                 **a.about(),

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from workbench.cli._inside import check_runs, load_named
+from workbench.cli._model import model_line
 from workbench.cli._options import model_options
 from workbench.cli._runs import MODEL_OPTIONS, complete, run_summary, stored_run, verdict
 from workbench.cli._types import BUDGET, COUNT, INDEX, PATH, SEED
@@ -187,7 +188,7 @@ def summary(run: Any) -> dict[str, Any]:
 
 def _remarks(notes: dict[str, Any]) -> list[str]:
     """What a reader of the numbers should know."""
-    found = [notes["left_out"]] if notes.get("left_out") else []
+    found = [notes[name] for name in ("limited", "left_out") if notes.get(name)]
     if notes.get("truncated"):
         found.append(f"{notes['truncated']} cases have texts that were truncated to fit the model")
     if notes.get("one_answer_throughout"):
@@ -200,7 +201,7 @@ def _print(run: Any) -> None:
     from workbench.cli._check_tables import failures_text, groups_text, reasons_text, tests_text
 
     model, doctor = run.record.model, verdict(run)
-    say(f"{model['name']} ({model.get('dtype') or model['kind']}), doctor: {doctor}")
+    say(f"{model_line(run)}, doctor: {doctor}")
     say(f"{run.notes.get('policy', '')}\n")
     suite = suite_table(run)
     tests = (tests_text(suite), reasons_text(suite)) if run.notes.get("tests") else ()

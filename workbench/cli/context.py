@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workbench.cli._inside import check_runs, load_named
+from workbench.cli._model import model_line
 from workbench.cli._options import model_options
 from workbench.cli._runs import MODEL_OPTIONS, run_summary, self_check, stored_run
 from workbench.cli._types import COUNT, PATH, SEED
@@ -157,9 +158,8 @@ def _print(run: Run) -> None:
     from workbench.analysis.context import context_points
     from workbench.cli._tables import table
 
-    model = run.record.model
     source = next(iter(run.record.data))
-    say(f"{model['name']} ({model['dtype']}) on {run.notes['items']} words of {source}\n")
+    say(f"{model_line(run)} on {run.notes['items']} words of {source}\n")
     rows = [
         (
             p.curve,

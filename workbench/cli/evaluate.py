@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from workbench.cli._inside import check_runs, load_named
+from workbench.cli._model import model_line
 from workbench.cli._options import model_options
 from workbench.cli._runs import MODEL_OPTIONS, complete, run_summary, stored_run, verdict
 from workbench.cli._types import BUDGET, COUNT, PATH, SEED, SEEDS, Whole
@@ -251,7 +252,7 @@ def print_run(run: Any) -> None:
     from workbench.cli._tables import results_table
 
     model, doctor = run.record.model, verdict(run)
-    say(f"{model['name']} ({model['parameters']:,} parameters, {model['dtype']}), doctor: {doctor}")
+    say(f"{model_line(run)}, doctor: {doctor}")
     if model.get("first_token"):
         say(f"first token: {model['first_token']} (see --first-token)")
     say("\n" + results_table(run.results))

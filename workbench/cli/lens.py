@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workbench.cli._inside import check_figure, load_named, saved
+from workbench.cli._model import model_line, model_record
 from workbench.cli._neuron import show_neuron
 from workbench.cli._options import model_options
 from workbench.cli._types import COUNT, PATH, PLACE, SEED, Whole
@@ -90,7 +91,7 @@ def command(model: str, text: str | None, as_json: bool, **options: Any) -> None
     place, length = options["position"] or 0, len(reading.tokens)
     if not -length <= place < length:
         raise WorkbenchError(f"--position {place} is out of range; the text has {length} tokens, from 0")
-    _say(reading, _saved_view(reading, options), options, as_json)
+    _say(loaded, reading, _saved_view(reading, options), options, as_json)
 
 
 def _reading(model: LoadedModel, text: str, options: dict[str, Any]) -> LensReading:
@@ -142,14 +143,16 @@ def _saved_view(reading: LensReading, options: dict[str, Any]) -> Path | None:
     return saved(lens_grid(reading), options["out"])
 
 
-def _say(reading: LensReading, path: Path | None, options: dict[str, Any], as_json: bool) -> None:
+def _say(
+    model: LoadedModel, reading: LensReading, path: Path | None, options: dict[str, Any], as_json: bool
+) -> None:
     place = -1 if options["position"] is None else options["position"]
     if as_json:
-        say_json(_record(reading, place, path))
+        say_json({"model": model_record(model), **_record(reading, place, path)})
         return
     from workbench.cli._tables import table
 
-    say(f"{reading.model}, {reading.lens} lens, after {reading.tokens[place]!r}:\n")
+    say(f"{model_line(model)}, {reading.lens} lens, after {reading.tokens[place]!r}:\n")
     rows = [
         (
             "output" if n == reading.layers - 1 else n,
@@ -171,7 +174,6 @@ def _say(reading: LensReading, path: Path | None, options: dict[str, Any], as_js
 def _record(reading: LensReading, place: int, path: Path | None) -> dict[str, Any]:
     return {
         "file": None if path is None else str(path),
-        "model": reading.model,
         "lens": reading.lens,
         "tokens": list(reading.tokens),
         "settling": [int(n) for n in reading.settling],
@@ -195,7 +197,7 @@ def _attribution(model: LoadedModel, text: str, options: dict[str, Any], as_json
     if as_json:
         said = {
             "file": None if path is None else str(path),
-            "model": shares.model,
+            "model": model_record(model),
             "logit": shares.logit,
             "embeddings": shares.embeddings,
             "biases": shares.biases,
@@ -209,6 +211,6 @@ def _attribution(model: LoadedModel, text: str, options: dict[str, Any], as_json
         return
     from workbench.cli._tables import table
 
-    say(f"{shares.model}: {effects.note}\n")
+    say(f"{model_line(model)}: {effects.note}\n")
     say(table(frame.columns, frame.loc[order[:12]].itertuples(index=False)))
     say(f"\n{path}" if path else "\ndraw it with --out attribution.html")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workbench.cli._inside import check_figure, load_named, saved
+from workbench.cli._model import model_line, model_record
 from workbench.cli._options import model_options
 from workbench.cli._types import PATH, PLACE
 from workbench.errors import WorkbenchError
@@ -138,7 +139,7 @@ def _say(pair: PatchPair, effects: Statistic, path: Path | None, as_json: bool) 
     if as_json:
         said = {
             "file": None if path is None else str(path),
-            "model": pair.model.name,
+            "model": model_record(pair.model),
             "name": effects.name,
             "metric": pair.metric.about,
             "clean": pair.clean_value,
@@ -150,7 +151,7 @@ def _say(pair: PatchPair, effects: Statistic, path: Path | None, as_json: bool) 
         return
     from workbench.cli._tables import table
 
-    say(f"{pair.model.name}: {effects.note}\n")
+    say(f"{model_line(pair.model)}: {effects.note}\n")
     say(table(frame.columns, frame.loc[order[:_STRONGEST]].itertuples(index=False)))
     say(f"\n{effects.name}; 0 is the corrupted answer, 1 the clean one")
     say(str(path) if path else "draw it with --out patch.html")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workbench.cli._inside import check_runs, load_named
+from workbench.cli._model import model_line
 from workbench.cli._options import model_options
 from workbench.cli._runs import MODEL_OPTIONS, run_summary, stored_run, verdict
 from workbench.cli._types import COUNT, PATH, SEED
@@ -206,7 +207,7 @@ def report_text(report: ProbeReport, run: Run) -> str:
     ]
     others = [(name, e.text()) for part in (report.baselines, report.summary) for name, e in part.items()]
     parts = [
-        f"{report.task} in {report.model}, {report.probe} probe; doctor: {verdict(run)}\n"
+        f"{report.task} in {model_line(run)}, {report.probe} probe; doctor: {verdict(run)}\n"
         + "\n".join(report.stated),
         table(("layer", *names), rows),
         table(("for comparison", "value"), others) if others else "",

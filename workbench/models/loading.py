@@ -29,6 +29,7 @@ from workbench.models._kind import auto_classes
 from workbench.models._known import KNOWN_MODELS
 from workbench.models._loaded import Kind, LoadedModel
 from workbench.models._plausible import check_config, check_weights
+from workbench.models._sparse import keep_sparse_attention
 from workbench.models._weights import remember_files
 from workbench.models.checkpoints import checkpoint_path, expand_checkpoints, is_checkpoint_name
 from workbench.models.device import resolve_device, resolve_dtype
@@ -228,6 +229,9 @@ def _load_plain(source: _Source, revision: str | None, dtype: torch.dtype, name:
         missing = [key for key in report["missing_keys"] if "pooler" not in key]
         if missing:
             continue
+        keep_sparse_attention(model)
+        if kind is Kind.MASKED and model.can_generate() and not looks_ahead(model):
+            kind = Kind.CAUSAL  # FlauBERT has one class for both of its kinds of training
         if kind is not Kind.CAUSAL or not looks_ahead(model):
             check_weights(model, report["unexpected_keys"], source.location)
             return kind, _said(model, kind, both_sides, name)

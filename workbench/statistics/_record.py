@@ -15,10 +15,11 @@ __all__ = ["Statistic"]
 
 @dataclass(frozen=True, kw_only=True)
 class Statistic:
-    """A named array with a unit, axis names, labels along each axis, and standard errors.
+    """A named array with a unit, axis names, labels along each axis, standard errors and intervals.
 
     ``values`` has one axis per name in ``axes``; ``labels[axis]`` has one entry per position along it
-    (0, 1, 2, ... where absent); ``standard_error`` has the shape of ``values`` or is ``None``.
+    (0, 1, 2, ... where absent); ``standard_error``, and ``low`` and ``high`` of an interval, have the shape of
+    ``values`` or are ``None``.
     """
 
     name: str
@@ -28,6 +29,8 @@ class Statistic:
     labels: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict)
     standard_error: Array | None = None
     note: str = ""
+    low: Array | None = None
+    high: Array | None = None
 
     def __post_init__(self) -> None:
         if self.values.ndim != len(self.axes):
@@ -36,18 +39,24 @@ class Statistic:
             size = self.values.shape[self.axes.index(axis)]
             if len(labels) != size:
                 raise ValueError(f"{self.name}: axis {axis!r} has {size} positions, {len(labels)} labels")
-        if self.standard_error is not None and self.standard_error.shape != self.values.shape:
-            raise ValueError(f"{self.name}: standard errors {self.standard_error.shape}, {self.values.shape}")
+        for name, beside in self._beside().items():
+            if beside.shape != self.values.shape:
+                raise ValueError(f"{self.name}: {name} {beside.shape}, values {self.values.shape}")
+
+    def _beside(self) -> dict[str, Array]:
+        """What is known of each value's spread, by name."""
+        found = {"standard_error": self.standard_error, "low": self.low, "high": self.high}
+        return {name: values for name, values in found.items() if values is not None}
 
     def to_frame(self) -> pd.DataFrame:
-        """Long format: one row per cell, a column per axis, then ``value`` and ``standard_error``."""
+        """Long format: one row per cell, a column per axis, then ``value`` and what is known of its spread."""
         levels = [
             list(self.labels.get(a, range(n))) for a, n in zip(self.axes, self.values.shape, strict=True)
         ]
         frame = pd.MultiIndex.from_product(levels, names=self.axes).to_frame(index=False)
         frame["value"] = self.values.reshape(-1)
-        if self.standard_error is not None:
-            frame["standard_error"] = self.standard_error.reshape(-1)
+        for name, beside in self._beside().items():
+            frame[name] = beside.reshape(-1)
         frame.attrs.update(name=self.name, unit=self.unit, note=self.note)
         return frame
 

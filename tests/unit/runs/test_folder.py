@@ -54,6 +54,15 @@ def test_resume_knows_what_is_finished_and_keeps_each_id_once(tmp_path, record):
     assert list(Run.open(first.path).examples()["id"]) == ["1", "2"]
 
 
+def test_a_run_stored_before_a_setting_existed_had_what_was_in_force_then(tmp_path, record):
+    """``evaluate`` has its ``boundary`` since e4046ac; before, continuations began as in the joint encoding."""
+    old = RunFolder.create(tmp_path, replace(record, verb="evaluate"))
+    assert "boundary" not in old.record.recipe
+    RunFolder.resume(old.path, {**RECIPE, "boundary": "joint"}).release()
+    with pytest.raises(RunError, match=r"recipe\.boundary was 'joint' and is now 'separate'"):
+        RunFolder.resume(old.path, {**RECIPE, "boundary": "separate"})
+
+
 def test_resuming_a_finished_run_returns_it_complete(tmp_path, record):
     folder = RunFolder.create(tmp_path, record)
     folder.append([{"id": "1"}])
