@@ -97,9 +97,9 @@ def steady_rate(ends: list[float]) -> float:
 def under_trainer(make: Callable[[], Any]) -> Callable[[], float]:
     """Tokens per second of a few steps under the training loop."""
     from transformers.trainer_callback import PrinterCallback
+    from workbench.training._quiet import quiet
 
     from workbench.training._arguments import training_arguments
-    from workbench.training._quiet import quiet
     from workbench.training.loop import WorkbenchTrainer
     from workbench.training.progress import Meter
     from workbench.training.settings import LoopSettings, Optimisation
@@ -204,23 +204,25 @@ def novels(name: str, data: Path) -> Any:
 
 
 def decoder(options: Namespace) -> list[Result]:
-    """Bits per character of held-out novels beside a Kneser-Ney 5-gram of the same tokens, and xz."""
+    """Bits per character of the held-out novels beside a Kneser-Ney 5-gram of the same tokens, and xz.
+
+    The tokens are the corpus's own, those that both have learned from.
+    """
     from workbench.models import load
-    from workbench.scoring import score_rolling
+    from workbench.training._measure import measure
+    from workbench.training.blocks import Blocks
+    from workbench.training.objectives import CausalLM, SpecialIds
 
     if not is_ready("novels-decoder", options.data_dir):
         return []
     model, corpora = load("novels-decoder"), novels("novels-decoder", options.data_dir)
     text = (options.data_dir / "novels" / "valid.txt").read_text(encoding="utf-8")
-    sample = text[: options.characters]
-    bits = float(
-        -score_rolling(model, [sample], stride=model.max_length // 2)[0].log_probability
-        / np.log(2)
-        / len(sample)
-    )
+    objective = CausalLM(SpecialIds.of(model.tokenizer), model.max_length)
+    blocks = Blocks(corpora.validation, objective.window, shuffle=False, static=True)
+    found = measure(model.model, objective, blocks, 16, tokenizer=model.tokenizer)
+    bits = found["bits_per_character"].value
     counts = KneserNey(np.asarray(corpora.train.ids), len(model.tokenizer))
-    ids = np.array(model.tokenizer(sample, add_special_tokens=False)["input_ids"])
-    gram = float(-counts.log2_probabilities(ids).sum() / len(sample))
+    gram = float(-counts.log2_probabilities(np.asarray(corpora.validation.ids)).sum() / len(text))
     packed = 8 * len(lzma.compress(text.encode(), preset=9)) / len(text)
     name = "novels-decoder, bits per character beside"
     return [
@@ -390,7 +392,6 @@ def main() -> None:
     options.add_argument("--only", choices=[*QUICK, *LONG], action="append", help="one part; repeatable")
     options.add_argument("--long", action="store_true", help="also fine-tune on MRPC")
     options.add_argument("--seeds", default="0,1,2", help="of the fine-tunings")
-    options.add_argument("--characters", type=int, default=200_000, help="of held-out text for the decoder")
     options.add_argument("--rows", type=int, default=256, help="held-out rows for encoder and seq2seq")
     options.add_argument("--pairs", type=int, default=100, help="minimal pairs a paradigm")
     arguments = options.parse_args()

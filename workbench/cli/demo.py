@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import click
 
 from workbench.cli._types import PATH
-from workbench.paths import check_folder
 from workbench.terminal import say
 
 if TYPE_CHECKING:
