@@ -154,9 +154,7 @@ def command(quick: bool, out: Path | None) -> None:
     from workbench.runs import default_root, make_folder
 
     started = time.monotonic()
-    found = _Found(
-        check_folder(out or default_root()), pairs=5 if quick else 10, sentences=150 if quick else 400
-    )
+    found = _Found(out or default_root(), pairs=5 if quick else 10, sentences=150 if quick else 400)
     make_folder(found.out)
     for name, steps in _QUICK if quick else _FULL:
         model = load(name)
