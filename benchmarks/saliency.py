@@ -41,12 +41,12 @@ from tests.unit.analysis.saliency_models import (
     trigger_texts,
     trigger_toy,
 )
-from workbench.analysis.saliency import METHODS, AttributionWarning, Options, attribute, attribute_all
+from workbench.analysis.saliency import METHODS, AttributionWarning, SaliencyOptions, attribute, attribute_all
 from workbench.data.tables import read_rows
 from workbench.models import Kind, LoadedModel
 from workbench.models.loading import locate
 
-FEW = Options(samples=100)  # of methods that draw
+FEW = SaliencyOptions(samples=100)  # of methods that draw
 STEPS, TOLERANCE, TRAINED = 50, 5e-4, 120
 
 
@@ -110,7 +110,7 @@ def captum_deltas(
 
 
 def our_deltas(
-    model: LoadedModel, texts: list[str], targets: list[int], options: Options
+    model: LoadedModel, texts: list[str], targets: list[int], options: SaliencyOptions
 ) -> tuple[list[float], list[int]]:
     found = attribute_all(model, texts, targets=list(targets), baseline="pad", options=options)
     return [abs(a.delta or 0.0) for a in found], [a.steps or 0 for a in found]
@@ -126,7 +126,7 @@ def speed(options: argparse.Namespace) -> list[Result]:
         captum_deltas(model, texts[:1], logits[:1], internal)
         timed[internal] = time.perf_counter() - started
     best = min(timed, key=lambda k: timed[k])
-    told = Options(tolerance=options.tolerance, batch_tokens=options.batch_tokens)
+    told = SaliencyOptions(tolerance=options.tolerance, batch_tokens=options.batch_tokens)
     ours: list[float] = []
     peer: list[float] = []
     mine: list[float] = []
@@ -183,9 +183,9 @@ DECODED = (
     "He had never been so happy in his whole",
 )
 WAYS = {
-    "50 even points": Options(steps=STEPS),
-    "39 even points": Options(steps=39),
-    "own pace, tolerance 5e-4": Options(tolerance=TOLERANCE),
+    "50 even points": SaliencyOptions(steps=STEPS),
+    "39 even points": SaliencyOptions(steps=39),
+    "own pace, tolerance 5e-4": SaliencyOptions(tolerance=TOLERANCE),
 }
 
 
@@ -205,7 +205,7 @@ def points(options: argparse.Namespace) -> list[Result]:
         ("sentiment-encoder, mask", encoder, texts, classes | {"baseline": "mask"}),
         ("novels-decoder, mean", decoder, list(DECODED), verbs | {"baseline": "mean"}),
     ):
-        truth = attribute_all(model, asked, options=Options(steps=400), **told)
+        truth = attribute_all(model, asked, options=SaliencyOptions(steps=400), **told)
         for way, chosen in WAYS.items():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", AttributionWarning)
@@ -231,9 +231,9 @@ def memory_of(steps: int, data_dir: Path) -> None:
     texts = [row["sentence"] for row in rows(data_dir, "dev.tsv", 8)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AttributionWarning)
-        attribute_all(ready, texts, targets=[1] * 8, options=Options(steps=2))
+        attribute_all(ready, texts, targets=[1] * 8, options=SaliencyOptions(steps=2))
         reset_peak()
-        attribute_all(ready, texts, targets=[1] * 8, options=Options(steps=steps, batch_tokens=512))
+        attribute_all(ready, texts, targets=[1] * 8, options=SaliencyOptions(steps=steps, batch_tokens=512))
     print(json.dumps({"peak": peak_mib()}))
 
 
@@ -374,7 +374,7 @@ def agreement(options: argparse.Namespace) -> list[Result]:
                 warnings.simplefilter("ignore", AttributionWarning)
                 found = attribute(
                     model, prefix, method, target=f" {good}", contrast=f" {bad}", words=True, normalise="sum",
-                    options=Options(steps=options.steps, keep_first=options.keep_first),
+                    options=SaliencyOptions(steps=options.steps, keep_first=options.keep_first),
                 )  # fmt: skip
             right.append(found.value > 0)
             places = {"subject": [subject], "attractor": [attractor], "first word": [0]}

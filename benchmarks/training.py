@@ -97,9 +97,9 @@ def steady_rate(ends: list[float]) -> float:
 def under_trainer(make: Callable[[], Any]) -> Callable[[], float]:
     """Tokens per second of a few steps under the training loop."""
     from transformers.trainer_callback import PrinterCallback
-    from workbench.training._quiet import quiet
 
     from workbench.training._arguments import training_arguments
+    from workbench.training.libraries import quiet
     from workbench.training.loop import WorkbenchTrainer
     from workbench.training.progress import Meter
     from workbench.training.settings import LoopSettings, Optimisation
@@ -305,7 +305,7 @@ def blimp(options: Namespace) -> list[Result]:
 
     if not is_ready("novels-decoder", options.data_dir) or not (options.data_dir / "blimp").is_dir():
         return []
-    settings = challenge_sets.Settings(
+    settings = challenge_sets.CheckSettings(
         set="blimp", data_dir=str(options.data_dir / "blimp"), limit_per_paradigm=options.pairs
     )
     with tempfile.TemporaryDirectory() as folder:

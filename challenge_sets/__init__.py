@@ -12,7 +12,7 @@ from challenge_sets.templates import Case, Template, TemplateError
 # Names whose modules import torch: imported when first used.
 _LATER = {
     "SETS": "diagnostics",
-    "Settings": "diagnostics",
+    "CheckSettings": "diagnostics",
     "Suite": "suite",
     "check": "diagnostics",
     "equivalent_rewrites": "rewrites",

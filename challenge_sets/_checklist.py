@@ -18,14 +18,16 @@ from challenge_sets._expectations import (
 )
 from challenge_sets._records import TestCase
 from challenge_sets._suite import Suite
-from challenge_sets._tests import LeftOut, Prompt, Test
+from challenge_sets._tests import LeftOut, SuitePrompt, Test
 from challenge_sets.readers import checklist
 from workbench.errors import DataError
 
 __all__ = ["PARAPHRASE_PROMPT", "SENTIMENT_PROMPT", "read_checklist_suite"]
 
-SENTIMENT_PROMPT = Prompt("{0} It was", {"negative": " terrible", "neutral": " okay", "positive": " great"})
-PARAPHRASE_PROMPT = Prompt(
+SENTIMENT_PROMPT = SuitePrompt(
+    "{0} It was", {"negative": " terrible", "neutral": " okay", "positive": " great"}
+)
+PARAPHRASE_PROMPT = SuitePrompt(
     "Question 1: {0}\nQuestion 2: {1}\nDo the two questions ask the same thing?",
     {"different": " No", "duplicate": " Yes"},
 )
@@ -58,7 +60,7 @@ class _Task:
     name: str
     texts: int
     labels: dict[str, str]
-    prompt: Prompt
+    prompt: SuitePrompt
 
 
 _TASKS = (

@@ -12,7 +12,7 @@ import pandas as pd
 from challenge_sets._conventions import convention
 from challenge_sets._folders import data_folder
 from challenge_sets._intervals import proportion
-from challenge_sets._set import Results, Rows, Settings, Work
+from challenge_sets._set import CheckSettings, Results, Rows, Work
 from challenge_sets.readers import winograd
 from workbench.data import DataIdentity, Dataset, content_hash
 from workbench.data.files import find_file
@@ -36,7 +36,7 @@ class Winograd:
     version: int = 1
     kinds: tuple[Kind, ...] = (Kind.CAUSAL,)
 
-    def load(self, settings: Settings) -> Dataset[winograd.PartialItem]:
+    def load(self, settings: CheckSettings) -> Dataset[winograd.PartialItem]:
         """The schemas."""
         folder = data_folder(settings, "winogrande.jsonl, or WSC/val.jsonl")
         items = tuple(_read(folder))[: settings.limit or settings.limit_per_paradigm]
@@ -45,7 +45,7 @@ class Winograd:
         texts = (text for item in items for text in (*item.contexts, item.continuation))
         return Dataset(items, DataIdentity(self.name, folder.name, content_hash(texts), len(items)))
 
-    def policy(self, model: LoadedModel, settings: Settings) -> str:
+    def policy(self, model: LoadedModel, settings: CheckSettings) -> str:
         """What is scored."""
         return "sum of log-probabilities of the text after the noun, given the text up to it; ties are wrong"
 
@@ -72,7 +72,7 @@ class Winograd:
         """Accuracy."""
         return {self.name: {"accuracy": proportion(rows["correct"].tolist())}}
 
-    def notes(self, settings: Settings) -> dict[str, Any]:
+    def notes(self, settings: CheckSettings) -> dict[str, Any]:
         """Nothing."""
         return {}
 

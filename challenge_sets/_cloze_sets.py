@@ -13,7 +13,7 @@ import pandas as pd
 from challenge_sets._conventions import convention
 from challenge_sets._folders import data_folder
 from challenge_sets._intervals import proportion
-from challenge_sets._set import Results, Rows, Settings, Work, within_limits
+from challenge_sets._set import CheckSettings, Results, Rows, Work, within_limits
 from challenge_sets.readers import lama, lm_diagnostics
 from workbench.data import DataIdentity, Dataset, content_hash
 from workbench.errors import DataError
@@ -60,7 +60,7 @@ class LmDiagnostics:
     version: int = 1
     kinds: tuple[Kind, ...] = _KINDS
 
-    def load(self, settings: Settings) -> Dataset[DiagnosticItem]:
+    def load(self, settings: CheckSettings) -> Dataset[DiagnosticItem]:
         """The items of all four files."""
         folder = data_folder(settings, "CPRAG-102.tsv, ROLE-88.tsv and NEG-136-*.tsv")
         items = [*_cprag(folder), *_role(folder), *_neg(folder, "SIMP"), *_neg(folder, "NAT")]
@@ -68,7 +68,7 @@ class LmDiagnostics:
         texts = (text for item in kept for b in item.blanks for text in (b.before, b.answer))
         return Dataset(tuple(kept), DataIdentity(self.name, folder.name, content_hash(texts), len(kept)))
 
-    def policy(self, model: LoadedModel, settings: Settings) -> str:
+    def policy(self, model: LoadedModel, settings: CheckSettings) -> str:
         """How a word is scored."""
         return _policy(model)
 
@@ -89,7 +89,7 @@ class LmDiagnostics:
                 found[f"{self.name}/{part}/{group}"] = _both(of_group)
         return found
 
-    def notes(self, settings: Settings) -> dict[str, Any]:
+    def notes(self, settings: CheckSettings) -> dict[str, Any]:
         """Nothing."""
         return {}
 
@@ -181,7 +181,7 @@ class Lama:
     version: int = 1
     kinds: tuple[Kind, ...] = _KINDS
 
-    def load(self, settings: Settings) -> Dataset[FactItem]:
+    def load(self, settings: CheckSettings) -> Dataset[FactItem]:
         """The facts of every file in the folder."""
         folder = data_folder(settings, "LAMA's relations.jsonl, TREx*, Google_RE/* and Squad/*")
         facts = _facts(folder)
@@ -191,7 +191,7 @@ class Lama:
         texts = (text for item in kept for text in (item.blank.before, item.blank.after, item.blank.answer))
         return Dataset(tuple(kept), DataIdentity(self.name, folder.name, content_hash(texts), len(kept)))
 
-    def policy(self, model: LoadedModel, settings: Settings) -> str:
+    def policy(self, model: LoadedModel, settings: CheckSettings) -> str:
         """How an object is scored."""
         return _policy(model)
 
@@ -224,7 +224,7 @@ class Lama:
             found["/".join([self.name, *map(str, names)])] = _precision(part)
         return found
 
-    def notes(self, settings: Settings) -> dict[str, Any]:
+    def notes(self, settings: CheckSettings) -> dict[str, Any]:
         """Nothing."""
         return {}
 

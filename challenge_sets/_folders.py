@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from challenge_sets._set import Settings
+from challenge_sets._set import CheckSettings
 from workbench.errors import DataError
 
 __all__ = ["HUB", "data_folder"]
@@ -16,7 +16,7 @@ _NAME = re.compile(r"hub:([\w.-]+/[\w.-]+)((?:/[\w .-]+)*)")
 _FILES = ["*.jsonl", "*.json", "*.tsv", "*.csv", "*.txt", "*.text", "*.gold", "*.parquet"]
 
 
-def data_folder(settings: Settings, files: str, hub: str | None = None) -> Path:
+def data_folder(settings: CheckSettings, files: str, hub: str | None = None) -> Path:
     """The folder with a set's ``files``: the ``data_dir`` of the settings, else the repository ``hub``.
 
     ``hub:owner/name/folder`` stands for a folder of a data set repository on the hub, whose data files are
@@ -37,7 +37,7 @@ def data_folder(settings: Settings, files: str, hub: str | None = None) -> Path:
     return _downloaded(match[1], settings, files) / match[2].lstrip("/")
 
 
-def _downloaded(name: str, settings: Settings, files: str) -> Path:
+def _downloaded(name: str, settings: CheckSettings, files: str) -> Path:
     from huggingface_hub import snapshot_download
 
     from workbench.models.loading import hub_answers

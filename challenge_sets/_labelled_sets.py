@@ -13,10 +13,10 @@ from challenge_sets._expectations import EqualLabel, TestKind
 from challenge_sets._folders import data_folder
 from challenge_sets._intervals import proportion
 from challenge_sets._records import TestCase
-from challenge_sets._set import Results, Settings
+from challenge_sets._set import CheckSettings, Results
 from challenge_sets._suite import Suite
 from challenge_sets._suite_set import SuiteSet
-from challenge_sets._tests import Prompt, Test
+from challenge_sets._tests import SuitePrompt, Test
 from challenge_sets.readers import contrast_sets, hans
 from workbench.errors import DataError
 
@@ -27,8 +27,10 @@ _NLI_LABELS = {
     "entailment": ("LABEL_0", "0"),
     "non-entailment": ("not_entailment", "neutral", "contradiction", "LABEL_1", "1", "LABEL_2", "2"),
 }
-_NLI_PROMPT = Prompt("{0} Does it follow that {1} Answer:", {"entailment": " Yes", "non-entailment": " No"})
-_BOOLQ_PROMPT = Prompt("{1}\nQuestion: {0}?\nAnswer:", {"no": " No", "yes": " Yes"})
+_NLI_PROMPT = SuitePrompt(
+    "{0} Does it follow that {1} Answer:", {"entailment": " Yes", "non-entailment": " No"}
+)
+_BOOLQ_PROMPT = SuitePrompt("{1}\nQuestion: {0}?\nAnswer:", {"no": " No", "yes": " Yes"})
 
 
 def _labelled(name: str, capability: str, cases: Iterable[TestCase], description: str) -> Test:
@@ -55,7 +57,7 @@ class ContrastSets(SuiteSet):
         return found
 
 
-def _hans(settings: Settings) -> tuple[Suite, ...]:
+def _hans(settings: CheckSettings) -> tuple[Suite, ...]:
     groups: dict[tuple[str, str, str], list[TestCase]] = {}
     for item in hans.read(data_folder(settings, "heuristics_evaluation_set.txt")):
         label = "entailment" if item.entailed else "non-entailment"
@@ -69,14 +71,14 @@ def _hans(settings: Settings) -> tuple[Suite, ...]:
     return (suite,)
 
 
-def _contrast(settings: Settings) -> tuple[Suite, ...]:
+def _contrast(settings: CheckSettings) -> tuple[Suite, ...]:
     folder = data_folder(settings, "imdb_*_original.tsv with imdb_*_contrast.tsv, or boolq_perturbed.json")
     suites = []
     labels: dict[str, tuple[str, ...]]
     if any(folder.glob("*test_original.tsv")):
         labels = {"negative": ("LABEL_0", "0"), "positive": ("LABEL_1", "1")}
         answers = {k: v for k, v in SENTIMENT_PROMPT.answers.items() if k in labels}
-        prompt = Prompt(SENTIMENT_PROMPT.text, answers)
+        prompt = SuitePrompt(SENTIMENT_PROMPT.text, answers)
         suites.append(_consistency("imdb", contrast_sets.read_imdb(folder), labels, prompt))
     if (folder / "boolq_perturbed.json").is_file():
         labels = {"no": ("false", "LABEL_0", "0"), "yes": ("true", "LABEL_1", "1")}
@@ -90,7 +92,7 @@ def _consistency(
     name: str,
     sets: Iterable[contrast_sets.ContrastSet],
     labels: dict[str, tuple[str, ...]],
-    prompt: Prompt,
+    prompt: SuitePrompt,
 ) -> Suite:
     """Three tests: all members of a set right (1 - failure rate is consistency), originals, edited ones."""
     found = list(sets)
@@ -128,7 +130,7 @@ def _members(
     return TestCase(name, found.id, tuple(m.texts for m in members), tuple(m.label for m in members))
 
 
-def _checklist(settings: Settings) -> tuple[Suite, ...]:
+def _checklist(settings: CheckSettings) -> tuple[Suite, ...]:
     folder = data_folder(settings, "exported suites (*.jsonl)")
     if folder.is_file():
         return (read_checklist_suite(folder),)

@@ -15,7 +15,7 @@ from challenge_sets._conventions import convention
 from challenge_sets._folders import data_folder
 from challenge_sets._intervals import proportion
 from challenge_sets._records import MinimalPair
-from challenge_sets._set import Results, Rows, Settings, Work, within_limits
+from challenge_sets._set import CheckSettings, Results, Rows, Work, within_limits
 from challenge_sets.pairs import PairScore, PairScorer, pair_scorer
 from challenge_sets.readers import agreement, blimp, crows_pairs
 from workbench.data import DataIdentity, Dataset, content_hash
@@ -30,7 +30,7 @@ _PER_ROUND = 100
 Published = dict[str, dict[str, float]]
 
 
-def _scorer(model: LoadedModel, settings: Settings, work: Work | None = None, **how: bool) -> PairScorer:
+def _scorer(model: LoadedModel, settings: CheckSettings, work: Work | None = None, **how: bool) -> PairScorer:
     return pair_scorer(
         model,
         convention_name=settings.convention,
@@ -56,13 +56,13 @@ class PairSet:
 
     name: str
     about: str
-    read: Callable[[Settings], Sequence[MinimalPair]]
-    published: Callable[[Settings], Published] = lambda _: {}
+    read: Callable[[CheckSettings], Sequence[MinimalPair]]
+    published: Callable[[CheckSettings], Published] = lambda _: {}
     default_source: str = "generated"
     version: int = 1
     kinds: tuple[Kind, ...] = _KINDS
 
-    def load(self, settings: Settings) -> Dataset[MinimalPair]:
+    def load(self, settings: CheckSettings) -> Dataset[MinimalPair]:
         """The pairs, cut to the limits."""
         kept = self._within_limits(settings)
         if not convention(settings.convention).tie_is_right:
@@ -73,10 +73,10 @@ class PairSet:
         source = Path(settings.data_dir).name if settings.data_dir else self.default_source
         return Dataset(tuple(kept), _identity(self.name, source, texts, len(kept)))
 
-    def _within_limits(self, settings: Settings) -> list[MinimalPair]:
+    def _within_limits(self, settings: CheckSettings) -> list[MinimalPair]:
         return within_limits(self.read(settings), lambda pair: pair.paradigm, settings)
 
-    def policy(self, model: LoadedModel, settings: Settings) -> str:
+    def policy(self, model: LoadedModel, settings: CheckSettings) -> str:
         """How texts are scored, and who wins a tie."""
         ties = "right" if convention(settings.convention).tie_is_right else "wrong"
         return f"{_scorer(model, settings).policy}; ties count as {ties}"
@@ -106,7 +106,7 @@ class PairSet:
             found[name] = {"accuracy": proportion(part["correct"].tolist())}
         return found
 
-    def notes(self, settings: Settings) -> dict[str, Any]:
+    def notes(self, settings: CheckSettings) -> dict[str, Any]:
         """Published accuracies, and which pairs were left out because their members are equal."""
         equal = [pair.id for pair in self._within_limits(settings) if pair.members_equal]
         if not equal or convention(settings.convention).tie_is_right:
@@ -146,11 +146,11 @@ def _row(pair: MinimalPair, score: PairScore, tie_is_right: bool) -> dict[str, A
 _BLIMP_HUB = "hub:nyu-mll/blimp"
 
 
-def _blimp(settings: Settings) -> list[MinimalPair]:
+def _blimp(settings: CheckSettings) -> list[MinimalPair]:
     return blimp.read(data_folder(settings, "BLiMP's *.jsonl, *.parquet or its table", _BLIMP_HUB))
 
 
-def _blimp_published(settings: Settings) -> Published:
+def _blimp_published(settings: CheckSettings) -> Published:
     """People's forced choices and the paper's models, by paradigm, phenomenon and overall."""
     data = Path(settings.data_dir or ".")
     folders = [place / "published_results" for place in (data, data.parent)]
@@ -179,11 +179,11 @@ def _blimp_groups(by_paradigm: Mapping[str, float]) -> dict[str, float]:
     return {name: sum(values) / len(values) for name, values in groups.items()}
 
 
-def _builtin(settings: Settings) -> list[MinimalPair]:
+def _builtin(settings: CheckSettings) -> list[MinimalPair]:
     return generated.all_pairs(settings.limit_per_paradigm or 1000, settings.seed)
 
 
-def _agreement(settings: Settings) -> list[MinimalPair]:
+def _agreement(settings: CheckSettings) -> list[MinimalPair]:
     """Both sets, or whichever of them the folder holds."""
     folder = data_folder(settings, "linzen/*.text with *.gold, and marvin_linzen*.tsv")
     pairs: list[MinimalPair] = []
@@ -225,14 +225,14 @@ class CrowsPairs:
     version: int = 1
     kinds: tuple[Kind, ...] = _KINDS
 
-    def load(self, settings: Settings) -> Dataset[crows_pairs.StereotypePair]:
+    def load(self, settings: CheckSettings) -> Dataset[crows_pairs.StereotypePair]:
         """The pairs, cut to the limits (``limit_per_paradigm`` by bias type)."""
         pairs = list(crows_pairs.read(data_folder(settings, "crows_pairs_anonymized.csv")))
         kept = within_limits(pairs, lambda pair: pair.bias_type, settings)
         texts = (text for pair in kept for text in (pair.more, pair.less))
         return Dataset(tuple(kept), _identity(self.name, "crows_pairs_anonymized.csv", texts, len(kept)))
 
-    def policy(self, model: LoadedModel, settings: Settings) -> str:
+    def policy(self, model: LoadedModel, settings: CheckSettings) -> str:
         """How texts are scored."""
         scorer = _scorer(model, settings, shared_only=True)
         return f"{scorer.policy}; ties count as no preference for the stereotype"
@@ -252,7 +252,7 @@ class CrowsPairs:
                 found[f"{self.name}/{value}"] = {"stereotype_preferred": _share(part)}
         return found
 
-    def notes(self, settings: Settings) -> dict[str, Any]:
+    def notes(self, settings: CheckSettings) -> dict[str, Any]:
         """Nothing."""
         return {}
 

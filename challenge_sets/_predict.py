@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from challenge_sets._expectations import Prediction
-from challenge_sets._tests import Prompt, Tests
+from challenge_sets._tests import SuitePrompt, Tests
 from workbench.errors import TaskError
 from workbench.models import Kind, LoadedModel
 from workbench.models.batching import HeadRow, encode_row
@@ -134,7 +134,7 @@ class _Prompted:
     """Probabilities of the answers behind a prompt, taken among themselves."""
 
     model: LoadedModel
-    prompt: Prompt
+    prompt: SuitePrompt
     batch_tokens: str | int
 
     @property

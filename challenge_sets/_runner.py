@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from challenge_sets._prediction_file import PredictionFile
-from challenge_sets._set import ChallengeSet, Settings, Work, limit_note
+from challenge_sets._set import ChallengeSet, CheckSettings, Work, limit_note
 from challenge_sets._suite_set import counted
 from workbench.data import Dataset, check_ids
 from workbench.errors import TaskError
@@ -24,7 +24,7 @@ __all__ = ["check"]
 def check(
     subject: LoadedModel | PredictionFile,
     challenge: ChallengeSet,
-    settings: Settings,
+    settings: CheckSettings,
     *,
     out: Path | None = None,
     resume: Path | None = None,
@@ -66,12 +66,12 @@ def check(
     return Run.open(folder.path)
 
 
-def _settings_of(challenge: ChallengeSet, settings: Settings) -> Settings:
+def _settings_of(challenge: ChallengeSet, settings: CheckSettings) -> CheckSettings:
     """The settings with the name of the set; a suite keeps the name that it was asked for by."""
     if settings.suite is None and settings.set not in ("", challenge.name):
         raise TaskError(
-            f"the settings are those of set {settings.set!r}, the set is {challenge.name!r}; leave Settings(set=...) "
-            "out, it is filled in"
+            f"the settings are those of set {settings.set!r}, the set is {challenge.name!r}; leave "
+            "CheckSettings(set=...) out, it is filled in"
         )
     return replace(settings, set=settings.set or challenge.name)
 
@@ -106,7 +106,7 @@ def _ask(
 def _record(
     subject: LoadedModel | PredictionFile,
     challenge: ChallengeSet,
-    settings: Settings,
+    settings: CheckSettings,
     data: Dataset[Any],
     policy: str,
 ) -> RunRecord:

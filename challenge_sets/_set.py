@@ -16,14 +16,14 @@ from workbench.models import Kind
 from workbench.records import check_fields
 from workbench.statistics import Estimate
 
-__all__ = ["ChallengeSet", "Item", "Results", "Rows", "Settings", "Work", "limit_note", "within_limits"]
+__all__ = ["ChallengeSet", "CheckSettings", "Item", "Results", "Rows", "Work", "limit_note", "within_limits"]
 
 Results = dict[str, dict[str, Estimate]]
 Rows = Iterator[list[dict[str, Any]]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class CheckSettings:
     """The recipe of a check: everything its numbers depend on, beside model and data.
 
     ``set`` is the name of the set that is checked, from which :func:`check` fills it in; ``suite`` is the suite
@@ -54,7 +54,7 @@ class Settings:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Settings:
+    def from_dict(cls, values: Mapping[str, Any]) -> CheckSettings:
         """The inverse of :meth:`to_dict`; other keys are left out."""
         return cls(**{field.name: values[field.name] for field in fields(cls) if field.name in values})
 
@@ -72,7 +72,7 @@ class Work:
     """What is to be scored: items, the positions of those that are stored already, and how to run."""
 
     items: Sequence[Any]
-    settings: Settings
+    settings: CheckSettings
     done: Set[int] = frozenset()
     batch_tokens: str | int = "auto"
     progress: bool = False
@@ -97,10 +97,10 @@ class ChallengeSet(Protocol):
     def kinds(self) -> tuple[Kind, ...]:
         """Kinds of model that can be asked."""
 
-    def load(self, settings: Settings) -> Dataset[Any]:
+    def load(self, settings: CheckSettings) -> Dataset[Any]:
         """Read or make the items; raises :class:`~workbench.errors.DataError` naming the files looked for."""
 
-    def policy(self, model: Any, settings: Settings) -> str:
+    def policy(self, model: Any, settings: CheckSettings) -> str:
         """How texts are scored, in words."""
 
     def rows(self, model: Any, work: Work) -> Rows:
@@ -109,14 +109,14 @@ class ChallengeSet(Protocol):
     def metrics(self, rows: pd.DataFrame) -> Results:
         """Group -> metric -> value with interval."""
 
-    def notes(self, settings: Settings) -> dict[str, Any]:
+    def notes(self, settings: CheckSettings) -> dict[str, Any]:
         """What stands beside the results: ``published`` numbers by source and group, or the ``tests``."""
 
 
 Value = TypeVar("Value")
 
 
-def limit_note(settings: Settings) -> str | None:
+def limit_note(settings: CheckSettings) -> str | None:
     """How the items of a limited run were chosen (see :func:`within_limits`); ``None`` without ``limit``."""
     if settings.limit is None:
         return None
@@ -126,7 +126,9 @@ def limit_note(settings: Settings) -> str | None:
     )
 
 
-def within_limits(items: Sequence[Value], group: Callable[[Value], str], settings: Settings) -> list[Value]:
+def within_limits(
+    items: Sequence[Value], group: Callable[[Value], str], settings: CheckSettings
+) -> list[Value]:
     """The first ``limit_per_paradigm`` items of each group, and of these ``limit``, spread over all groups."""
     counts: dict[str, int] = {}
     kept = []

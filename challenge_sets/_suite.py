@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from challenge_sets._runner import check
-from challenge_sets._set import Settings
+from challenge_sets._set import CheckSettings
 from challenge_sets._suite_set import suite_set
 from challenge_sets._tests import Tests
 from workbench.models import LoadedModel
@@ -21,5 +21,5 @@ class Suite(Tests):
 
     def run(self, model: LoadedModel, *, out: Path | None = None, limit_per_test: int | None = None) -> Run:
         """Run all tests and store the run; see :func:`challenge_sets.diagnostics.check`."""
-        settings = Settings(set=self.name, limit_per_paradigm=limit_per_test)
+        settings = CheckSettings(set=self.name, limit_per_paradigm=limit_per_test)
         return check(model, suite_set((self,)), settings, out=out, doctor=False)

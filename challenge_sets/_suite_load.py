@@ -19,7 +19,7 @@ from challenge_sets._expectations import (
 )
 from challenge_sets._records import TestCase
 from challenge_sets._suite import Suite
-from challenge_sets._tests import Prompt, Test
+from challenge_sets._tests import SuitePrompt, Test
 from challenge_sets._yaml import Entry, read_yaml
 from challenge_sets.perturbations import PERTURBATIONS, perturbation
 from challenge_sets.templates import Case, Template
@@ -86,14 +86,14 @@ def _lexicons(entry: Entry | None) -> dict[str, Any]:
     return {name: value.plain() for name, value in entry.items()} if entry is not None else {}
 
 
-def _prompt(entry: Entry | None, labels: Mapping[str, Any]) -> Prompt | None:
+def _prompt(entry: Entry | None, labels: Mapping[str, Any]) -> SuitePrompt | None:
     if entry is None:
         return None
     keys = entry.mapping(("text", "answers"))
     answers = {label: answer.text() for label, answer in keys["answers"].items()}
     for label in {*labels} ^ {*answers}:
         raise keys["answers"].fail(f"answers and labels differ in {label!r}; labels: {', '.join(labels)}")
-    return Prompt(keys["text"].text(), answers)
+    return SuitePrompt(keys["text"].text(), answers)
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,14 @@ from challenge_sets._intervals import clustered_wilson
 from challenge_sets._predict import Example, Predictor, predictor_for
 from challenge_sets._prediction_file import PredictionFile
 from challenge_sets._records import TestCase
-from challenge_sets._set import Results, Rows, Settings, Work, within_limits
+from challenge_sets._set import CheckSettings, Results, Rows, Work, within_limits
 from challenge_sets._tests import LeftOut, Test, Tests
 from workbench.data import DataIdentity, Dataset, content_hash
 from workbench.errors import ConfigError, TaskError
 from workbench.models import Kind, LoadedModel
 from workbench.runs import write_atomically
 
-__all__ = ["Asked", "SuiteSet", "counted", "export_texts", "suite_set"]
+__all__ = ["SuiteCase", "SuiteSet", "counted", "export_texts", "suite_set"]
 
 _CASES_PER_CHUNK = 64
 _NOT_THIS_CASE = (
@@ -34,7 +34,7 @@ _NOT_ASKED = "no case was within the limit"
 
 
 @dataclass(frozen=True)
-class Asked:
+class SuiteCase:
     """A case with the test and the suite it belongs to."""
 
     suite: Tests
@@ -66,19 +66,19 @@ class SuiteSet:
 
     name: str
     about: str
-    read: Callable[[Settings], tuple[Tests, ...]]
+    read: Callable[[CheckSettings], tuple[Tests, ...]]
     version: int = 2
     kinds: tuple[Kind, ...] = (Kind.CLASSIFIER, Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ)
 
-    def load(self, settings: Settings) -> Dataset[Asked]:
+    def load(self, settings: CheckSettings) -> Dataset[SuiteCase]:
         """All cases, cut to the limits (``limit_per_paradigm`` by test)."""
         suites = self.read(settings)
-        asked = [Asked(s, test, case) for s in suites for test in s.tests for case in test.cases]
+        asked = [SuiteCase(s, test, case) for s in suites for test in s.tests for case in test.cases]
         kept = within_limits(asked, lambda item: item.group, settings)
         texts = (text for item in kept for example in item.case.examples for text in example)
         return Dataset(tuple(kept), DataIdentity(self.name, "suite", content_hash(texts), len(kept)))
 
-    def policy(self, model: LoadedModel | PredictionFile, settings: Settings) -> str:
+    def policy(self, model: LoadedModel | PredictionFile, settings: CheckSettings) -> str:
         """How labels come about; raises :class:`~workbench.errors.TaskError` if no suite can be asked."""
         found = [self._predictor_or_reason(model, suite) for suite in self.read(settings)]
         policies = [one.policy for one in found if not isinstance(one, TaskError)]
@@ -122,12 +122,12 @@ class SuiteSet:
             found[str(group)] = {"failure_rate": rate}
         return found
 
-    def notes(self, settings: Settings) -> dict[str, Any]:
+    def notes(self, settings: CheckSettings) -> dict[str, Any]:
         """The tests, those left out too: kind, capability, description, failure budget, and a reason if not run."""
         tests = {}
         for suite in self.read(settings):
             for test in suite.tests:
-                group = Asked(suite, test, test.cases[0]).group
+                group = SuiteCase(suite, test, test.cases[0]).group
                 tests[group] = {**_note(suite, test), "budget": test.budget, "cases": len(test.cases)}
             for left in suite.left_out:
                 group = f"{suite.name}/{left.capability}/{left.name}"
@@ -178,20 +178,20 @@ def suite_set(suites: tuple[Tests, ...]) -> SuiteSet:
     return SuiteSet(names, about, lambda _: suites)
 
 
-def _by_suite(items: Sequence[Asked]) -> Iterator[tuple[Tests, list[Asked]]]:
-    grouped: dict[str, list[Asked]] = {}
+def _by_suite(items: Sequence[SuiteCase]) -> Iterator[tuple[Tests, list[SuiteCase]]]:
+    grouped: dict[str, list[SuiteCase]] = {}
     for item in items:
         grouped.setdefault(item.suite.name, []).append(item)
     return ((group[0].suite, group) for group in grouped.values())
 
 
-def _judged(predictor: Predictor, items: Sequence[Asked]) -> list[dict[str, Any]]:
+def _judged(predictor: Predictor, items: Sequence[SuiteCase]) -> list[dict[str, Any]]:
     examples = [example for item in items for example in item.examples()]
     predictions = iter(predictor.predict(examples))
     return [_row(predictor, item, [next(predictions) for _ in item.case.examples]) for item in items]
 
 
-def _row(predictor: Predictor, item: Asked, predictions: list[Prediction]) -> dict[str, Any]:
+def _row(predictor: Predictor, item: SuiteCase, predictions: list[Prediction]) -> dict[str, Any]:
     margin = item.test.expectation.judge(item.case, predictions)
     good, bad = _members(predictor, item, predictions)
     return {
@@ -215,7 +215,7 @@ def _row(predictor: Predictor, item: Asked, predictions: list[Prediction]) -> di
     }
 
 
-def _unanswered(item: Asked, reason: str) -> dict[str, Any]:
+def _unanswered(item: SuiteCase, reason: str) -> dict[str, Any]:
     """The row of a case that this model cannot be asked."""
     return {
         "id": item.id,
@@ -238,7 +238,7 @@ def _unanswered(item: Asked, reason: str) -> dict[str, Any]:
     }
 
 
-def _members(predictor: Predictor, item: Asked, predictions: list[Prediction]) -> tuple[str, str]:
+def _members(predictor: Predictor, item: SuiteCase, predictions: list[Prediction]) -> tuple[str, str]:
     """Two texts to compare: with the right and the given label, or the original and the variant furthest off."""
     examples = item.examples()
     first = predictions[0]
@@ -250,7 +250,7 @@ def _members(predictor: Predictor, item: Asked, predictions: list[Prediction]) -
     return predictor.members(examples[0], right), predictor.members(examples[0], first.label)
 
 
-def export_texts(challenge: SuiteSet, settings: Settings, path: Path) -> int:
+def export_texts(challenge: SuiteSet, settings: CheckSettings, path: Path) -> int:
     """Write the texts of all examples with their ids, in the order predictions must have; returns their number."""
     examples = [example for item in challenge.load(settings).items for example in item.examples()]
     lines = [json.dumps({"id": e.id, "texts": e.texts}, ensure_ascii=False) + "\n" for e in examples]

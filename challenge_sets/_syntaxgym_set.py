@@ -12,7 +12,7 @@ import pandas as pd
 
 from challenge_sets._folders import data_folder
 from challenge_sets._intervals import proportion
-from challenge_sets._set import Results, Rows, Settings, Work, within_limits
+from challenge_sets._set import CheckSettings, Results, Rows, Work, within_limits
 from challenge_sets.readers import syntaxgym
 from workbench.data import DataIdentity, Dataset, content_hash
 from workbench.errors import DataError
@@ -30,7 +30,7 @@ class SuiteItem:
     """An item with the suite whose predictions it must fulfil."""
 
     suite: syntaxgym.SyntaxGymSuite
-    item: syntaxgym.Item
+    item: syntaxgym.SyntaxGymItem
 
     @property
     def id(self) -> str:
@@ -51,7 +51,7 @@ class SyntaxGym:
     version: int = 1
     kinds: tuple[Kind, ...] = (Kind.CAUSAL,)
 
-    def load(self, settings: Settings) -> Dataset[SuiteItem]:
+    def load(self, settings: CheckSettings) -> Dataset[SuiteItem]:
         """The items of every suite in the folder, or of one file."""
         folder = data_folder(settings, "SyntaxGym's *.json")
         files = [folder] if folder.is_file() else sorted(Path(folder).glob("*.json"))
@@ -62,7 +62,7 @@ class SyntaxGym:
         texts = (condition.text for i in kept for condition in i.item.conditions)
         return Dataset(tuple(kept), DataIdentity(self.name, folder.name, content_hash(texts), len(kept)))
 
-    def policy(self, model: LoadedModel, settings: Settings) -> str:
+    def policy(self, model: LoadedModel, settings: CheckSettings) -> str:
         """How regions are scored."""
         return "surprisal of each region in bits; a token belongs to the region in which it begins"
 
@@ -86,13 +86,13 @@ class SyntaxGym:
             found[f"{self.name}/{suite}"] = {"accuracy": proportion(part["correct"].tolist())}
         return found
 
-    def notes(self, settings: Settings) -> dict[str, Any]:
+    def notes(self, settings: CheckSettings) -> dict[str, Any]:
         """Nothing."""
         return {}
 
 
 def _regions(
-    model: LoadedModel, condition: syntaxgym.Condition, log_probabilities: Sequence[float]
+    model: LoadedModel, condition: syntaxgym.SyntaxGymCondition, log_probabilities: Sequence[float]
 ) -> dict[tuple[str, int], float]:
     """Surprisal in bits by condition and region number; empty regions have 0."""
     text = condition.text

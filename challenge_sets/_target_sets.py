@@ -11,7 +11,7 @@ import pandas as pd
 from challenge_sets._conventions import convention
 from challenge_sets._folders import data_folder
 from challenge_sets._intervals import clustered_wilson
-from challenge_sets._set import Results, Rows, Settings, Work, within_limits
+from challenge_sets._set import CheckSettings, Results, Rows, Work, within_limits
 from challenge_sets.readers import gulordava
 from workbench.data import DataIdentity, Dataset, content_hash
 from workbench.errors import DataError
@@ -41,7 +41,7 @@ class Gulordava:
     version: int = 1
     kinds: tuple[Kind, ...] = (Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ)
 
-    def load(self, settings: Settings) -> Dataset[gulordava.TargetItem]:
+    def load(self, settings: CheckSettings) -> Dataset[gulordava.TargetItem]:
         """The items, within the limits (``limit_per_paradigm`` by pattern)."""
         folder = data_folder(settings, "generated.text with generated.gold, or generated.tab")
         kept = within_limits(list(gulordava.read(folder)), lambda item: item.pattern, settings)
@@ -50,7 +50,7 @@ class Gulordava:
         texts = (text for item in kept for text in (item.before, item.after, item.correct, item.wrong))
         return Dataset(tuple(kept), DataIdentity(self.name, folder.name, content_hash(texts), len(kept)))
 
-    def policy(self, model: LoadedModel, settings: Settings) -> str:
+    def policy(self, model: LoadedModel, settings: CheckSettings) -> str:
         """What is scored."""
         return f"{_POLICIES[model.kind]}; ties are wrong"
 
@@ -79,7 +79,7 @@ class Gulordava:
                 found[f"{self.name}/{value}"] = {"accuracy": _accuracy(part)}
         return found
 
-    def notes(self, settings: Settings) -> dict[str, Any]:
+    def notes(self, settings: CheckSettings) -> dict[str, Any]:
         """Nothing."""
         return {}
 

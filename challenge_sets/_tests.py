@@ -12,7 +12,7 @@ from challenge_sets._records import TestCase
 from workbench.choices import as_members
 from workbench.errors import ConfigError
 
-__all__ = ["DIR", "INV", "MFT", "LeftOut", "Prompt", "Test", "Tests"]
+__all__ = ["DIR", "INV", "MFT", "LeftOut", "SuitePrompt", "Test", "Tests"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,7 @@ def DIR(
 
 
 @dataclass(frozen=True)
-class Prompt:
+class SuitePrompt:
     """How a language model is asked: ``text`` with ``{0}``, ``{1}`` for an example's texts, and answers by label."""
 
     text: str
@@ -117,7 +117,7 @@ class Tests:
     name: str
     labels: Mapping[str, tuple[str, ...]]
     tests: tuple[Test, ...]
-    prompt: Prompt | None = None
+    prompt: SuitePrompt | None = None
     description: str = ""
     left_out: tuple[LeftOut, ...] = ()
 

@@ -7,12 +7,12 @@ from challenge_sets._cloze_sets import LAMA, LM_DIAGNOSTICS
 from challenge_sets._labelled_sets import CHECKLIST, CONTRAST_SETS, HANS
 from challenge_sets._pair_sets import AGREEMENT, BLIMP, BUILTIN, CROWS_PAIRS
 from challenge_sets._runner import check
-from challenge_sets._set import ChallengeSet, Settings
+from challenge_sets._set import ChallengeSet, CheckSettings
 from challenge_sets._syntaxgym_set import SYNTAXGYM
 from challenge_sets._target_sets import GULORDAVA
 from workbench.registry import Registry
 
-__all__ = ["SETS", "ChallengeSet", "Settings", "check"]
+__all__ = ["SETS", "ChallengeSet", "CheckSettings", "check"]
 
 SETS: Registry[ChallengeSet] = Registry("challenge set")
 

@@ -15,7 +15,7 @@ import pytest
 if TYPE_CHECKING:
     from workbench.runs import Run
 
-__all__ = ["OverBudgetError", "SuiteFile", "SuiteItem"]
+__all__ = ["OverBudgetError", "SuiteFile", "SuiteTestItem"]
 
 _BUDGET = 0.1
 _SHOWN = 3
@@ -76,9 +76,9 @@ class SuiteFile(pytest.File):
 
     _run: Run | None = None
 
-    def collect(self) -> Iterator[SuiteItem]:
+    def collect(self) -> Iterator[SuiteTestItem]:
         """One item a test."""
-        from challenge_sets._suite_set import Asked
+        from challenge_sets._suite_set import SuiteCase
         from challenge_sets.suite import load_suites
         from workbench.errors import WorkbenchError
 
@@ -88,8 +88,8 @@ class SuiteFile(pytest.File):
             raise self.CollectError(str(error)) from error
         for suite in suites:
             for test in suite.tests:
-                group = Asked(suite, test, test.cases[0]).group
-                yield SuiteItem.from_parent(self, name=test.name, group=group, budget=test.budget)
+                group = SuiteCase(suite, test, test.cases[0]).group
+                yield SuiteTestItem.from_parent(self, name=test.name, group=group, budget=test.budget)
 
     def run(self, folder: Path) -> Run:
         """The stored run, made on the first call."""
@@ -99,12 +99,12 @@ class SuiteFile(pytest.File):
 
 
 def _run(config: pytest.Config, path: Path, folder: Path) -> Run:
-    from challenge_sets.suite import Settings, check, check_predictions, load_suites, suite_set
+    from challenge_sets.suite import CheckSettings, check, check_predictions, load_suites, suite_set
     from workbench.models import load
 
     challenge = suite_set(load_suites(str(path)))
     limit = config.getoption("--workbench-limit")
-    settings = Settings(set=challenge.name, suite=str(path), limit_per_paradigm=limit)
+    settings = CheckSettings(set=challenge.name, suite=str(path), limit_per_paradigm=limit)
     predictions = config.getoption("--workbench-predictions")
     if predictions:
         return check_predictions(Path(predictions), challenge, settings, out=folder)
@@ -112,7 +112,7 @@ def _run(config: pytest.Config, path: Path, folder: Path) -> Run:
     return check(load(name, dtype=dtype), challenge, settings, out=folder, doctor=False)
 
 
-class SuiteItem(pytest.Item):
+class SuiteTestItem(pytest.Item):
     """One test of a suite, held to its failure budget."""
 
     def __init__(self, *, group: str, budget: float | None, **arguments: Any) -> None:

@@ -23,11 +23,11 @@ from challenge_sets._expectations import (
 from challenge_sets._prediction_file import PredictionFile
 from challenge_sets._records import TestCase
 from challenge_sets._runner import check
-from challenge_sets._set import Settings
+from challenge_sets._set import CheckSettings
 from challenge_sets._suite import Suite
 from challenge_sets._suite_load import load_suite_file
 from challenge_sets._suite_set import SuiteSet, export_texts, suite_set
-from challenge_sets._tests import DIR, INV, MFT, Prompt, Test
+from challenge_sets._tests import DIR, INV, MFT, SuitePrompt, Test
 from workbench.errors import DataError, UnknownName
 from workbench.runs import Run
 
@@ -37,6 +37,7 @@ __all__ = [
     "MFT",
     "Change",
     "CheckListInvariant",
+    "CheckSettings",
     "Custom",
     "EqualLabel",
     "Expectation",
@@ -45,10 +46,9 @@ __all__ = [
     "NotLabel",
     "Prediction",
     "PredictionFile",
-    "Prompt",
-    "Settings",
     "Shift",
     "Suite",
+    "SuitePrompt",
     "SuiteSet",
     "Test",
     "TestCase",
@@ -126,7 +126,7 @@ def _load(path: Path) -> Suite:
 def check_predictions(
     path: Path,
     challenge: SuiteSet,
-    settings: Settings,
+    settings: CheckSettings,
     *,
     out: Path | None = None,
     resume: Path | None = None,

@@ -14,7 +14,7 @@ _HOMES = {
     "EdgeProbe": "probes.estimators",
     "Features": "probes.features",
     "INLPEraser": "probes.estimators",
-    "Item": "probes._data",
+    "ProbeItem": "probes._data",
     "LeaceEraser": "probes.estimators",
     "LinearProbe": "probes.estimators",
     "MLPProbe": "probes.estimators",
@@ -50,13 +50,13 @@ __all__ = [
     "EdgeProbe",
     "Features",
     "INLPEraser",
-    "Item",
     "LeaceEraser",
     "LinearProbe",
     "MLPProbe",
     "NeighbourProbe",
     "Place",
     "ProbeData",
+    "ProbeItem",
     "ProbeReport",
     "ProbeSettings",
     "RidgeProbe",
@@ -78,7 +78,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from probes._data import Item, Place, ProbeData, Words
+    from probes._data import Place, ProbeData, ProbeItem, Words
     from probes.amnesia import AmnesicReport, amnesic
     from probes.estimators import (
         EdgeProbe,

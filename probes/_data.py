@@ -17,7 +17,7 @@ from workbench.data import DataIdentity
 from workbench.errors import DataError
 from workbench.shapes import Array
 
-__all__ = ["Item", "Place", "ProbeData", "Unit", "Words", "joined", "places_hash"]
+__all__ = ["Place", "ProbeData", "ProbeItem", "Unit", "Words", "joined", "places_hash"]
 
 
 class Unit(StrEnum):
@@ -48,7 +48,7 @@ class Words:
 
 
 @dataclass(frozen=True)
-class Item:
+class ProbeItem:
     """One or two places and their label; ``type`` is what a control task labels at random (a word's form)."""
 
     places: tuple[Place, ...]
@@ -63,7 +63,7 @@ class ProbeData:
     task: str
     unit: Unit
     sentences: tuple[Words, ...]
-    items: tuple[Item, ...]
+    items: tuple[ProbeItem, ...]
     identity: DataIdentity
     about: str = ""
 

@@ -11,7 +11,7 @@ from challenge_sets.readers._formula import Formula, FormulaError, parse_formula
 from workbench.data.files import check_text, read_json
 from workbench.errors import DataError, did_you_mean
 
-__all__ = ["Condition", "Item", "Region", "SyntaxGymSuite", "read"]
+__all__ = ["Region", "SyntaxGymCondition", "SyntaxGymItem", "SyntaxGymSuite", "read"]
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Region:
 
 
 @dataclass(frozen=True)
-class Condition:
+class SyntaxGymCondition:
     """One version of an item's sentence."""
 
     name: str
@@ -39,11 +39,11 @@ class Condition:
 
 
 @dataclass(frozen=True)
-class Item:
+class SyntaxGymItem:
     """The versions of one sentence."""
 
     number: int
-    conditions: tuple[Condition, ...]
+    conditions: tuple[SyntaxGymCondition, ...]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class SyntaxGymSuite:
     name: str
     metric: str
     region_names: dict[int, str]
-    items: tuple[Item, ...]
+    items: tuple[SyntaxGymItem, ...]
     predictions: tuple[Formula, ...]
 
 
@@ -70,19 +70,19 @@ def _region(record: Any, where: str) -> Region:
     )
 
 
-def _condition(record: Any, where: str) -> Condition:
+def _condition(record: Any, where: str) -> SyntaxGymCondition:
     name = _get(record, "condition_name", str, where)
     regions = [
         _region(region, f"{where}, condition {name!r}") for region in _get(record, "regions", list, where)
     ]
-    return Condition(name, tuple(sorted(regions, key=lambda region: region.number)))
+    return SyntaxGymCondition(name, tuple(sorted(regions, key=lambda region: region.number)))
 
 
-def _items(content: Any, file: Path) -> Iterator[Item]:
+def _items(content: Any, file: Path) -> Iterator[SyntaxGymItem]:
     for index, record in enumerate(_get(content, "items", list, str(file))):
         where = f"{file}, items[{index}]"
         conditions = tuple(_condition(entry, where) for entry in _get(record, "conditions", list, where))
-        yield Item(_get(record, "item_number", int, where), conditions)
+        yield SyntaxGymItem(_get(record, "item_number", int, where), conditions)
 
 
 def _prediction(record: Any, where: str, known: set[tuple[str, int]]) -> Formula:

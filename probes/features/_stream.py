@@ -23,7 +23,7 @@ from workbench.trace.decoder import decoder_batch, encode_targets, started
 from workbench.trace.encoding import Encoded, encode_all, inputs_of
 from workbench.trace.padding import padding_matters
 
-__all__ = ["Stream"]
+__all__ = ["FeatureStream"]
 
 # Sentences tokenized, sorted by length and written together: memory does not grow with the corpus.
 _WINDOW = 256
@@ -48,7 +48,7 @@ class _Batch:
 
 
 @dataclass
-class Stream:
+class FeatureStream:
     """One extraction. ``dropped`` and ``cut`` count places that got no vector."""
 
     model: LoadedModel

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from probes._data import Place, Unit, Words, places_hash
-from probes.features._stream import Stream
+from probes.features._stream import FeatureStream
 from probes.features.capture import capturing
 from probes.features.policy import Policy, chosen_layers, resolve_pool
 from probes.features.store import Features, writing
@@ -60,7 +60,7 @@ def extract(
     if (folder / "features.json").is_file():
         return Features.open(folder, key)
     with model.lock, writing(folder, len(wanted)) as writer, capturing(model, what, where) as run:
-        job = Stream(model, words, wanted, policy, where, writer)
+        job = FeatureStream(model, words, wanted, policy, where, writer)
         job.run(run, progress)
         writer.finish(Features(folder, key, model.name, policy.layers, policy, job.dropped, job.cut))
     return Features.open(folder, key)

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from probes._data import Item, ProbeData, Unit, Words
+from probes._data import ProbeData, ProbeItem, Unit, Words
 from workbench.data import DataIdentity, content_hash
 from workbench.data.conllu import ConlluSentence, ConlluWord, read_conllu
 from workbench.data.grammar import Sentence, sentences
@@ -27,7 +27,7 @@ class Treebank:
     name: str
     source: str
 
-    def data(self, task: str, unit: Unit, items: list[Item], about: str) -> ProbeData:
+    def data(self, task: str, unit: Unit, items: list[ProbeItem], about: str) -> ProbeData:
         """The items of a task over these sentences; raises :class:`DataError` if there are none."""
         return probe_data(task, unit, self.words, items, (self.name, self.source), about)
 
@@ -36,7 +36,7 @@ def probe_data(
     task: str,
     unit: Unit,
     words: tuple[Words, ...],
-    items: list[Item],
+    items: list[ProbeItem],
     named: tuple[str, str],
     about: str,
 ) -> ProbeData:

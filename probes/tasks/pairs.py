@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from probes._data import Item, Place, ProbeData, Unit, Words
+from probes._data import Place, ProbeData, ProbeItem, Unit, Words
 from probes.tasks._sources import probe_data
 from probes.tasks._task import ProbeTask, register
 from workbench.data.files import read_jsonl, text_field
@@ -21,7 +21,7 @@ _EDGE = "the label of one span, or between two"
 def read_wic(path: Path, limit: int | None = None) -> ProbeData:
     """SuperGLUE's WiC: two sentences with character offsets of one word, and whether its sense is the same."""
     words: list[Words] = []
-    items: list[Item] = []
+    items: list[ProbeItem] = []
     for number, record in read_jsonl(path):
         if limit is not None and len(items) >= limit:
             break
@@ -30,7 +30,7 @@ def read_wic(path: Path, limit: int | None = None) -> ProbeData:
             raise DataError(f"{where}: no field 'label'; a test file without labels cannot be probed")
         places = tuple(_marked(words, record, which, where) for which in ("1", "2"))
         items.append(
-            Item(places, str(bool(record["label"])).lower(), text_field(record, "word", where).lower())
+            ProbeItem(places, str(bool(record["label"])).lower(), text_field(record, "word", where).lower())
         )
     return probe_data("wic", Unit.PAIR, tuple(words), items, (path.stem, str(path)), _SENSE)
 
@@ -67,7 +67,7 @@ def read_edges(path: Path, limit: int | None = None) -> ProbeData:
     Spans are half-open and count the text's space-separated words.
     """
     words: list[Words] = []
-    items: list[Item] = []
+    items: list[ProbeItem] = []
     for number, record in read_jsonl(path):
         if limit is not None and len(words) >= limit:
             break
@@ -84,7 +84,7 @@ def read_edges(path: Path, limit: int | None = None) -> ProbeData:
     return probe_data("edge", unit, tuple(words), items, (path.stem, str(path)), _EDGE)
 
 
-def _edge(target: Any, forms: tuple[str, ...], sentence: int, where: str) -> Item:
+def _edge(target: Any, forms: tuple[str, ...], sentence: int, where: str) -> ProbeItem:
     if not isinstance(target, dict) or "span1" not in target or "label" not in target:
         raise DataError(f"{where}: a target needs span1 and label, is {target!r:.60}")
     places = []
@@ -98,7 +98,7 @@ def _edge(target: Any, forms: tuple[str, ...], sentence: int, where: str) -> Ite
             raise DataError(f"{where}: {name} {span} is not inside the text's {len(forms)} words")
         places.append(Place(sentence, *span))
     form = " | ".join(" ".join(forms[p.start : p.stop]) for p in places).lower()
-    return Item(tuple(places), str(target["label"]), form)
+    return ProbeItem(tuple(places), str(target["label"]), form)
 
 
 register(ProbeTask("wic", Unit.PAIR, _SENSE, read=read_wic, formats="SuperGLUE's WiC JSONL"))

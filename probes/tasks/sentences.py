@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from probes._data import Item, Place, ProbeData, Unit, Words
+from probes._data import Place, ProbeData, ProbeItem, Unit, Words
 from probes.tasks._sources import Treebank, feature, probe_data, subtree
 from probes.tasks._task import ProbeTask, register
 from workbench.data.conllu import ConlluSentence
@@ -171,7 +171,7 @@ def _task(name: str, about: str, label: Callable[[Treebank, random.Random], Iter
         found = list(label(treebank, random.Random(seed)))
         words = tuple(w for w, _ in found)
         items = [
-            Item((Place(n, 0, len(w.forms)),), value, " ".join(w.forms).lower())
+            ProbeItem((Place(n, 0, len(w.forms)),), value, " ".join(w.forms).lower())
             for n, (w, value) in enumerate(found)
         ]
         return probe_data(name, Unit.SENTENCE, words, items, (treebank.name, treebank.source), about)

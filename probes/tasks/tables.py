@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from probes._data import Item, Place, ProbeData, Unit, Words
+from probes._data import Place, ProbeData, ProbeItem, Unit, Words
 from probes.tasks._sources import probe_data
 from probes.tasks._task import ProbeTask, register
 from workbench.data.files import read_lines, text_field
@@ -28,13 +28,13 @@ def read_iob2(path: Path, limit: int | None = None) -> ProbeData:
     first = next((row for line in read_lines(path, blank=True) if len(row := line.split("\t")) > 2), [""])
     numbered = first[0] == "1"
     words: list[Words] = []
-    items: list[Item] = []
+    items: list[ProbeItem] = []
     for start, rows in _sentences(path, numbered):
         if limit is not None and len(words) >= limit:
             break
         forms = tuple(form for form, _ in rows)
         items += [
-            Item((Place(len(words), w, w + 1),), tag, form.lower()) for w, (form, tag) in enumerate(rows)
+            ProbeItem((Place(len(words), w, w + 1),), tag, form.lower()) for w, (form, tag) in enumerate(rows)
         ]
         words.append(Words(forms, None, "", f"{path}, line {start}"))
     return probe_data("ner", Unit.WORD, tuple(words), items, (path.stem, str(path)), _ENTITY)
@@ -81,7 +81,7 @@ def read_table(path: Path, limit: int | None = None) -> ProbeData:
             "or 'words' and 'labels'"
         )
     words: list[Words] = []
-    items: list[Item] = []
+    items: list[ProbeItem] = []
     for where, row in rows:
         forms = tuple(text_field(row, text, where).split())
         if not forms:
@@ -89,7 +89,7 @@ def read_table(path: Path, limit: int | None = None) -> ProbeData:
         place, form = Place(len(words), 0, len(forms)), row[text].lower()
         if "word" in names:
             place, form = _one_word(where, str(row.get("word")), forms, len(words))
-        items.append(Item((place,), class_label(row.get("label"), where), form))
+        items.append(ProbeItem((place,), class_label(row.get("label"), where), form))
         words.append(Words(forms, None, "", where))
     unit = Unit.WORD if "word" in names else Unit.SENTENCE
     return probe_data("table", unit, tuple(words), items, (path.stem, str(path)), _LABEL)
@@ -108,7 +108,7 @@ def _word_table(path: Path, rows: list[tuple[str, Row]]) -> ProbeData:
         if len(forms) != len(labels):
             raise DataError(f"{where}: {len(forms)} words but {len(labels)} labels")
         items += [
-            Item((Place(sentence, w, w + 1),), class_label(label, where), form.lower())
+            ProbeItem((Place(sentence, w, w + 1),), class_label(label, where), form.lower())
             for w, (form, label) in enumerate(zip(forms, labels, strict=True))
         ]
         words.append(Words(forms, None, "", where))

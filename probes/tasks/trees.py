@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from probes._data import Item, Place, ProbeData, Unit
+from probes._data import Place, ProbeData, ProbeItem, Unit
 from probes.tasks._sources import Treebank, subtree
 from probes.tasks._task import ProbeTask, register
 
@@ -16,7 +16,7 @@ NO_CONSTITUENT = "none"
 def _constituents(treebank: Treebank, seed: int) -> ProbeData:
     """Spans of two words and more under one head, and as many others of the same lengths."""
     draw = random.Random(seed)
-    items: list[Item] = []
+    items: list[ProbeItem] = []
     for number, tree in enumerate(treebank.trees):
         size = len(tree.words)
         spans = {
@@ -33,9 +33,9 @@ def _constituents(treebank: Treebank, seed: int) -> ProbeData:
     return treebank.data("constituent", Unit.SPAN, items, _CONSTITUENT)
 
 
-def _span(treebank: Treebank, sentence: int, start: int, stop: int, label: str) -> Item:
+def _span(treebank: Treebank, sentence: int, start: int, stop: int, label: str) -> ProbeItem:
     form = " ".join(treebank.words[sentence].forms[start:stop]).lower()
-    return Item((Place(sentence, start, stop),), label, form)
+    return ProbeItem((Place(sentence, start, stop),), label, form)
 
 
 def _arcs(treebank: Treebank, seed: int) -> ProbeData:
@@ -46,7 +46,7 @@ def _arcs(treebank: Treebank, seed: int) -> ProbeData:
             if word.head is not None and word.relation != "punct":
                 pair = (Place(number, w, w + 1), Place(number, word.head, word.head + 1))
                 form = f"{word.form} {tree.words[word.head].form}".lower()
-                items.append(Item(pair, word.relation.partition(":")[0], form))
+                items.append(ProbeItem(pair, word.relation.partition(":")[0], form))
     return treebank.data("arc", Unit.PAIR, items, _ARC)
 
 

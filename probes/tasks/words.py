@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from probes._data import Item, Place, ProbeData, Unit
+from probes._data import Place, ProbeData, ProbeItem, Unit
 from probes.tasks._sources import Treebank, depths, feature
 from probes.tasks._task import ProbeTask, register
 from workbench.data.conllu import ConlluSentence
@@ -37,7 +37,7 @@ def _depth(tree: ConlluSentence) -> list[str | None]:
 def _task(name: str, about: str, labels: Labels) -> ProbeTask:
     def build(treebank: Treebank, seed: int) -> ProbeData:
         items = [
-            Item((Place(number, w, w + 1),), label, tree.words[w].form.lower())
+            ProbeItem((Place(number, w, w + 1),), label, tree.words[w].form.lower())
             for number, tree in enumerate(treebank.trees)
             for w, label in enumerate(labels(tree))
             if label is not None

@@ -26,7 +26,7 @@ _TABLES = {
 }  # fmt: skip
 
 
-def _short(family: defaults.Family) -> Any:
+def _short(family: defaults.Architecture) -> Any:
     default = transformers.AutoConfig.for_model(family.model_type)
     known = {*vars(default), *type(default).attribute_map}
     tables: dict[str, Any] = {name: size for name, size in _TABLES.items() if name in known}
@@ -49,7 +49,9 @@ def _reads(model: Any, length: int, target: int = 2) -> bool:
 
 
 @pytest.mark.parametrize("family", defaults.FAMILIES, ids=lambda family: family.model_type)
-def test_the_longest_text_is_read_and_a_longer_one_is_not_where_a_table_ends(family: defaults.Family) -> None:
+def test_the_longest_text_is_read_and_a_longer_one_is_not_where_a_table_ends(
+    family: defaults.Architecture,
+) -> None:
     config = _short(family)
     model = defaults.loaded(
         defaults.build(config, family.auto),
@@ -123,7 +125,7 @@ def _loaded(model_type: str) -> Any:
     [family for family in defaults.FAMILIES if family.auto != "AutoModelForSeq2SeqLM"],
     ids=lambda family: family.model_type,
 )
-def test_masked_families_look_ahead_and_causal_ones_do_not(family: defaults.Family) -> None:
+def test_masked_families_look_ahead_and_causal_ones_do_not(family: defaults.Architecture) -> None:
     """The class says which is which, but for XLNet and BERT's generator, which see the whole text."""
     model = defaults.build(defaults.config_of(family), family.auto)
     both_sides = family.auto == "AutoModelForMaskedLM" or family.model_type in {"xlnet", "bert-generation"}

@@ -22,14 +22,14 @@ from workbench.analysis.saliency import (
     METHODS,
     Attribution,
     AttributionWarning,
-    Options,
+    SaliencyOptions,
     attribute,
     attribute_all,
 )
 from workbench.models import Kind, LoadedModel
 
 # few steps and samples, fixed, so that results are comparable to the last digit
-FEW = Options(steps=4, samples=12)
+FEW = SaliencyOptions(steps=4, samples=12)
 TEXTS = ["the keys to the cabinet", "cats ran", "the cat sat on the mat and dogs ran ."]
 MODELS = {
     "classifier": tiny_classifier,
@@ -39,7 +39,9 @@ MODELS = {
 ALL = METHODS.names()
 
 
-def scores(model: LoadedModel, method: str, texts: list[str], options: Options = FEW) -> list[Attribution]:
+def scores(
+    model: LoadedModel, method: str, texts: list[str], options: SaliencyOptions = FEW
+) -> list[Attribution]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AttributionWarning)  # six steps are too few to be complete
         targets = [1 if model.kind is Kind.CLASSIFIER else 7] * len(texts)
@@ -78,7 +80,7 @@ def test_the_same_seed_gives_the_same_scores(method: str) -> None:
 
 @pytest.mark.parametrize("method", [m for m in ALL if METHODS.get(m).complete])
 def test_complete_methods_sum_to_the_difference(method: str) -> None:
-    exact = Options(tolerance=1e-3, most_steps=4096)
+    exact = SaliencyOptions(tolerance=1e-3, most_steps=4096)
     for kind in (tiny_classifier, tiny_causal):
         found = scores(kind(), method, TEXTS[:2], exact)
         for one in found:

@@ -11,7 +11,7 @@ from tests.plain_scores import plain_masked_logits, plain_scores
 from tests.unit.trace.tiny import loaded
 from workbench.models import Kind, LoadedModel
 from workbench.scoring import Blank, Engine, MaskedEngine, Request, Seq2SeqEngine, score_cloze
-from workbench.trace.architectures import FAMILIES, Family, build_tiny
+from workbench.trace.architectures import FAMILIES, Architecture, build_tiny
 
 TEXTS = ("the cat sat on the mat because it ran", "a big red dog saw the old house .", "a dog ran")
 KINDS = {
@@ -27,7 +27,7 @@ BY_KIND = {
 }
 
 
-def tiny(family: Family) -> LoadedModel:
+def tiny(family: Architecture) -> LoadedModel:
     """The family's tiny model, with weights large enough that texts differ in their scores."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # tiny configurations make some families complain

@@ -17,8 +17,8 @@ from tests.benchmark_files import write_benchmark
 from tests.unit.tiny import word_tokenizer
 from workbench.data.source import MissingData
 from workbench.errors import DataError
-from workbench.evaluate import AVERAGES, GROUPS, TASKS, Options, expand, find_task
-from workbench.evaluate._requests import Generated, HeadScores, Prompt, RollingScore, Score, Tags
+from workbench.evaluate import AVERAGES, GROUPS, TASKS, TaskOptions, expand, find_task
+from workbench.evaluate._requests import Generated, GenerationRequest, HeadScores, RollingScore, Score, Tags
 from workbench.evaluate.tasks.task_types import Toxicity
 from workbench.models import Kind
 
@@ -30,7 +30,7 @@ FREE = {"token_perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte
 
 
 def task_of(name: str, **options: Any) -> Any:
-    task = find_task(name, Options(**options))
+    task = find_task(name, TaskOptions(**options))
     return replace(task, judge=lambda texts: [0.0] * len(texts)) if isinstance(task, Toxicity) else task
 
 
@@ -41,7 +41,7 @@ def score(value: float) -> Score:
 def gold_answers(item: Any) -> list[Any]:
     """What a model that knows the gold answer would say."""
     fields = item.fields
-    if isinstance(item.requests[0], Prompt):
+    if isinstance(item.requests[0], GenerationRequest):
         return [Generated(str(fields.get("target", " ")), 3, True) for _ in item.requests]
     if "gold_tags" in fields:
         return [Tags(tuple(fields["gold_tags"]))]

@@ -10,7 +10,7 @@ import pytest
 from tests.helpers import data_dir, needs_data, needs_smollm2
 from tests.model_folders import save_llama
 from workbench.cli import main
-from workbench.evaluate import Settings, evaluate, find_task
+from workbench.evaluate import EvaluateSettings, evaluate, find_task
 from workbench.models import load
 
 pytestmark = needs_data
@@ -63,7 +63,7 @@ def model(tmp_path_factory):
 @pytest.mark.parametrize("name", ROWS)
 def test_real_rows_are_read_and_answered(name, model, tmp_path):
     folder, rows = ROWS[name]
-    settings = Settings(tasks=(name,), data_dir=str(data_dir() / folder), limit=2)
+    settings = EvaluateSettings(tasks=(name,), data_dir=str(data_dir() / folder), limit=2)
     run = evaluate(model, settings, out=tmp_path, doctor=False)
     assert run.record.data[name]["rows"] == rows
     assert run.results[name]
@@ -88,7 +88,7 @@ def test_quotes_in_glue_files_are_text():
 @pytest.mark.data
 def test_a_group_leaves_out_what_has_no_files_and_says_so(model, tmp_path):
     """QQP, MNLI mismatched and the labelled diagnostic set are not in the folder (data README)."""
-    settings = Settings(tasks=("glue",), data_dir=str(data_dir() / "glue"), limit=2)
+    settings = EvaluateSettings(tasks=("glue",), data_dir=str(data_dir() / "glue"), limit=2)
     run = evaluate(model, settings, out=tmp_path, doctor=False)
     assert run.notes["left_out_for_want_of_data"] == ["glue/qqp", "glue/mnli_mismatched", "glue/ax"]
     average = run.results["glue"]["average"]
@@ -114,7 +114,7 @@ FIRST_ROW = {"arc_easy": [-23.5434, -34.0630, -32.4486, -29.2241], "winogrande":
 @needs_smollm2
 @pytest.mark.parametrize("name", LM_EVAL)
 def test_real_weights_give_lm_evals_numbers(name, tmp_path):
-    settings = Settings(tasks=(name,), data_dir=str(data_dir() / "multiple_choice"), limit=12)
+    settings = EvaluateSettings(tasks=(name,), data_dir=str(data_dir() / "multiple_choice"), limit=12)
     run = evaluate(load("smollm2-135m", dtype="float32"), settings, out=tmp_path, doctor=False)
     for metric, value in LM_EVAL[name].items():
         assert run.results[name][metric].value == pytest.approx(value)

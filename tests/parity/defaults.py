@@ -16,9 +16,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from workbench.models import Kind, LoadedModel
 from workbench.trace.architectures import FAMILIES as OBSERVED
-from workbench.trace.architectures import TINY, Family
+from workbench.trace.architectures import TINY, Architecture
 
-__all__ = ["FAMILIES", "KINDS", "TEXTS", "Family", "build", "config_of", "loaded", "tokenizer_for"]
+__all__ = ["FAMILIES", "KINDS", "TEXTS", "Architecture", "build", "config_of", "loaded", "tokenizer_for"]
 
 # What the families of workbench.trace.architectures set that is no size: here the default stays.
 _OPTIONS = {
@@ -36,20 +36,20 @@ _MORE: Mapping[str, Mapping[str, Any]] = {
     "rembert": {"input_embedding_size": 16, "output_embedding_size": 16},
 }
 _CAUSAL, _MASKED, _SEQ2SEQ = "AutoModelForCausalLM", "AutoModelForMaskedLM", "AutoModelForSeq2SeqLM"
-FAMILIES: tuple[Family, ...] = (
+FAMILIES: tuple[Architecture, ...] = (
     *OBSERVED,
     *(
-        Family(name, _MASKED)
+        Architecture(name, _MASKED)
         for name in ("fnet", "roberta-prelayernorm", "xlm-roberta-xl", "xmod", "yoso", "nomic_bert")
     ),
     *(
-        Family(name, _CAUSAL, {"num_key_value_heads": 2, "head_dim": 8})
+        Architecture(name, _CAUSAL, {"num_key_value_heads": 2, "head_dim": 8})
         for name in ("qwen3_moe", "olmo3", "cohere2", "exaone4", "ernie4_5", "glm4")
     ),
-    *(Family(name, _CAUSAL) for name in ("bert-generation", "modernbert-decoder", "mamba", "rwkv")),
-    Family("mamba2", _CAUSAL, {"num_heads": 8, "head_dim": 8, "n_groups": 1, "state_size": 16}),
+    *(Architecture(name, _CAUSAL) for name in ("bert-generation", "modernbert-decoder", "mamba", "rwkv")),
+    Architecture("mamba2", _CAUSAL, {"num_heads": 8, "head_dim": 8, "n_groups": 1, "state_size": 16}),
     *(
-        Family(name, _SEQ2SEQ, {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2})
+        Architecture(name, _SEQ2SEQ, {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2})
         for name in ("fsmt",)
     ),
 )
@@ -63,7 +63,7 @@ TEXTS = (
 _WORDS = sorted({word for text in TEXTS for word in text.split()})
 
 
-def config_of(family: Family, **changes: Any) -> Any:
+def config_of(family: Architecture, **changes: Any) -> Any:
     """The default configuration of a family, made small."""
     default = transformers.AutoConfig.for_model(family.model_type)
     known = {*vars(default), *type(default).attribute_map}

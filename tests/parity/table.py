@@ -25,7 +25,7 @@ _PAGE = Path(__file__).parents[2] / "docs" / "numerics.md"
 _BEGIN, _END = "<!-- families: begin -->", "<!-- families: end -->"
 
 
-def model_of(family: defaults.Family) -> LoadedModel:
+def model_of(family: defaults.Architecture) -> LoadedModel:
     """The family's default model with the kind that it would be loaded as."""
     config = defaults.config_of(family)
     network = defaults.build(config, family.auto)
@@ -36,7 +36,7 @@ def model_of(family: defaults.Family) -> LoadedModel:
     return model
 
 
-def cells(family: defaults.Family) -> Iterator[float | str]:
+def cells(family: defaults.Architecture) -> Iterator[float | str]:
     """The largest relative difference in each column, or why there is none."""
     model = model_of(family)
     for compare in COLUMNS.values():
@@ -48,7 +48,7 @@ def cells(family: defaults.Family) -> Iterator[float | str]:
             yield NOT_APPLICABLE if found is None else found
 
 
-def _line(family: defaults.Family) -> str:
+def _line(family: defaults.Architecture) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # tiny configurations make some families complain
         row = list(cells(family))

@@ -6,7 +6,7 @@ import pytest
 
 from tests.parity import defaults
 from tests.parity.table import model_of
-from workbench.evaluate._requests import Generated, Prompt
+from workbench.evaluate._requests import Generated, GenerationRequest
 from workbench.evaluate.asking._how import How
 from workbench.evaluate.asking.generation import ask_prompts
 from workbench.models import LoadedModel
@@ -32,10 +32,10 @@ CHOSEN = (
 @pytest.mark.parametrize("model_type", CHOSEN)
 def test_a_batch_is_followed_by_what_each_prompt_is(model_type: str) -> None:
     model = model_of(next(family for family in defaults.FAMILIES if family.model_type == model_type))
-    prompts = [Prompt(text, max_tokens=6, stop=()) for text in defaults.TEXTS]
+    prompts = [GenerationRequest(text, max_tokens=6, stop=()) for text in defaults.TEXTS]
     assert _written(model, prompts) == [_written(model, [prompt])[0] for prompt in prompts]
 
 
-def _written(model: LoadedModel, prompts: list[Prompt]) -> list[Generated]:
+def _written(model: LoadedModel, prompts: list[GenerationRequest]) -> list[Generated]:
     found = {place: text for batch in ask_prompts(model, prompts, set(), How()) for place, text in batch}
     return [found[place] for place in range(len(prompts))]

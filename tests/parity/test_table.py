@@ -28,7 +28,7 @@ ROUNDING = 2e-5
 @pytest.mark.parametrize(
     "family", [f for f in defaults.FAMILIES if f.model_type in CHOSEN], ids=lambda family: family.model_type
 )
-def test_a_row_of_the_table(family: defaults.Family) -> None:
+def test_a_row_of_the_table(family: defaults.Architecture) -> None:
     row = dict(zip(COLUMNS, cells(family), strict=True))
     refused = {name for name, cell in row.items() if str(cell).startswith(REFUSED)}
     assert {(family.model_type, name) for name in refused} == {c for c in CANNOT if c[0] == family.model_type}

@@ -22,11 +22,11 @@ from probes.tasks._task import ProbeTask
 from tests.unit.trace import tiny
 from workbench.analysis.context._edits import Condition
 from workbench.analysis.patching import Component, Patch
-from workbench.analysis.saliency._methods import Options, Unit
+from workbench.analysis.saliency._methods import OcclusionUnit, SaliencyOptions
 from workbench.analysis.saliency._record import Attribution
-from workbench.analysis.saliency.targets import Asked
+from workbench.analysis.saliency.targets import TargetRequest
 from workbench.errors import WorkbenchError
-from workbench.evaluate import Settings
+from workbench.evaluate import EvaluateSettings
 from workbench.evaluate.tasks.task_types.classification import TextClassification, TextScore
 from workbench.figures.looking import Look
 from workbench.scoring import Engine, MaskedEngine
@@ -39,8 +39,8 @@ ANY: Any = None
 
 # class, the field, a string for it, and what else the class needs
 OPTIONS: list[tuple[type, str, str, dict[str, Any]]] = [
-    (Options, "unit", "sentence", {}),
-    (Asked, "output", "probability", {}),
+    (SaliencyOptions, "unit", "sentence", {}),
+    (TargetRequest, "output", "probability", {}),
     (Attribution, "normalisation", "max", {"tokens": (), "scores": (), "explained": ()}),
     (Patch, "site", "head", {"layer": 0}),
     (Component, "site", "mlp_out", {"layer": 0}),
@@ -50,7 +50,7 @@ OPTIONS: list[tuple[type, str, str, dict[str, Any]]] = [
     (Condition, "words", "content", {"operation": "drop"}),
     (Look, "kind", "neuron", {}),
     (Engine, "boundary", "separate", {"model": tiny.llama()}),
-    (Settings, "boundary", "separate", {"tasks": ("lambada_sample",)}),
+    (EvaluateSettings, "boundary", "separate", {"tasks": ("lambada_sample",)}),
     (TextClassification, "problem", "regression", {"name": "", "about": ""}),
     (TextScore, "problem", "multi_label_classification", {"name": "", "about": ""}),
     (MaskedEngine, "masking", "within_word_l2r", {"model": tiny.bert()}),
@@ -69,7 +69,7 @@ OPTIONS: list[tuple[type, str, str, dict[str, Any]]] = [
 ]
 IDS = [f"{kind.__name__}.{name}" for kind, name, _, _ in OPTIONS]
 # What the code itself fills in: found by examining models or data, never by a user.
-RECORDS = {"AttentionInputs", "AskText", "HeadScores"}
+RECORDS = {"AttentionInputs", "ClassificationRequest", "HeadScores"}
 
 
 @pytest.mark.parametrize(("kind", "name", "value", "rest"), OPTIONS, ids=IDS)
@@ -146,8 +146,8 @@ def test_occlusion_by_sentence_is_the_same_by_either_name():
     model = tiny.bert("AutoModelForSequenceClassification")
     text = "the cat sat . a dog ran ."
     found = [
-        workbench.attribute(model, text, method="occlusion", options=Options(unit=unit)).scores
-        for unit in (Unit.SENTENCE, "sentence", Unit.WORD)
+        workbench.attribute(model, text, method="occlusion", options=SaliencyOptions(unit=unit)).scores
+        for unit in (OcclusionUnit.SENTENCE, "sentence", OcclusionUnit.WORD)
     ]
     assert (found[0] == found[1]).all()
     assert not (found[0] == found[2]).all()

@@ -12,14 +12,14 @@ from workbench.analysis._words import word_groups
 from workbench.data.conllu import ConlluSentence
 from workbench.text import Alignment
 
-__all__ = ["DIRECTIONS", "BatchOfTrees", "Sentence", "batch_of_trees", "head_hits", "offset_hits"]
+__all__ = ["DIRECTIONS", "BatchOfTrees", "ParsedSentence", "batch_of_trees", "head_hits", "offset_hits"]
 
 # How a head points: the dependent attends to its head, or the head attends to its dependent.
 DIRECTIONS = ("dependent to head", "head to dependent")
 
 
 @dataclass(frozen=True)
-class Sentence:
+class ParsedSentence:
     """A parsed sentence and its tokens; ``heads`` and ``relations`` skip words that have no token."""
 
     alignment: Alignment
@@ -27,7 +27,7 @@ class Sentence:
     relations: tuple[str, ...]
 
     @classmethod
-    def of(cls, tree: ConlluSentence, alignment: Alignment, subtypes: bool) -> Sentence:
+    def of(cls, tree: ConlluSentence, alignment: Alignment, subtypes: bool) -> ParsedSentence:
         """Match a tree with the words that have tokens; ``subtypes`` keeps the part of relations after a colon."""
         kept = [word for word in word_groups(alignment, special=False).word_ids if word is not None]
         place = {word: i for i, word in enumerate(kept)}
@@ -52,7 +52,7 @@ class BatchOfTrees:
 
 
 def batch_of_trees(
-    sentences: Sequence[Sentence], relations: Sequence[str], device: torch.device
+    sentences: Sequence[ParsedSentence], relations: Sequence[str], device: torch.device
 ) -> BatchOfTrees:
     """Prepare a batch. The last column of ``relations`` stands for all of them together."""
     words = max(len(s.heads) for s in sentences)

@@ -10,11 +10,11 @@ from jaxtyping import Float
 from workbench.shapes import Array
 from workbench.text import Alignment
 
-__all__ = ["Words", "word_groups"]
+__all__ = ["WordGroups", "word_groups"]
 
 
 @dataclass(frozen=True, eq=False)
-class Words:
+class WordGroups:
     """Words of a text in order; special tokens are words of their own where they were kept."""
 
     labels: tuple[str, ...]
@@ -33,7 +33,7 @@ class Words:
         return self.sum_matrix / np.maximum(counts, 1)
 
 
-def word_groups(alignment: Alignment, special: bool = True) -> Words:
+def word_groups(alignment: Alignment, special: bool = True) -> WordGroups:
     """The words of ``alignment``; without ``special``, tokens that the tokenizer added belong to none.
 
     A token that straddles words counts for the first of them; words without a token of their own are left out.
@@ -50,4 +50,4 @@ def word_groups(alignment: Alignment, special: bool = True) -> Words:
     labels = tuple(
         alignment.tokens[tokens[0]] if word is None else alignment.word(word) for word, tokens in groups
     )
-    return Words(labels, matrix, tuple(word for word, _ in groups))
+    return WordGroups(labels, matrix, tuple(word for word, _ in groups))

@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from workbench.analysis.saliency import Seam
+from workbench.analysis.saliency import EmbeddingModel
 from workbench.analysis.saliency.baselines import baseline_vectors
 from workbench.analysis.saliency.embedding_model import differentiable
-from workbench.analysis.saliency.targets import Asked, ask
+from workbench.analysis.saliency.targets import TargetRequest, ask
 from workbench.errors import DataError, TaskError
 from workbench.estimate import Estimate
 from workbench.models import Kind, LoadedModel
@@ -175,10 +175,10 @@ def _exchanges(
     model: LoadedModel, text: str, target: int, ids: Sequence[int], taken: set[int], limits: _Limits
 ) -> list[tuple[int, str]]:
     """(word, text with it exchanged), each word's exchanges of the highest first-order loss of the target's logit."""
-    question = ask(model, text, Asked(target))
+    question = ask(model, text, TargetRequest(target))
     alignment = question.encoded.alignment
     with differentiable(model):
-        seam = Seam(model, [question], baseline_vectors(model, "zero"))
+        seam = EmbeddingModel(model, [question], baseline_vectors(model, "zero"))
         gradients = seam.gradients(seam.embeddings, torch.tensor([0]))[1][0]
         pool: Tensor = model.model.get_input_embeddings()(torch.tensor(ids, device=model.device)).detach()
     names = [token.lstrip("Ġ▁") for token in model.tokenizer.convert_ids_to_tokens(list(ids))]

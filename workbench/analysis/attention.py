@@ -12,13 +12,13 @@ from jaxtyping import Float
 from scipy.special import entr
 
 from workbench.analysis._flow import maximum_flows
-from workbench.analysis._words import Words, word_groups
+from workbench.analysis._words import WordGroups, word_groups
 from workbench.errors import TraceError
 from workbench.shapes import Array, AttentionArray
 from workbench.statistics import Statistic
 
 __all__ = [
-    "Words",
+    "WordGroups",
     "attention_distance",
     "attention_entropy",
     "attention_flow",
@@ -42,7 +42,9 @@ def check_rows(attention: AttentionArray) -> None:
         )
 
 
-def merge_words(attention: AttentionArray, query: Words, key: Words | None = None) -> AttentionArray:
+def merge_words(
+    attention: AttentionArray, query: WordGroups, key: WordGroups | None = None
+) -> AttentionArray:
     """Attention between words: summed over the attended pieces, averaged over the attending ones.
 
     Rows still sum to one (Clark et al. 2019, section 4.1). ``key`` differs from ``query`` in cross-attention.

@@ -14,7 +14,7 @@ from torch import Tensor
 from workbench.analysis._dependency_hits import (
     DIRECTIONS,
     BatchOfTrees,
-    Sentence,
+    ParsedSentence,
     batch_of_trees,
     head_hits,
     offset_hits,
@@ -127,10 +127,10 @@ class _Choice:
 
 def _sentences(
     model: LoadedModel, trees: Sequence[ConlluSentence], subtypes: bool
-) -> tuple[list[Sentence], int]:
+) -> tuple[list[ParsedSentence], int]:
     aligned = [align_words(t.forms, model.tokenizer, space_after=t.space_after) for t in trees]
     fitting = [
-        Sentence.of(tree, alignment, subtypes)
+        ParsedSentence.of(tree, alignment, subtypes)
         for tree, alignment in zip(trees, aligned, strict=True)
         if 0 < len(alignment) <= model.max_length
     ]
@@ -138,7 +138,7 @@ def _sentences(
     return usable, sum(len(alignment) > model.max_length for alignment in aligned)
 
 
-def _frequent(halves: tuple[list[Sentence], list[Sentence]], min_words: int) -> list[str]:
+def _frequent(halves: tuple[list[ParsedSentence], list[ParsedSentence]], min_words: int) -> list[str]:
     """Relations frequent enough in both halves, the most frequent first."""
     counts = [
         Counter(name for s in half for name, head in zip(s.relations, s.heads, strict=True) if head >= 0)
@@ -168,7 +168,7 @@ class _Hits:
 
 
 def _passes(
-    model: LoadedModel, sentences: Sequence[Sentence], relations: Sequence[str]
+    model: LoadedModel, sentences: Sequence[ParsedSentence], relations: Sequence[str]
 ) -> Iterator[tuple[BatchOfTrees, Tensor]]:
     """Each batch and the hits of all layers in it, (L, B, H, direction, W)."""
     _, where, root = reading_stack(model)
@@ -186,7 +186,7 @@ def _passes(
 
 
 def _choose(
-    model: LoadedModel, sentences: Sequence[Sentence], relations: Sequence[str]
+    model: LoadedModel, sentences: Sequence[ParsedSentence], relations: Sequence[str]
 ) -> tuple[list[_Choice], Statistic]:
     heads, offsets = RatioSums(), RatioSums()
     for batch, hits in _passes(model, sentences, relations):

@@ -15,14 +15,22 @@ import torch
 from jaxtyping import Float
 from scipy import stats
 
-from workbench.analysis.saliency import METHODS, Attribution, Options, Output, Seam
-from workbench.analysis.saliency.attribution_target import Question
+from workbench.analysis.saliency import METHODS, Attribution, EmbeddingModel, Output, SaliencyOptions
+from workbench.analysis.saliency.attribution_target import AttributionTarget
 from workbench.analysis.saliency.occlusion import values_without
 from workbench.models import LoadedModel
 from workbench.models.problem import ProblemType, problem_of
 from workbench.shapes import Array
 
-__all__ = ["MEASURES", "Measure", "Sketch", "judge", "plausibility", "rank_agreement", "sensitivity"]
+__all__ = [
+    "MEASURES",
+    "FaithfulnessMeasure",
+    "Sketch",
+    "judge",
+    "plausibility",
+    "rank_agreement",
+    "sensitivity",
+]
 
 SHARES = tuple(round(0.1 * k, 1) for k in range(1, 10))  # of tokens removed or kept: 10 % to 90 %
 SUBSETS = 40  # random removals behind infidelity
@@ -30,7 +38,7 @@ RADIUS = 0.02  # of noise for sensitivity, as a share of the embeddings' spread
 
 
 @dataclass(frozen=True)
-class Measure:
+class FaithfulnessMeasure:
     """One number about a method on a text; ``about`` says what it is, with its source."""
 
     name: str
@@ -41,45 +49,53 @@ class Measure:
 MEASURES = {
     measure.name: measure
     for measure in (
-        Measure(
+        FaithfulnessMeasure(
             "comprehensiveness",
             "loss without the highest-scored 10 %, 20 %, ..., 90 % of tokens, mean (DeYoung et al. 2020)",
             True,
         ),
-        Measure(
+        FaithfulnessMeasure(
             "sufficiency",
             "loss with only the highest-scored 10 %, 20 %, ..., 90 % of tokens, mean (DeYoung et al. 2020)",
             False,
         ),
-        Measure(
+        FaithfulnessMeasure(
             "loo_correlation",
             "Kendall's tau of the scores with what each token's removal costs (Jain & Wallace 2019)",
             True,
         ),
-        Measure(
+        FaithfulnessMeasure(
             "infidelity",
             "share of the squared change under random removals that the removed tokens' scores, scaled as fits "
             "best, do not predict: 0 best, 1 nothing (Yeh et al. 2019, definition 2.1)",
             False,
         ),
-        Measure(
+        FaithfulnessMeasure(
             "sensitivity",
             "largest relative change of the scores under slight noise (Yeh et al. 2019, definition 2.3)",
             False,
         ),
-        Measure("seed_agreement", "Spearman's rho between two seeds; 1 for methods that do not draw", True),
-        Measure(
+        FaithfulnessMeasure(
+            "seed_agreement", "Spearman's rho between two seeds; 1 for methods that do not draw", True
+        ),
+        FaithfulnessMeasure(
             "method_agreement", "mean Spearman's rho with the other methods, without the random floor", None
         ),
-        Measure(
+        FaithfulnessMeasure(
             "randomised",
             "Spearman's rho with the scores of the model with all weights shuffled; near 1: the method does not "
             "look at the model (Adebayo et al. 2018)",
             False,
         ),
-        Measure("plausibility_f1", "F1 with the words that people marked, as many as they marked", True),
-        Measure("plausibility_iou", "intersection over union with the words that people marked", True),
-        Measure("plausibility_auprc", "area under precision and recall of the words people marked", True),
+        FaithfulnessMeasure(
+            "plausibility_f1", "F1 with the words that people marked, as many as they marked", True
+        ),
+        FaithfulnessMeasure(
+            "plausibility_iou", "intersection over union with the words that people marked", True
+        ),
+        FaithfulnessMeasure(
+            "plausibility_auprc", "area under precision and recall of the words people marked", True
+        ),
     )
 }
 
@@ -93,7 +109,7 @@ class Sketch:
     losses: Float[Array, " subset"]  # loss without each random subset
 
     @classmethod
-    def of(cls, seam: Seam, options: Options) -> Sketch:
+    def of(cls, seam: EmbeddingModel, options: SaliencyOptions) -> Sketch:
         """Draw it for a seam of one question."""
         tokens = np.flatnonzero(seam.questions[0].explained)
         draw = np.random.default_rng(options.seed)
@@ -107,14 +123,14 @@ class Sketch:
         return cls(losses[: len(tokens)], subsets, losses[len(tokens) :])
 
 
-def measured(question: Question, model: LoadedModel) -> Question:
+def measured(question: AttributionTarget, model: LoadedModel) -> AttributionTarget:
     """The same question about a probability, or of a regression about its number."""
     is_number = problem_of(model.model) is ProblemType.NUMBER
     return replace(question, output=Output.LOGIT if is_number else Output.PROBABILITY)
 
 
 def judge(
-    seam: Seam, sketch: Sketch, attributions: Sequence[Attribution], options: Options
+    seam: EmbeddingModel, sketch: Sketch, attributions: Sequence[Attribution], options: SaliencyOptions
 ) -> list[dict[str, float]]:
     """Comprehensiveness, sufficiency, correlation with leave-one-out and infidelity of each attribution.
 
@@ -156,7 +172,9 @@ def _infidelity(attribution: Attribution, sketch: Sketch) -> float:
     return float(((beta * sums - sketch.losses) ** 2).sum() / power)
 
 
-def sensitivity(seam: Seam, attribution: Attribution, options: Options, draws: int = 3) -> float:
+def sensitivity(
+    seam: EmbeddingModel, attribution: Attribution, options: SaliencyOptions, draws: int = 3
+) -> float:
     """Largest relative change of scores over ``draws`` noisy copies of the text, for a seam of one question."""
     method = METHODS.get(attribution.method)
     generator = torch.Generator().manual_seed(options.seed)

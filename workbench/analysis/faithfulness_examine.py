@@ -24,14 +24,14 @@ from workbench.analysis.saliency import (
     METHODS,
     Attribution,
     AttributionWarning,
-    Options,
-    Seam,
+    EmbeddingModel,
+    SaliencyOptions,
     attribute_targets,
 )
-from workbench.analysis.saliency.attribution_target import Question
+from workbench.analysis.saliency.attribution_target import AttributionTarget
 from workbench.analysis.saliency.baselines import Baseline, baseline_vectors
 from workbench.analysis.saliency.embedding_model import differentiable
-from workbench.analysis.saliency.targets import Asked, TargetName, ask
+from workbench.analysis.saliency.targets import TargetName, TargetRequest, ask
 from workbench.errors import NumericsError
 from workbench.models import LoadedModel
 from workbench.shapes import Array
@@ -94,7 +94,7 @@ def examine(
     contrast: TargetName = None,
     position: int | None = None,
     baseline: Baseline = None,
-    options: Options | None = None,
+    options: SaliencyOptions | None = None,
     rationale: Sequence[int] | None = None,
     allow_cost: bool = False,
     progress: bool = False,
@@ -104,8 +104,8 @@ def examine(
     Arguments are those of :func:`workbench.attribute`; ``rationale`` marks with 1 the words that people find
     decisive. The random floor is always among the methods.
     """
-    names, told = with_floor(methods), options or Options()
-    question = ask(model, text, Asked(target, contrast, position))
+    names, told = with_floor(methods), options or SaliencyOptions()
+    question = ask(model, text, TargetRequest(target, contrast, position))
     judged = judge_all(
         model, [question], names, baseline, told, [rationale], randomise=False, allow_cost=allow_cost
     )[0]
@@ -151,10 +151,10 @@ def _statistic(
 
 def judge_all(
     model: LoadedModel,
-    questions: Sequence[Question],
+    questions: Sequence[AttributionTarget],
     methods: Sequence[str],
     baseline: Baseline,
-    options: Options,
+    options: SaliencyOptions,
     rationales: Sequence[Sequence[int] | None],
     *,
     randomise: bool = True,
@@ -195,9 +195,13 @@ def judge_all(
 
 
 def _measures(
-    model: LoadedModel, question: Question, own: dict[str, Attribution], vectors: Tensor, options: Options
+    model: LoadedModel,
+    question: AttributionTarget,
+    own: dict[str, Attribution],
+    vectors: Tensor,
+    options: SaliencyOptions,
 ) -> dict[str, dict[str, float]]:
-    seam = Seam(model, [question], vectors)
+    seam = EmbeddingModel(model, [question], vectors)
     probable = seam.asking([measured(question, model)])
     sketch = Sketch.of(seam, options)
     judged = judge(probable, sketch, list(own.values()), options)
@@ -209,10 +213,10 @@ def _measures(
 
 def _forgotten(
     model: LoadedModel,
-    questions: Sequence[Question],
+    questions: Sequence[AttributionTarget],
     methods: Sequence[str],
     baseline: Baseline,
-    options: Options,
+    options: SaliencyOptions,
 ) -> dict[str, list[Attribution]]:
     """Scores of the model with all weights shuffled; a method that then gives no number is left out."""
     found = {}
@@ -228,11 +232,11 @@ def _forgotten(
 
 def _cascaded(
     model: LoadedModel,
-    question: Question,
+    question: AttributionTarget,
     judged: Judged,
     methods: Sequence[str],
     baseline: Baseline,
-    options: Options,
+    options: SaliencyOptions,
     progress: bool,
 ) -> dict[str, list[float]]:
     """Agreement with the original scores when parts are shuffled from the output down, one more at a time."""
@@ -250,6 +254,6 @@ def _cascaded(
     return stages
 
 
-def _for_ranks(options: Options) -> Options:
+def _for_ranks(options: SaliencyOptions) -> SaliencyOptions:
     """Of a model without sense the ranks of the scores are wanted, not that they add up, which can take very long."""
     return replace(options, most_steps=min(options.most_steps, _STEPS_FOR_RANKS))

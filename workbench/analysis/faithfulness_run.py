@@ -12,8 +12,8 @@ from tqdm.auto import tqdm
 
 from workbench.analysis.faithfulness import MEASURES
 from workbench.analysis.faithfulness_examine import CHEAP_METHODS, FLOOR, Judged, judge_all, with_floor
-from workbench.analysis.saliency import Options, Unit
-from workbench.analysis.saliency.targets import Asked, ask
+from workbench.analysis.saliency import OcclusionUnit, SaliencyOptions
+from workbench.analysis.saliency.targets import TargetRequest, ask
 from workbench.data import DataIdentity, content_hash
 from workbench.data.tables import class_label, read_marks, read_rows
 from workbench.errors import DataError, did_you_mean
@@ -50,10 +50,14 @@ class SaliencySettings:
         check_fields(self)
 
     @property
-    def options(self) -> Options:
+    def options(self) -> SaliencyOptions:
         """What methods are told."""
-        return Options(
-            steps=self.steps, samples=self.samples, layer=self.layer, unit=Unit(self.unit), seed=self.seed
+        return SaliencyOptions(
+            steps=self.steps,
+            samples=self.samples,
+            layer=self.layer,
+            unit=OcclusionUnit(self.unit),
+            seed=self.seed,
         )
 
 
@@ -151,7 +155,7 @@ def _chunk_rows(
     settings: SaliencySettings,
     allow_cost: bool,
 ) -> list[dict[str, Any]]:
-    questions = [ask(model, text.text, Asked(text.target)) for text in texts]
+    questions = [ask(model, text.text, TargetRequest(text.target)) for text in texts]
     judged = judge_all(
         model,
         questions,

@@ -10,13 +10,13 @@ from workbench.terminal import say
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workbench.evaluate import Settings
+    from workbench.evaluate import EvaluateSettings
     from workbench.figures._view import View
 
 __all__ = ["over_steps"]
 
 
-def over_steps(model: str, settings: Settings, out: Path | None, dtype: str, device: str) -> None:
+def over_steps(model: str, settings: EvaluateSettings, out: Path | None, dtype: str, device: str) -> None:
     """Evaluate every checkpoint; print the table and store it, with the plot, beside the runs."""
     from workbench.cli._tables import table
     from workbench.estimate import printed

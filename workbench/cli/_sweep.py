@@ -9,26 +9,28 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from workbench.evaluate import Settings
+    from workbench.evaluate import EvaluateSettings
     from workbench.training.power_law import PowerLaw
     from workbench.training.sweep import SweepRow
 
 __all__ = ["draw_laws", "scored", "task_settings"]
 
 
-def task_settings(tasks: str | None, data_dir: Path | None, limit: int | None) -> Settings | None:
+def task_settings(tasks: str | None, data_dir: Path | None, limit: int | None) -> EvaluateSettings | None:
     """What to evaluate; raises :class:`~workbench.errors.TaskError` for an unknown task, ``None`` for no task."""
     if not tasks:
         return None
-    from workbench.evaluate import Settings, read_data
+    from workbench.evaluate import EvaluateSettings, read_data
 
     names = tuple(name.strip() for name in tasks.split(",") if name.strip())
-    settings = Settings(tasks=names, data_dir=None if data_dir is None else str(data_dir), limit=limit)
+    settings = EvaluateSettings(
+        tasks=names, data_dir=None if data_dir is None else str(data_dir), limit=limit
+    )
     read_data(settings)
     return settings
 
 
-def scored(row: SweepRow, settings: Settings, out: Path, device: str) -> SweepRow:
+def scored(row: SweepRow, settings: EvaluateSettings, out: Path, device: str) -> SweepRow:
     """The row with each metric of each task, mean over its runs; the evaluations are runs in ``out/evaluations``."""
     from workbench.evaluate import evaluate
     from workbench.models import load

@@ -23,7 +23,7 @@ from workbench.text.escape import printable
 
 if TYPE_CHECKING:
     from workbench.analysis.faithfulness_examine import Examination
-    from workbench.analysis.saliency import Attribution, Options
+    from workbench.analysis.saliency import Attribution, SaliencyOptions
     from workbench.figures import View
     from workbench.models import LoadedModel
 
@@ -135,11 +135,11 @@ def command(model: str, text: str | None, data: Path | None, as_json: bool, **op
         _explain(model, str(text), options, as_json)
 
 
-def _told(options: dict[str, Any]) -> Options:
-    from workbench.analysis.saliency import Options, Unit
+def _told(options: dict[str, Any]) -> SaliencyOptions:
+    from workbench.analysis.saliency import OcclusionUnit, SaliencyOptions
 
     chosen = {key: options[key] for key in ("steps", "samples", "layer", "seed", "keep_first")}
-    return Options(unit=Unit(options["unit"]), **chosen)
+    return SaliencyOptions(unit=OcclusionUnit(options["unit"]), **chosen)
 
 
 def _names(given: tuple[str, ...], default: tuple[str, ...]) -> list[str]:

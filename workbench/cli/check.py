@@ -112,14 +112,14 @@ _SETTINGS = ("data_dir", "limit", "limit_per_paradigm", "convention", "reduction
 
 
 def _settings(arguments: dict[str, Any], challenge: Any) -> Any:
-    from challenge_sets.diagnostics import Settings
+    from challenge_sets.diagnostics import CheckSettings
 
     values = {name: arguments[name] for name in _SETTINGS}
     values["data_dir"] = None if values["data_dir"] is None else str(values["data_dir"])
     suite = arguments["suite"]
     # A suite in a file goes by the name that it gives itself.
     name = arguments["set_name"] or (challenge.name if Path(suite).is_file() else str(suite))
-    return Settings(set=name, suite=suite, **values)
+    return CheckSettings(set=name, suite=suite, **values)
 
 
 def _challenge(arguments: dict[str, Any]) -> Any:

@@ -50,24 +50,24 @@ def _doctor(model: LoadedModel, found: _Found) -> str:
 
 
 def _lambada(model: LoadedModel, found: _Found) -> str:
-    from workbench.evaluate import Settings, evaluate
+    from workbench.evaluate import EvaluateSettings, evaluate
 
-    run = evaluate(model, Settings(tasks=("lambada_sample",)), out=found.out)
+    run = evaluate(model, EvaluateSettings(tasks=("lambada_sample",)), out=found.out)
     return f"doctor {(run.record.doctor or {}).get('verdict')}; {found.add(run)}"
 
 
 def _pairs(model: LoadedModel, found: _Found) -> str:
-    from challenge_sets import SETS, Settings, check
+    from challenge_sets import SETS, CheckSettings, check
 
-    settings = Settings(set="pairs_builtin", limit_per_paradigm=found.pairs)
+    settings = CheckSettings(set="pairs_builtin", limit_per_paradigm=found.pairs)
     return found.add(check(model, SETS.get("pairs_builtin"), settings, out=found.out, doctor=False))
 
 
 def _suite(model: LoadedModel, found: _Found) -> str:
-    from challenge_sets import Settings, check, load_suites
+    from challenge_sets import CheckSettings, check, load_suites
     from challenge_sets.suite import suite_set
 
-    settings = Settings(set="sentiment", suite="sentiment", limit_per_paradigm=found.pairs)
+    settings = CheckSettings(set="sentiment", suite="sentiment", limit_per_paradigm=found.pairs)
     run = check(model, suite_set(load_suites("sentiment")), settings, out=found.out, doctor=False)
     found.runs.append(run)
     wrong = run.examples()

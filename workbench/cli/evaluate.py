@@ -21,7 +21,7 @@ from workbench.paths import check_output
 from workbench.terminal import say, say_json
 
 if TYPE_CHECKING:
-    from workbench.evaluate import Settings
+    from workbench.evaluate import EvaluateSettings
     from workbench.runs import Run
 
 __all__ = ["command", "print_run"]
@@ -157,10 +157,10 @@ def _options_of(recipe: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]
     }
 
 
-def _settings(arguments: _Arguments) -> Settings:
-    from workbench.evaluate import Settings
+def _settings(arguments: _Arguments) -> EvaluateSettings:
+    from workbench.evaluate import EvaluateSettings
 
-    return Settings(
+    return EvaluateSettings(
         tasks=tuple(name.strip() for name in arguments["tasks"].split(",") if name.strip()),
         data_dir=None if arguments["data_dir"] is None else str(arguments["data_dir"]),
         limit=arguments["limit"],

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from workbench.errors import TaskError
-from workbench.evaluate._requests import Ask, Prompt, Request
+from workbench.evaluate._requests import Ask, GenerationRequest, Request
 from workbench.models import LoadedModel
 
 __all__ = ["in_chat"]
@@ -25,7 +25,7 @@ def in_chat(model: LoadedModel, asks: tuple[Ask, ...]) -> tuple[Ask, ...]:
 def _in_chat(tokenizer: Any, ask: Ask) -> Ask:
     if isinstance(ask, Request):
         return Request(_message(tokenizer, ask.context), ask.continuation.removeprefix(" "))
-    if isinstance(ask, Prompt):
+    if isinstance(ask, GenerationRequest):
         return replace(ask, text=_message(tokenizer, ask.text))
     return ask
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from workbench.errors import TaskError, UnknownName
-from workbench.evaluate._options import Options
+from workbench.evaluate._options import TaskOptions
 from workbench.evaluate._task import Task
 from workbench.evaluate.tasks import GROUPS, TASKS
 
@@ -27,10 +27,10 @@ def expand(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def find_task(name: str, options: Options | None = None) -> Task:
+def find_task(name: str, options: TaskOptions | None = None) -> Task:
     """The task called ``name`` with ``options``; raises :class:`~workbench.errors.TaskError` for those it lacks."""
     task: Any = _bridged(name) if name.startswith("harness:") else TASKS.get(name)
-    options = options or Options()
+    options = options or TaskOptions()
     accepts = getattr(task, "accepts", ())
     for option in options.given():
         if option not in accepts:

@@ -7,14 +7,14 @@ from typing import Literal
 
 from workbench.errors import ConfigError
 
-__all__ = ["Options", "Split"]
+__all__ = ["Split", "TaskOptions"]
 
 Split = Literal["train", "validation", "test"]
 _SPLITS = ("train", "validation", "test")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class TaskOptions:
     """``None`` and ``False`` stand for the task's own. A task says in ``accepts`` which of these it knows.
 
     ``shots`` examples stand before each question, drawn with ``seed``; ``chat`` writes the prompt in the model's

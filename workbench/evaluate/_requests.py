@@ -12,27 +12,27 @@ from workbench.scoring import Blank, Request, RollingScore, Score
 __all__ = [
     "Answer",
     "Ask",
-    "AskChoice",
-    "AskSpan",
-    "AskText",
-    "AskWords",
     "Blank",
+    "ChoiceRequest",
+    "ClassificationRequest",
     "Generated",
+    "GenerationRequest",
     "HeadScores",
     "PairFeatures",
-    "Passage",
-    "Prompt",
     "Request",
+    "RollingRequest",
     "RollingScore",
     "Score",
     "Span",
+    "SpanPairRequest",
+    "SpanRequest",
+    "TaggingRequest",
     "Tags",
-    "WordPair",
 ]
 
 
 @dataclass(frozen=True)
-class Passage:
+class RollingRequest:
     """How likely is this whole text? Read in windows of the model's length, ``stride`` tokens scored in each."""
 
     text: str
@@ -40,7 +40,7 @@ class Passage:
 
 
 @dataclass(frozen=True)
-class Prompt:
+class GenerationRequest:
     """Go on from ``text``, up to one of ``stop`` or ``max_tokens``; greedy at temperature 0, else nucleus sampling."""
 
     text: str
@@ -52,7 +52,7 @@ class Prompt:
 
 
 @dataclass(frozen=True)
-class AskText:
+class ClassificationRequest:
     """A label or a number for a text or a pair of texts, from a classification head.
 
     A head trained for another ``problem`` is refused; ``None`` takes any.
@@ -64,14 +64,14 @@ class AskText:
 
 
 @dataclass(frozen=True)
-class AskWords:
+class TaggingRequest:
     """A label for each word, from a token-classification head."""
 
     words: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class AskSpan:
+class SpanRequest:
     """Where in ``context`` the answer to ``question`` stands, from a question-answering head."""
 
     question: str
@@ -79,7 +79,7 @@ class AskSpan:
 
 
 @dataclass(frozen=True)
-class AskChoice:
+class ChoiceRequest:
     """Which ending fits ``text``, from a multiple-choice head."""
 
     text: str
@@ -87,7 +87,7 @@ class AskChoice:
 
 
 @dataclass(frozen=True)
-class WordPair:
+class SpanPairRequest:
     """The states of two spans, given by their characters, each in a text of its own."""
 
     first: str
@@ -141,5 +141,15 @@ class PairFeatures:
     values: tuple[float, ...]
 
 
-Ask = Request | Blank | Passage | Prompt | AskText | AskWords | AskSpan | AskChoice | WordPair
+Ask = (
+    Request
+    | Blank
+    | RollingRequest
+    | GenerationRequest
+    | ClassificationRequest
+    | TaggingRequest
+    | SpanRequest
+    | ChoiceRequest
+    | SpanPairRequest
+)
 Answer = Score | RollingScore | Generated | HeadScores | Tags | Span | PairFeatures

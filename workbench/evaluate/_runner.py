@@ -16,9 +16,9 @@ from workbench.errors import ModelError, TaskError
 from workbench.evaluate._chat import in_chat
 from workbench.evaluate._names import expand, find_task
 from workbench.evaluate._requests import Ask
-from workbench.evaluate._settings import Settings
+from workbench.evaluate._settings import EvaluateSettings
 from workbench.evaluate._summaries import summarize
-from workbench.evaluate._task import Item, Task, TaskData
+from workbench.evaluate._task import Task, TaskData, TaskItem
 from workbench.evaluate.asking import How, counted_tokens, stream_answers
 from workbench.evaluate.doctor import examine
 from workbench.evaluate.processes import Processes
@@ -37,13 +37,13 @@ class _Work:
 
     id: str
     task: Task
-    item: Item
+    item: TaskItem
     asks: tuple[Ask, ...]
 
 
 def evaluate(
     model: LoadedModel,
-    settings: Settings,
+    settings: EvaluateSettings,
     *,
     data: Mapping[str, TaskData] | None = None,
     tasks: Sequence[Task] | None = None,
@@ -88,7 +88,7 @@ def evaluate(
     return Run.open(folder.path)
 
 
-def _within_limit(data: TaskData, settings: Settings) -> list[Item]:
+def _within_limit(data: TaskData, settings: EvaluateSettings) -> list[TaskItem]:
     """The items to ask: with a limit the first ones, of a task with subjects some of every subject."""
     kept = spread([item.fields.get(_SUBJECT) for item in data.items], settings.limit, settings.seed)
     return [data.items[position] for position in kept]
@@ -96,7 +96,7 @@ def _within_limit(data: TaskData, settings: Settings) -> list[Item]:
 
 def _finish(
     model: LoadedModel,
-    settings: Settings,
+    settings: EvaluateSettings,
     tasks: Sequence[Task],
     data: Mapping[str, TaskData],
     how: How,
@@ -136,7 +136,7 @@ def _require(model: LoadedModel, task: Task) -> None:
         raise TaskError(f"{error}{hint}") from None
 
 
-def _work(model: LoadedModel, settings: Settings, task: Task, item: Item) -> _Work:
+def _work(model: LoadedModel, settings: EvaluateSettings, task: Task, item: TaskItem) -> _Work:
     asks = item.asks(model.kind)
     return _Work(item.id, task, item, in_chat(model, asks) if settings.chat else asks)
 
@@ -153,7 +153,11 @@ def _policy(model: LoadedModel, how: How) -> str:
 
 
 def _notes(
-    model: LoadedModel, how: How, settings: Settings, data: Mapping[str, TaskData], examples: pd.DataFrame
+    model: LoadedModel,
+    how: How,
+    settings: EvaluateSettings,
+    data: Mapping[str, TaskData],
+    examples: pd.DataFrame,
 ) -> dict[str, Any]:
     notes: dict[str, Any] = {"first_token": _policy(model, how)}
     left_out = [name for name in expand(settings.tasks) if name not in data]
@@ -187,7 +191,7 @@ def _answered_alike(examples: pd.DataFrame) -> dict[str, str]:
     }
 
 
-def read_data(settings: Settings) -> dict[str, TaskData]:
+def read_data(settings: EvaluateSettings) -> dict[str, TaskData]:
     """The items of every task of ``settings``; raises for unknown tasks and unreadable files.
 
     Members of a group whose files are missing are left out, if another one's are there. It needs no model, so a
@@ -209,7 +213,7 @@ def read_data(settings: Settings) -> dict[str, TaskData]:
 
 def _record(
     model: LoadedModel,
-    settings: Settings,
+    settings: EvaluateSettings,
     tasks: Sequence[Task],
     data: Mapping[str, TaskData],
     how: How,

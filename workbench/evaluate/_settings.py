@@ -8,20 +8,20 @@ from typing import Any
 
 from workbench.choices import member
 from workbench.errors import ConfigError
-from workbench.evaluate._options import Options
+from workbench.evaluate._options import TaskOptions
 from workbench.records import check_fields
 from workbench.scoring import Boundary, FirstToken
 
-__all__ = ["Settings"]
+__all__ = ["EvaluateSettings"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class EvaluateSettings:
     """What to evaluate and how. ``limit`` takes the first items of each task; ``seed`` draws the resamples.
 
     ``first_token`` says what the first token of a text is predicted from, where nothing stands before it
     (see :class:`workbench.scoring.FirstToken`), ``boundary`` where a continuation begins
-    (:class:`workbench.scoring.Boundary`); the rest is explained in :class:`Options`.
+    (:class:`workbench.scoring.Boundary`); the rest is explained in :class:`TaskOptions`.
     Raises :class:`~workbench.errors.ConfigError`.
     """
 
@@ -50,9 +50,9 @@ class Settings:
         return Path(self.data_dir) if self.data_dir is not None else None
 
     @property
-    def options(self) -> Options:
+    def options(self) -> TaskOptions:
         """What the tasks are asked to do differently from their own way."""
-        return Options(
+        return TaskOptions(
             shots=self.shots,
             chat=self.chat,
             split=self.split,
@@ -66,6 +66,6 @@ class Settings:
         return {**asdict(self), "tasks": list(self.tasks), "boundary": str(self.boundary)}
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Settings:
+    def from_dict(cls, values: dict[str, Any]) -> EvaluateSettings:
         """The inverse of :meth:`to_dict`."""
         return cls(**{**values, "tasks": tuple(values["tasks"])})

@@ -14,11 +14,11 @@ from workbench.evaluate._requests import Ask
 from workbench.models import Kind
 from workbench.statistics import Estimate
 
-__all__ = ["Item", "Task", "TaskData"]
+__all__ = ["Task", "TaskData", "TaskItem"]
 
 
 @dataclass(frozen=True)
-class Item:
+class TaskItem:
     """One question: its id (task name and position), its requests, and the columns its example row starts from.
 
     ``requests`` go to language models, ``head`` to classifiers, ``bare`` to encoder-decoders, where they differ.
@@ -46,7 +46,7 @@ class TaskData:
     ``shots`` are the examples that stand before the questions, by group of items (one group: "all").
     """
 
-    items: tuple[Item, ...]
+    items: tuple[TaskItem, ...]
     identity: DataIdentity
     shots: Mapping[str, str] | None = None
 
@@ -73,7 +73,7 @@ class Task(Protocol):
     def load(self, data_dir: Path | None) -> TaskData:
         """Read the items; raises :class:`~workbench.errors.DataError` naming the files looked for."""
 
-    def example(self, item: Item, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
+    def example(self, item: TaskItem, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
         """The example row of one item, given the answers to its requests (an ``Answer`` each)."""
 
     def metrics(self, examples: pd.DataFrame, seed: int) -> dict[str, Estimate]:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from workbench.errors import ConfigError, did_you_mean
 from workbench.evaluate._names import expand, find_task
-from workbench.evaluate._settings import Settings
+from workbench.evaluate._settings import EvaluateSettings
 from workbench.evaluate.grid_cells import Cell, CellResult, ModelChoice, run_cell, stored_run
 from workbench.records import check_value
 from workbench.runs import Run, make_folder, write_atomically
@@ -19,7 +19,7 @@ from workbench.yaml_reader import read_values
 
 __all__ = ["CellResult", "Grid", "read_grid", "run_grid", "summary"]
 
-_SETTINGS = tuple(f.name for f in fields(Settings) if f.name != "tasks")
+_SETTINGS = tuple(f.name for f in fields(EvaluateSettings) if f.name != "tasks")
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Grid:
     def cells(self) -> tuple[Cell, ...]:
         """In order of models, then tasks."""
         return tuple(
-            Cell(model, Settings(tasks=(task,), **self.settings), self.batch_tokens, self.doctor)
+            Cell(model, EvaluateSettings(tasks=(task,), **self.settings), self.batch_tokens, self.doctor)
             for model in self.models
             for task in self.tasks
         )

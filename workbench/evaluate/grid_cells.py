@@ -8,7 +8,7 @@ from pathlib import Path
 from workbench.choices import DEFAULT_DTYPE
 from workbench.errors import WorkbenchError
 from workbench.evaluate._runner import evaluate
-from workbench.evaluate._settings import Settings
+from workbench.evaluate._settings import EvaluateSettings
 from workbench.models import LoadedModel, load
 from workbench.records import check_fields
 from workbench.runs import Run, RunState, list_runs
@@ -45,7 +45,7 @@ class Cell:
     """One model on one task, with ``batch_tokens`` and the self-check (``doctor``) as the grid says."""
 
     model: ModelChoice
-    settings: Settings
+    settings: EvaluateSettings
     batch_tokens: str | int = "auto"
     doctor: bool = False
 

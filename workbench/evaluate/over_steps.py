@@ -10,7 +10,7 @@ import pandas as pd
 from workbench.choices import DEFAULT_DTYPE
 from workbench.errors import ModelError
 from workbench.evaluate._runner import evaluate
-from workbench.evaluate._settings import Settings
+from workbench.evaluate._settings import EvaluateSettings
 from workbench.models import load
 from workbench.models.checkpoints import expand_checkpoints, is_checkpoint_name, step_of
 from workbench.runs import Run
@@ -20,7 +20,7 @@ __all__ = ["evaluate_over_steps"]
 
 def evaluate_over_steps(
     name: str,
-    settings: Settings,
+    settings: EvaluateSettings,
     *,
     out: Path | None = None,
     dtype: str = DEFAULT_DTYPE,

@@ -18,7 +18,7 @@ from transformers.masking_utils import (
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from workbench.models.configuration import TransformerConfig
-from workbench.models.stack import Stack
+from workbench.models.stack import LayerStack
 from workbench.nn import AttentionContext, AttentionFunction, KeyValueStore, PositionEncoding, eager_attention
 from workbench.nn.masks import add_bias
 
@@ -44,7 +44,7 @@ def _attention_function(config: TransformerConfig) -> AttentionFunction:
 
 
 def self_contexts(
-    stack: Stack,
+    stack: LayerStack,
     hidden: Tensor,
     mask: Tensor | dict[str, Tensor] | None,
     positions: Tensor,

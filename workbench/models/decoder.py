@@ -11,7 +11,7 @@ from workbench.errors import ConfigError
 from workbench.models.base import TransformerPreTrainedModel, tuple_on_request
 from workbench.models.configuration import DecoderConfig, TransformerConfig
 from workbench.models.contexts import new_cache, self_contexts, source_context
-from workbench.models.stack import Stack, pick_vectors
+from workbench.models.stack import LayerStack, pick_vectors
 
 __all__ = ["TransformerDecoder"]
 
@@ -27,7 +27,7 @@ class TransformerDecoder(TransformerPreTrainedModel):
     def __init__(self, config: TransformerConfig, *, has_source: bool = False) -> None:
         super().__init__(config)
         self.has_source = has_source
-        self.stack = Stack(config, is_causal=True, has_source=has_source)
+        self.stack = LayerStack(config, is_causal=True, has_source=has_source)
         self.gradient_checkpointing = False
         self.post_init()
 

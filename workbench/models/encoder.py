@@ -8,7 +8,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from workbench.models.base import TransformerPreTrainedModel, relabel, tuple_on_request
 from workbench.models.configuration import EncoderConfig, TransformerConfig
 from workbench.models.contexts import self_contexts
-from workbench.models.stack import Stack, pick_vectors
+from workbench.models.stack import LayerStack, pick_vectors
 from workbench.nn import ACTIVATIONS, first_token
 
 __all__ = ["Pooler", "TransformerEncoder"]
@@ -34,7 +34,7 @@ class TransformerEncoder(TransformerPreTrainedModel):
 
     def __init__(self, config: TransformerConfig, *, has_pooler: bool = True) -> None:
         super().__init__(config)
-        self.stack = Stack(config, is_causal=False)
+        self.stack = LayerStack(config, is_causal=False)
         self.pooler = Pooler(config) if has_pooler and config.head.pooler else None
         self.gradient_checkpointing = False
         self.post_init()

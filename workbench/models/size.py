@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 from workbench.models.auto import AUTO_CLASSES
 from workbench.models.configuration import TransformerConfig
 from workbench.models.encoder import Pooler
-from workbench.models.stack import Stack
+from workbench.models.stack import LayerStack
 
 __all__ = ["flops_per_token", "language_model_class", "num_parameters"]
 
@@ -44,7 +44,7 @@ def flops_per_token(
     model = _without_memory(config, model_class)
     total = 0
     for module in model.modules():
-        if isinstance(module, Stack):
+        if isinstance(module, LayerStack):
             total += _stack_flops(module, config, length)
     outside = (
         m for name, m in model.named_modules() if isinstance(m, nn.Linear) and ".stack." not in f".{name}"
@@ -53,7 +53,7 @@ def flops_per_token(
     return total + sum(2 * linear.weight.numel() for linear in outside if id(linear) not in pooled)
 
 
-def _stack_flops(stack: Stack, config: TransformerConfig, length: int) -> int:
+def _stack_flops(stack: LayerStack, config: TransformerConfig, length: int) -> int:
     weights, keys = _weights(stack.embeddings), 0.0
     for kind, module in zip(stack.kinds, stack.module_of_layer, strict=True):
         layer = stack.layers[module]

@@ -14,10 +14,10 @@ from workbench.models.assembly import make_embeddings, make_layer, make_norm, ma
 from workbench.models.configuration import TransformerConfig
 from workbench.nn import AttentionContext
 
-__all__ = ["Stack", "pick_vectors"]
+__all__ = ["LayerStack", "pick_vectors"]
 
 
-class Stack(nn.Module):
+class LayerStack(nn.Module):
     """Layers one after the other; fewer modules than layers where they share weights (ALBERT)."""
 
     def __init__(self, config: TransformerConfig, *, is_causal: bool, has_source: bool = False) -> None:
@@ -73,7 +73,7 @@ class Stack(nn.Module):
         return (torch.arange(length, device=vectors.device) + seen)[None]
 
 
-def pick_vectors(stack: Stack, ids: Tensor | None, vectors: Tensor | None) -> Tensor:
+def pick_vectors(stack: LayerStack, ids: Tensor | None, vectors: Tensor | None) -> Tensor:
     """Token vectors (B, T, E), looked up unless the caller gives them; exactly one must be given."""
     if vectors is not None and ids is None:
         return vectors

@@ -16,7 +16,7 @@ from workbench.report._tables import results_frame
 from workbench.report._text import visible
 from workbench.runs import Run, reads_runs
 
-__all__ = ["INK", "Attachment", "Overview", "Part", "length_figure", "overview", "part", "title_of"]
+__all__ = ["INK", "Attachment", "Overview", "ReportPart", "length_figure", "overview", "part", "title_of"]
 
 # Drawn in this colour, then replaced, so that a figure follows the page into dark mode.
 INK = "#1a2b3d"
@@ -33,7 +33,7 @@ class Attachment:
 
 
 @dataclass(frozen=True)
-class Part:
+class ReportPart:
     """Everything shown of one run."""
 
     title: str
@@ -48,7 +48,7 @@ class Part:
     count: int
     doctor: bool
     verdict: str
-    checks: list[_sections.Check]
+    checks: list[_sections.CheckSection]
     sheets: list[_sections.Sheet]
     attachments: list[Attachment]
 
@@ -64,12 +64,12 @@ class Overview:
 
 
 @reads_runs
-def part(run: Run, number: int) -> Part:
+def part(run: Run, number: int) -> ReportPart:
     """The part of a run; ``number`` makes its anchor."""
     examples = run.examples()
     groups = _sections.passages(examples)
     preview, note = _sections.preview(examples)
-    return Part(
+    return ReportPart(
         title=title_of(run),
         anchor=f"run-{number}",
         run=run,

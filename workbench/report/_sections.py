@@ -13,11 +13,11 @@ from workbench.report._text import clip_left, flatten, measured, number, shown, 
 from workbench.runs import Run
 
 __all__ = [
-    "Check",
-    "Passage",
+    "CheckSection",
     "Passages",
     "ResultRow",
     "Sheet",
+    "TextSection",
     "checks",
     "passages",
     "preview",
@@ -45,7 +45,7 @@ class ResultRow:
 
 
 @dataclass(frozen=True)
-class Passage:
+class TextSection:
     """One passage with its target apart from its context."""
 
     id: str
@@ -62,12 +62,12 @@ class Passages:
 
     task: str
     count: int
-    worst: tuple[Passage, ...]
-    best: tuple[Passage, ...]
+    worst: tuple[TextSection, ...]
+    best: tuple[TextSection, ...]
 
 
 @dataclass(frozen=True)
-class Check:
+class CheckSection:
     """One check of the doctor."""
 
     name: str
@@ -123,14 +123,14 @@ def passages(examples: pd.DataFrame) -> list[Passages]:
     return [group for group in groups if group.worst]
 
 
-def _listed(rows: pd.DataFrame) -> tuple[Passage, ...]:
+def _listed(rows: pd.DataFrame) -> tuple[TextSection, ...]:
     return tuple(_passage(row) for row in rows.to_dict("records"))
 
 
-def _passage(row: dict[Any, Any]) -> Passage:
+def _passage(row: dict[Any, Any]) -> TextSection:
     text, target = str(_present(row, "text") or ""), str(_present(row, "target") or "")
     context = text.removesuffix(target) if target else text
-    return Passage(
+    return TextSection(
         id=visible(str(row.get("id", ""))),
         context=visible(clip_left(context, _CONTEXT)) + (" " if target.startswith(" ") else ""),
         target=visible(clip_left(target, _CONTEXT).removeprefix(" ")),  # the blank is not highlighted
@@ -168,10 +168,10 @@ def preview(examples: pd.DataFrame) -> tuple[tuple[list[str], list[list[str]]], 
 _VERDICTS = ("passed", "correct", "is_correct")  # columns of yes and no, no first
 
 
-def checks(run: Run) -> list[Check]:
+def checks(run: Run) -> list[CheckSection]:
     """The doctor's checks; none if it did not run."""
     return [
-        Check(
+        CheckSection(
             name=visible(str(entry.get("name", ""))),
             status=visible(str(entry.get("status", ""))),
             value=number(entry.get("value")),

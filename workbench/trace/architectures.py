@@ -17,7 +17,15 @@ from workbench.trace.attention_hook import AttentionCall, Session, Stack, attent
 from workbench.trace.observing import session_on
 from workbench.trace.structure import Route, call_model, sample_inputs, structure_of
 
-__all__ = ["FAMILIES", "TINY", "Examination", "Family", "build_tiny", "examine", "to_markdown"]
+__all__ = [
+    "FAMILIES",
+    "TINY",
+    "Architecture",
+    "ArchitectureExamination",
+    "build_tiny",
+    "examine",
+    "to_markdown",
+]
 
 # Sizes that most configurations share; a family names only what differs.
 TINY: Mapping[str, Any] = {
@@ -56,7 +64,7 @@ _GPT2: Mapping[str, Any] = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_position
 
 
 @dataclass(frozen=True)
-class Family:
+class Architecture:
     """An architecture by its transformers model type, and how to build it tiny."""
 
     model_type: str
@@ -64,13 +72,13 @@ class Family:
     sizes: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _many(auto: str, *model_types: str, **sizes: Any) -> tuple[Family, ...]:
-    return tuple(Family(model_type, auto, sizes) for model_type in model_types)
+def _many(auto: str, *model_types: str, **sizes: Any) -> tuple[Architecture, ...]:
+    return tuple(Architecture(model_type, auto, sizes) for model_type in model_types)
 
 
 _MASKED, _CAUSAL, _SEQ2SEQ = "AutoModelForMaskedLM", "AutoModelForCausalLM", "AutoModelForSeq2SeqLM"
 
-FAMILIES: tuple[Family, ...] = (
+FAMILIES: tuple[Architecture, ...] = (
     *_many(
         _MASKED, "bert", "roberta", "xlm-roberta", "camembert", "electra", "albert", "ernie", "megatron-bert"
     ),
@@ -134,10 +142,10 @@ FAMILIES: tuple[Family, ...] = (
 
 
 @dataclass(frozen=True)
-class Examination:
+class ArchitectureExamination:
     """What running one tiny model showed. ``kernel_difference`` is the largest change against eager."""
 
-    family: Family
+    family: Architecture
     class_name: str
     route: Route
     stacks: Mapping[Stack, tuple[int, int]]  # layers and heads
@@ -169,7 +177,7 @@ class _Look:
         return heads
 
 
-def build_tiny(family: Family) -> Any:
+def build_tiny(family: Architecture) -> Any:
     """A small model of the family with random weights (seed 0)."""
     import transformers
 
@@ -184,7 +192,7 @@ def build_tiny(family: Family) -> Any:
         return getattr(transformers, family.auto).from_config(config).eval()
 
 
-def examine(family: Family) -> Examination:
+def examine(family: Architecture) -> ArchitectureExamination:
     """Build the family tiny, watch one pass, and compare its output with the model's own eager attention."""
     model = build_tiny(family)
     structure = structure_of(model)
@@ -194,7 +202,7 @@ def examine(family: Family) -> Examination:
         watched = call_model(model, **inputs)
     with attention_implementation(model, "eager"):
         plain = call_model(model, **inputs)
-    return Examination(
+    return ArchitectureExamination(
         family=family,
         class_name=type(model).__name__,
         route=structure.route,
@@ -205,7 +213,7 @@ def examine(family: Family) -> Examination:
     )
 
 
-def to_markdown(examinations: list[Examination]) -> str:
+def to_markdown(examinations: list[ArchitectureExamination]) -> str:
     """The page docs/architectures.md."""
     lines = [
         "# Architectures",

@@ -85,7 +85,7 @@ def _batches(
 
 
 @dataclass(frozen=True)
-class Plan:
+class RecordingPlan:
     """What to keep of a pass."""
 
     record: frozenset[Record]
@@ -117,13 +117,13 @@ def _plan(
     wanted: frozenset[Record],
     layers: Sequence[int] | None,
     heads: Sequence[int] | None,
-) -> Plan:
+) -> RecordingPlan:
     structure.check(structure.main, tuple(layers or ()), tuple(heads or ()))
 
     def kept(numbers: Sequence[int] | None, count: int) -> tuple[int, ...]:
         return tuple(range(count)) if numbers is None else tuple(n for n in numbers if n < count)
 
-    return Plan(
+    return RecordingPlan(
         wanted,
         {stack: kept(layers, count) for stack, count in structure.layers.items()},
         {stack: kept(heads, count) for stack, count in structure.heads.items()},
@@ -131,7 +131,11 @@ def _plan(
 
 
 def _run(
-    model: LoadedModel, structure: Structure, plan: Plan, batch: list[TextPass], gradient_of: Target | None
+    model: LoadedModel,
+    structure: Structure,
+    plan: RecordingPlan,
+    batch: list[TextPass],
+    gradient_of: Target | None,
 ) -> list[TextTrace]:
     recorder = Recorder(plan.record, plan.layers, plan.heads, structure.main)
     inputs = pass_inputs(model, batch)

@@ -17,14 +17,14 @@ from workbench.training.objectives import Objective, ObjectiveName, SpecialIds, 
 from workbench.training.objectives.distillation import Distilled
 from workbench.training.settings import TrainSettings
 
-__all__ = ["Work", "prepare"]
+__all__ = ["TrainingWork", "prepare"]
 
 DEFAULT_LENGTH = 256
 _DISTILLED = ("AutoModelForCausalLM", "AutoModelForMaskedLM")
 
 
 @dataclass(frozen=True)
-class Work:
+class TrainingWork:
     """``rows`` are those of one forward pass, ``length`` the tokens of a row, ``recipe`` the hash of it all."""
 
     settings: TrainSettings
@@ -51,7 +51,7 @@ class Work:
         return Distilled(model, teacher, temperature=choice.temperature)
 
 
-def prepare(settings: TrainSettings, device: torch.device, *, show: bool) -> Work:
+def prepare(settings: TrainSettings, device: torch.device, *, show: bool) -> TrainingWork:
     """Tokenizer, token files, objective, and the order of reading; raises the package's errors for bad input."""
     role = role_of(settings.objective.name)
     given = settings.model.model or settings.objective.teacher
@@ -71,7 +71,7 @@ def prepare(settings: TrainSettings, device: torch.device, *, show: bool) -> Wor
         )
     training, validation = _blocks(settings, corpora, objective)
     vocabulary = len(corpora.tokenizer)
-    return Work(
+    return TrainingWork(
         settings=settings,
         corpora=corpora,
         objective=objective,

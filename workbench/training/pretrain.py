@@ -19,7 +19,7 @@ from workbench.training._measure import measure
 from workbench.training._record import finish_run, open_run
 from workbench.training._scored import can_skip
 from workbench.training._sizes import training_flops
-from workbench.training._work import Work, prepare
+from workbench.training._work import TrainingWork, prepare
 from workbench.training.checkpoints import find_checkpoints, resume_point, save_model_folder
 from workbench.training.libraries import PartialState, quiet, should_reduce_batch_size
 from workbench.training.loop import Clock, KeepSteps, StopWatch, WorkbenchTrainer
@@ -83,7 +83,7 @@ def train(
     return Run.open(out)
 
 
-def _start(out: Path, work: Work, chosen: Path | None) -> Path | None:
+def _start(out: Path, work: TrainingWork, chosen: Path | None) -> Path | None:
     """The checkpoint to go on from; nothing where a run was stopped before its first one."""
     if chosen is not None or any(not c.problem for c in find_checkpoints(out)):
         return resume_point(out, work.recipe, chosen).path
@@ -96,7 +96,7 @@ def _start(out: Path, work: Work, chosen: Path | None) -> Path | None:
     return None
 
 
-def _run(work: Work, out: Path, start: Path | None, *, show: bool) -> WorkbenchTrainer:
+def _run(work: TrainingWork, out: Path, start: Path | None, *, show: bool) -> WorkbenchTrainer:
     """Train; out of memory, halve the rows of a pass and begin again from the last whole checkpoint."""
     rows = work.rows
     while True:
@@ -119,7 +119,7 @@ def _run(work: Work, out: Path, start: Path | None, *, show: bool) -> WorkbenchT
         start = whole[-1] if whole else start
 
 
-def _trainer(work: Work, out: Path, *, show: bool) -> tuple[WorkbenchTrainer, ProgressLog]:
+def _trainer(work: TrainingWork, out: Path, *, show: bool) -> tuple[WorkbenchTrainer, ProgressLog]:
     settings, model = work.settings, work.new_model()
     arguments = training_arguments(
         out,

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.unit.trace import tiny
-from workbench.analysis._dependency_hits import Sentence, batch_of_trees, head_hits, offset_hits
+from workbench.analysis._dependency_hits import ParsedSentence, batch_of_trees, head_hits, offset_hits
 from workbench.analysis.dependency import dependency_heads
 from workbench.data.conllu import ConlluSentence, ConlluWord
 from workbench.errors import DataError
@@ -22,7 +22,7 @@ def tree(words, heads, relations):
 
 
 def sentence(words, heads, relations, tokenizer):
-    return Sentence.of(tree(words, heads, relations), align_words(words, tokenizer), subtypes=False)
+    return ParsedSentence.of(tree(words, heads, relations), align_words(words, tokenizer), subtypes=False)
 
 
 def test_hits_in_both_directions():

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.unit.analysis.saliency_models import tiny_classifier
-from workbench.analysis.saliency import Options, attribute
+from workbench.analysis.saliency import SaliencyOptions, attribute
 
 captum = pytest.importorskip("captum.attr", reason="pip install captum")
 
@@ -33,7 +33,7 @@ def forward(embeddings: torch.Tensor) -> torch.Tensor:
 
 def ours(method: str, **told: Any) -> np.ndarray:
     return attribute(
-        tiny_classifier(), TEXT, method, target=1, baseline="pad", options=Options(**told)
+        tiny_classifier(), TEXT, method, target=1, baseline="pad", options=SaliencyOptions(**told)
     ).scores
 
 
@@ -102,6 +102,8 @@ def test_layers_that_give_more_than_states_are_explained_and_left_as_they_were(m
 
     model = load("sentiment-encoder", dtype="float32")
     before = model.model(**model.tokenizer("a rude waiter", return_tensors="pt")).logits
-    found = attribute(model, "a rude waiter", method, target="negative", options=Options(tolerance=0.01))
+    found = attribute(
+        model, "a rude waiter", method, target="negative", options=SaliencyOptions(tolerance=0.01)
+    )
     assert abs(found.delta) <= 0.01 * abs(found.value - found.baseline_value)
     assert torch.equal(model.model(**model.tokenizer("a rude waiter", return_tensors="pt")).logits, before)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.unit.analysis.saliency_models import tiny_classifier
-from workbench.analysis.saliency import Options, attribute, attribute_all
+from workbench.analysis.saliency import SaliencyOptions, attribute, attribute_all
 from workbench.analysis.saliency._integrated import _by_angle, clenshaw_curtis
 
 TEXTS = ["the keys to the cabinet", "the key is on the table", "cats"]
@@ -47,8 +47,12 @@ def test_clenshaw_curtis_is_exact_for_polynomials(intervals: int) -> None:
 @pytest.mark.parametrize("baseline", ["pad", "zero", "mean"])
 def test_scores_are_those_of_many_even_steps(baseline: Any) -> None:
     model = tiny_classifier()
-    found = attribute_all(model, TEXTS, targets=[1] * 3, baseline=baseline, options=Options(tolerance=1e-4))
-    exact = attribute_all(model, TEXTS, targets=[1] * 3, baseline=baseline, options=Options(steps=600))
+    found = attribute_all(
+        model, TEXTS, targets=[1] * 3, baseline=baseline, options=SaliencyOptions(tolerance=1e-4)
+    )
+    exact = attribute_all(
+        model, TEXTS, targets=[1] * 3, baseline=baseline, options=SaliencyOptions(steps=600)
+    )
     for one, other in zip(found, exact, strict=True):
         np.testing.assert_allclose(one.scores, other.scores, atol=2e-4)
         assert one.value == pytest.approx(other.value, abs=1e-6)
@@ -58,7 +62,7 @@ def test_scores_are_those_of_many_even_steps(baseline: Any) -> None:
 
 def test_a_tighter_tolerance_begins_with_more_points() -> None:
     steps = [
-        attribute(tiny_classifier(), TEXTS[0], target=1, options=Options(tolerance=t)).steps or 0
+        attribute(tiny_classifier(), TEXTS[0], target=1, options=SaliencyOptions(tolerance=t)).steps or 0
         for t in (0.05, 1e-3, 1e-4)
     ]
     assert steps[0] == 19

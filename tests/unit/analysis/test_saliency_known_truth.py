@@ -20,11 +20,11 @@ from tests.unit.analysis.saliency_models import (
     trigger_texts,
     trigger_toy,
 )
-from workbench.analysis.saliency import METHODS, AttributionWarning, Options, attribute, attribute_all
+from workbench.analysis.saliency import METHODS, AttributionWarning, SaliencyOptions, attribute, attribute_all
 from workbench.models import LoadedModel
 
 TEXT = "the keys to the cabinet"
-NO_NOISE = Options(noise=0.0, tolerance=1e-4, most_steps=4096, samples=600)
+NO_NOISE = SaliencyOptions(noise=0.0, tolerance=1e-4, most_steps=4096, samples=600)
 # of a linear function all of these are (e_t - baseline) . w
 LINEAR = [
     "integrated_gradients",
@@ -51,7 +51,7 @@ def test_a_linear_model_gives_each_token_its_own_term(method: str) -> None:
     embeddings, pad = parts(model, TEXT)
     expected = ((embeddings - pad) @ model.model.read.weight[1]).detach().numpy()
     expected[2] = 0.0  # the model does not read position 2
-    samples = Options(noise=0.0, tolerance=1e-4, samples=5 if "smooth" in method else 200)
+    samples = SaliencyOptions(noise=0.0, tolerance=1e-4, samples=5 if "smooth" in method else 200)
     found = attribute(model, TEXT, method, target=1, baseline="pad", options=samples)
     np.testing.assert_allclose(found.scores, expected, atol=2e-4)
 
@@ -135,7 +135,7 @@ def share_first(method: str, model: LoadedModel, count: int = 20, layer: int | N
     """How often the trigger is ranked first, over held-out texts that hold it where the models read."""
     texts, _ = trigger_texts(6 * count, seed=99)
     texts = [t for t in texts if TRIGGER in t.split() and t.split().index(TRIGGER) != 2][:count]
-    few = Options(
+    few = SaliencyOptions(
         samples=10 if method.startswith("smoothgrad") or method == "gradient_shap" else 100, layer=layer
     )
     with warnings.catch_warnings():
@@ -202,7 +202,7 @@ def test_a_first_token_that_is_kept_gets_no_score_and_stays_in_the_baseline() ->
     embeddings, pad = parts(model, TEXT)
     expected = ((embeddings - pad) @ model.model.read.weight[1]).detach().numpy()
     expected[[0, 2]] = 0.0  # kept; not read by the model
-    found = attribute(model, TEXT, target=1, baseline="pad", options=Options(keep_first=True))
+    found = attribute(model, TEXT, target=1, baseline="pad", options=SaliencyOptions(keep_first=True))
     np.testing.assert_allclose(found.scores, expected, atol=2e-4)
     assert found.explained == (False, True, True, True, True)
     assert found.delta == pytest.approx(0, abs=1e-3)

@@ -13,7 +13,13 @@ from transformers import BartForConditionalGeneration
 from tests.model_folders import save_bart
 from tests.unit.analysis.saliency_models import tiny_classifier, tiny_masked
 from tests.unit.tiny import loaded, tiny_causal
-from workbench.analysis.saliency import Attribution, AttributionWarning, Options, attribute, attribute_written
+from workbench.analysis.saliency import (
+    Attribution,
+    AttributionWarning,
+    SaliencyOptions,
+    attribute,
+    attribute_written,
+)
 from workbench.errors import ConfigError, ModelError, NumericsError, TaskError
 from workbench.figures.saliency import attribution_view, generation_map
 from workbench.models import Kind, LoadedModel
@@ -135,7 +141,7 @@ def test_the_cost_of_a_dear_method_is_stated_and_agreed_to() -> None:
 
 @pytest.mark.parametrize("method", ["integrated_gradients", "kernel_shap", "lime", "value_zeroing", "random"])
 def test_a_text_of_one_token(method: str) -> None:
-    found = attribute(tiny_causal(), "cats", method, target="are", options=Options(most_steps=2048))
+    found = attribute(tiny_causal(), "cats", method, target="are", options=SaliencyOptions(most_steps=2048))
     assert len(found.scores) == 1
     if method in ("integrated_gradients", "kernel_shap"):  # all of the difference is this token's
         assert found.scores[0] == pytest.approx(found.value - (found.baseline_value or 0), abs=0.2)
@@ -180,7 +186,7 @@ def test_words_of_signed_scores_are_sums_and_shares_sum_to_one() -> None:
 
 def test_too_few_steps_are_said() -> None:
     with pytest.warns(AttributionWarning, match="raise steps"):
-        found = attribute(tiny_causal(), TEXT, target="are", options=Options(steps=2, tolerance=1e-6))
+        found = attribute(tiny_causal(), TEXT, target="are", options=SaliencyOptions(steps=2, tolerance=1e-6))
     assert isinstance(found, Attribution)
     assert found.steps == 2
 

@@ -10,7 +10,7 @@ import torch
 from transformers import BertConfig, BertForSequenceClassification
 
 from challenge_sets._labelled_sets import CONTRAST_SETS
-from challenge_sets.suite import Settings, check
+from challenge_sets.suite import CheckSettings, check
 from challenge_sets.tables import suite_table
 from tests.model_folders import SIZES, framed_tokenizer
 from tests.unit.tiny import loaded, tiny_causal
@@ -47,7 +47,7 @@ def classifier(*labels: str):
 
 
 def run_of(model, folder: Path):
-    settings = Settings(set="contrast_sets", data_dir=str(folder))
+    settings = CheckSettings(set="contrast_sets", data_dir=str(folder))
     return check(model, CONTRAST_SETS, settings, out=folder.parent, doctor=False)
 
 

@@ -9,7 +9,7 @@ import torch
 from transformers import BertForMaskedLM
 
 from challenge_sets._intervals import clustered_wilson
-from challenge_sets._set import Settings
+from challenge_sets._set import CheckSettings
 from challenge_sets.diagnostics import SETS, check
 from challenge_sets.readers import agreement, gulordava
 from tests.unit.evaluate.test_asking import bert
@@ -71,7 +71,7 @@ def test_the_forms_need_not_stand_in_the_text_and_other_files_are_refused(tmp_pa
 
 
 def scored(model, folder):
-    settings = Settings(set="gulordava", data_dir=str(gold_files(folder)))
+    settings = CheckSettings(set="gulordava", data_dir=str(gold_files(folder)))
     run = check(model, SETS.get("gulordava"), settings, out=folder, doctor=False)
     return run, run.examples().set_index("id")
 

@@ -10,7 +10,7 @@ import torch
 from challenge_sets import MinimalPair
 from challenge_sets._intervals import clustered_wilson
 from challenge_sets._pair_sets import PairSet, _row
-from challenge_sets._set import Settings, within_limits
+from challenge_sets._set import CheckSettings, within_limits
 from challenge_sets.explanations import explain
 from challenge_sets.pairs import PairScore, _common_places, _differing_words, pair_scorer, score_pairs
 from tests.unit.tiny import tiny_causal
@@ -67,10 +67,10 @@ def test_a_tie_counts_as_the_convention_says():
 
 def test_pairs_with_equal_members_are_left_out_and_all_equal_is_an_error():
     both = PairSet("x", "", lambda _: [pair("a", "b"), pair("c", "c", 1)])
-    assert [p.id for p in both.load(Settings(set="x"))] == ["0"]
-    assert len(both.load(Settings(set="x", convention="lm-eval"))) == 2
+    assert [p.id for p in both.load(CheckSettings(set="x"))] == ["0"]
+    assert len(both.load(CheckSettings(set="x", convention="lm-eval"))) == 2
     with pytest.raises(DataError, match="members of all its pairs are equal"):
-        PairSet("x", "", lambda _: [pair("c", "c")]).load(Settings(set="x"))
+        PairSet("x", "", lambda _: [pair("c", "c")]).load(CheckSettings(set="x"))
 
 
 def test_metrics_are_shares_with_wilson_intervals():
@@ -91,7 +91,7 @@ def test_metrics_are_shares_with_wilson_intervals():
 
 def test_first_of_each_group():
     assert within_limits(
-        ["a1", "b1", "a2", "a3", "b2"], lambda item: item[0], Settings(set="s", limit_per_paradigm=2)
+        ["a1", "b1", "a2", "a3", "b2"], lambda item: item[0], CheckSettings(set="s", limit_per_paradigm=2)
     ) == ["a1", "b1", "a2", "b2"]
 
 

@@ -13,6 +13,7 @@ from challenge_sets._predict import Example, predictor_for
 from challenge_sets.suite import (
     MFT,
     Change,
+    CheckSettings,
     Custom,
     EqualLabel,
     Invariant,
@@ -20,9 +21,8 @@ from challenge_sets.suite import (
     NotLabel,
     Prediction,
     PredictionFile,
-    Prompt,
-    Settings,
     Suite,
+    SuitePrompt,
     TestCase,
     check_predictions,
     export_texts,
@@ -145,7 +145,7 @@ def test_sixty_tests_and_more_come_with_the_package():
 
 def predictions(folder: Path, labels: list[str], change=lambda rows: rows) -> Path:
     challenge = suite_set(load_suites(written(folder, HEAD + TEST)))
-    export_texts(challenge, Settings(set="s"), folder / "texts.jsonl")
+    export_texts(challenge, CheckSettings(set="s"), folder / "texts.jsonl")
     rows = [json.loads(line) for line in (folder / "texts.jsonl").read_text().splitlines()]
     assert sorted(row["texts"][0] for row in rows) == ["It was fine.", "It was nice."]
     rows = change([{"id": row["id"], "label": label} for row, label in zip(rows, labels, strict=True)])
@@ -156,7 +156,7 @@ def predictions(folder: Path, labels: list[str], change=lambda rows: rows) -> Pa
 
 def judged(folder: Path, path: Path):
     challenge = suite_set(load_suites(str(folder / "suite.yaml")))
-    return check_predictions(path, challenge, Settings(set="s"), out=folder / "runs")
+    return check_predictions(path, challenge, CheckSettings(set="s"), out=folder / "runs")
 
 
 def test_a_prediction_file_stands_in_for_a_model(tmp_path):
@@ -251,7 +251,7 @@ def test_a_label_that_the_classifier_lacks_is_named(tmp_path):
 
 
 def test_a_text_in_braces_is_not_filled_twice():
-    assert Prompt("{0} then {1}", {}).filled(("{1}", "b")) == "{1} then b"
+    assert SuitePrompt("{0} then {1}", {}).filled(("{1}", "b")) == "{1} then b"
 
 
 def test_tests_without_cases_and_ids_that_repeat_are_refused():

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from challenge_sets._set import Settings as CheckSettings
-from challenge_sets._set import within_limits
+from challenge_sets._set import CheckSettings, within_limits
 from tests.unit.tiny import tiny_causal
 from workbench.data.spread import spread
-from workbench.evaluate import Settings, evaluate
+from workbench.evaluate import EvaluateSettings, evaluate
 from workbench.evaluate._names import find_task
 
 GROUPS = ["a"] * 5 + ["b"] * 3 + ["c"] * 1
@@ -62,14 +61,14 @@ def mmlu(tmp_path: Path) -> Path:
 
 
 def test_mmlu_with_a_limit_asks_every_subject_and_says_so(mmlu):
-    settings = Settings(tasks=("mmlu",), data_dir=str(mmlu), limit=4, shots=0)
+    settings = EvaluateSettings(tasks=("mmlu",), data_dir=str(mmlu), limit=4, shots=0)
     run = evaluate(tiny_causal(), settings, out=mmlu, doctor=False)
     assert sorted(run.examples()["subject"]) == ["algebra", "botany", "chemistry", "dance"]
     assert run.notes["spread_over"] == {"mmlu": 4}
 
 
 def test_mmlu_without_examples_needs_no_dev_files(mmlu):
-    task = find_task("mmlu", Settings(tasks=("mmlu",), shots=0).options)
+    task = find_task("mmlu", EvaluateSettings(tasks=("mmlu",), shots=0).options)
     items = task.load(mmlu).items
     assert len(items) == 12
     assert (

@@ -15,12 +15,12 @@ from pathlib import Path
 from challenge_sets.suite import load_suites
 from probes import probe
 from workbench import attribute
-from workbench.evaluate import Settings, evaluate
+from workbench.evaluate import EvaluateSettings, evaluate
 from tests.unit.tiny import tiny_causal
 
 assert model(torch.tensor([[1, 2, 3]])).last_hidden_state.shape == (1, 3, model.config.hidden_size)
 tiny = tiny_causal()
-run = evaluate(tiny, Settings(tasks=("capitals",)), out=Path(sys.argv[1]), doctor=False)
+run = evaluate(tiny, EvaluateSettings(tasks=("capitals",)), out=Path(sys.argv[1]), doctor=False)
 assert run.results["capitals"]["accuracy"].n == 2
 (suite,) = load_suites(sys.argv[2])
 assert [test.name for test in suite.tests] == ["good weather", "a name changes nothing"]

@@ -16,14 +16,14 @@ from tests.model_folders import SIZES, framed_tokenizer, save_bart
 from tests.unit.tiny import loaded, tiny_causal, tiny_gpt2
 from workbench.errors import DataError, ModelError, TaskError
 from workbench.evaluate._requests import (
-    AskSpan,
-    AskText,
-    AskWords,
     Blank,
-    Passage,
-    Prompt,
+    ClassificationRequest,
+    GenerationRequest,
     Request,
-    WordPair,
+    RollingRequest,
+    SpanPairRequest,
+    SpanRequest,
+    TaggingRequest,
 )
 from workbench.evaluate.asking import How, stream_answers
 from workbench.models import Kind, load
@@ -70,9 +70,9 @@ def test_shared_contexts_are_scored_as_alone():
 def test_answers_keep_their_places_among_other_kinds_of_requests():
     model = tiny_causal()
     requests = [
-        Prompt("the cat", (), 2),
+        GenerationRequest("the cat", (), 2),
         Request("a", " key"),
-        Passage("cats sat on a mat"),
+        RollingRequest("cats sat on a mat"),
         Request("the", " dogs"),
     ]
     answers = ask(model, requests)
@@ -87,7 +87,7 @@ def test_generation_does_not_depend_on_the_batch(make):
     """Left padding and positions: each prompt decoded alone, by the model's own loop, gives the same tokens."""
     model = make()
     texts = ["the cat", "a key to the cabinet is on", "dogs", "cats sat on the mat and the"]
-    together = [a.text for a in ask(model, [Prompt(t, (), 6) for t in texts])]
+    together = [a.text for a in ask(model, [GenerationRequest(t, (), 6) for t in texts])]
     for text, written in zip(texts, together, strict=True):
         ids = model.tokenizer(text, return_tensors="pt").input_ids
         with torch.inference_mode():
@@ -103,10 +103,10 @@ def test_generation_does_not_depend_on_the_batch(make):
 def test_a_stop_string_ends_a_text_and_the_limit_is_told():
     model = tiny_causal()
     texts = ["the cat", "dogs", "a key to", "cats sat on the mat and"]
-    written = ask(model, [Prompt(text, (), 8) for text in texts])
+    written = ask(model, [GenerationRequest(text, (), 8) for text in texts])
     text, free = next((t, w) for t, w in zip(texts, written, strict=True) if len(w.text.split()) > 1)
     stop = free.text.split()[1]
-    (stopped,) = ask(model, [Prompt(text, (stop,), 8)])
+    (stopped,) = ask(model, [GenerationRequest(text, (stop,), 8)])
     assert stopped.finished
     assert stopped.text == free.text[: free.text.index(stop)]
     assert free.finished == (free.tokens < 8)
@@ -114,7 +114,7 @@ def test_a_stop_string_ends_a_text_and_the_limit_is_told():
 
 def test_samples_are_seeded():
     model = tiny_causal()
-    prompts = [Prompt("the cat", (), 6, 1.0, 0.9, number) for number in range(8)]
+    prompts = [GenerationRequest("the cat", (), 6, 1.0, 0.9, number) for number in range(8)]
     first, again, other = ([a.text for a in ask(model, prompts, seed=s)] for s in (0, 0, 1))
     assert first == again
     assert first != other
@@ -123,14 +123,14 @@ def test_samples_are_seeded():
 
 def test_no_room_for_the_answer_is_told():
     with pytest.raises(DataError, match="99 new tokens leave no room"):
-        ask(tiny_causal(positions=64), [Prompt("the cat", (), 99)])
+        ask(tiny_causal(positions=64), [GenerationRequest("the cat", (), 99)])
 
 
 def test_passages_are_read_as_by_the_rolling_scorer():
     model = tiny_causal(positions=16)
     text = "the cat sat on the mat and dogs ran . " * 4
     for stride in (None, 4):
-        (got,) = ask(model, [Passage(text, stride)])
+        (got,) = ask(model, [RollingRequest(text, stride)])
         (expected,) = score_rolling(model, [text], stride=stride)
         assert got.log_probability == pytest.approx(expected.log_probability, abs=1e-4)
         assert (got.tokens, got.words, got.bytes) == (expected.tokens, expected.words, expected.bytes)
@@ -169,15 +169,15 @@ def test_encoder_decoders_score_targets(tmp_path):
     model = load(str(save_bart(tmp_path / "bart")), dtype="float32")
     answers = ask(model, [Request("the cat", " sat"), Blank("the ", "", "cat")])
     assert all(a.log_probability < 0 for a in answers)
-    assert ask(model, [Prompt("the cat", (), 4)])[0].tokens <= 4
+    assert ask(model, [GenerationRequest("the cat", (), 4)])[0].tokens <= 4
 
 
 def test_heads_answer_alone_as_together():
     model = bert(BertForSequenceClassification, num_labels=3)
     asks = [
-        AskText("the cat sat"),
-        AskText("a key", "the keys to the cabinet are on a table"),
-        AskText("dogs"),
+        ClassificationRequest("the cat sat"),
+        ClassificationRequest("a key", "the keys to the cabinet are on a table"),
+        ClassificationRequest("dogs"),
     ]
     together = ask(model, asks)
     for one, answer in zip(asks, together, strict=True):
@@ -187,7 +187,7 @@ def test_heads_answer_alone_as_together():
 
 def test_words_get_the_label_of_their_first_piece():
     model = bert(BertForTokenClassification, num_labels=2, id2label={0: "O", 1: "B-X"})
-    (tags,) = ask(model, [AskWords(("the", "cat", "sat"))])
+    (tags,) = ask(model, [TaggingRequest(("the", "cat", "sat"))])
     ids = model.tokenizer("the cat sat", return_tensors="pt").input_ids
     with torch.inference_mode():
         best = model.model(input_ids=ids).logits[0].argmax(-1).tolist()[1:-1]
@@ -197,14 +197,14 @@ def test_words_get_the_label_of_their_first_piece():
 def test_a_span_stands_in_the_context_even_of_many_windows():
     model = bert(BertForQuestionAnswering)
     context = "the cat sat on the mat and dogs ran . " * 10
-    (span,) = ask(model, [AskSpan("keys are", context)])
+    (span,) = ask(model, [SpanRequest("keys are", context)])
     assert span.text
     assert span.text in context
 
 
 def test_word_pairs_give_states_difference_and_product():
     model = loaded(bert(BertForMaskedLM).model.bert, Kind.ENCODER, framed_tokenizer())
-    (answer,) = ask(model, [WordPair("the key is on", "the key is on", (4, 7), (4, 7))])
+    (answer,) = ask(model, [SpanPairRequest("the key is on", "the key is on", (4, 7), (4, 7))])
     u, v, difference, product = torch.tensor(answer.values).view(4, 32)
     assert torch.equal(u, v)
     assert not difference.any()
@@ -213,18 +213,18 @@ def test_word_pairs_give_states_difference_and_product():
 
 def test_a_head_of_another_kind_is_refused():
     with pytest.raises(TaskError, match="needs a model with a ForTokenClassification head"):
-        ask(bert(BertForSequenceClassification), [AskWords(("the",))])
+        ask(bert(BertForSequenceClassification), [TaggingRequest(("the",))])
     with pytest.raises(ModelError, match="needs a causal"):
-        ask(bert(BertForMaskedLM, Kind.MASKED), [Passage("the cat")])
+        ask(bert(BertForMaskedLM, Kind.MASKED), [RollingRequest("the cat")])
 
 
 def test_tokens_of_generated_text_do_not_depend_on_the_batch():
     """A row that met its stop string is padded while others go on; padding is not generated."""
     model = tiny_gpt2()
     texts = ("the cat", "dogs ran on", "a key", "the keys to the cabinet", "cats sat")
-    whole = ask(model, [Prompt(text, max_tokens=12) for text in texts])
+    whole = ask(model, [GenerationRequest(text, max_tokens=12) for text in texts])
     stop = (whole[0].text.split()[3],)  # what the first row generates after a few tokens
-    prompts = [Prompt(text, stop=stop, max_tokens=12) for text in texts]
+    prompts = [GenerationRequest(text, stop=stop, max_tokens=12) for text in texts]
     alone = [ask(model, [prompt])[0] for prompt in prompts]
     assert ask(model, prompts) == alone
     assert alone[0].tokens <= 4 < max(answer.tokens for answer in alone)

@@ -8,7 +8,7 @@ from tests.benchmark_files import write_benchmark
 from tests.model_folders import save_bert
 from workbench.data.glue import GLUE
 from workbench.errors import ConfigError, TaskError
-from workbench.evaluate import Settings, find_task
+from workbench.evaluate import EvaluateSettings, find_task
 from workbench.evaluate.finetuned import Finetuned, Recipe, evaluate_finetuned, read_recipe
 from workbench.evaluate.finetuned.rows import fine_rows, trained_as
 from workbench.models import Kind, load
@@ -24,7 +24,7 @@ def encoder(tmp_path_factory):
 def test_two_seeds_give_both_sources_of_error_and_are_not_trained_twice(encoder, tmp_path):
     data = write_benchmark("glue/sst2", tmp_path / "data")
     (data / "SST-2" / "train.tsv").write_bytes((data / "SST-2" / "dev.tsv").read_bytes())
-    settings = Settings(tasks=("glue/sst2",), data_dir=str(data))
+    settings = EvaluateSettings(tasks=("glue/sst2",), data_dir=str(data))
     heard = []
     training = Finetuned(recipe=QUICK, seeds=(0, 1), tell=lambda task, seed, run: heard.append((task, seed)))
     run = evaluate_finetuned(encoder, settings, training, out=tmp_path / "runs", device="cpu", doctor=False)
@@ -46,7 +46,7 @@ def test_two_seeds_give_both_sources_of_error_and_are_not_trained_twice(encoder,
 def test_seeds_that_answer_one_class_leave_matthews_undefined(encoder, tmp_path):
     """A head that has seen a handful of rows once answers one class throughout: the mean over seeds says so."""
     data = write_benchmark("glue/cola", tmp_path / "data")
-    settings = Settings(tasks=("glue/cola",), data_dir=str(data))
+    settings = EvaluateSettings(tasks=("glue/cola",), data_dir=str(data))
     training = Finetuned(recipe=QUICK, seeds=(0, 1))
     run = evaluate_finetuned(encoder, settings, training, out=tmp_path / "runs", device="cpu", doctor=False)
     found = run.results["glue/cola"]["matthews"]
@@ -62,7 +62,7 @@ def test_word_pairs_are_read_out_of_frozen_states(encoder, tmp_path):
     model = load(encoder, dtype="float32", device="cpu")
     fitted = task.fitted(model, data)
     assert Kind.ENCODER in fitted.kinds
-    settings = Settings(tasks=("superglue/wic",), data_dir=str(data))
+    settings = EvaluateSettings(tasks=("superglue/wic",), data_dir=str(data))
     run = evaluate_finetuned(encoder, settings, out=tmp_path / "runs", device="cpu", doctor=False)
     assert run.results["superglue/wic"]["accuracy"].value == 1.0
 

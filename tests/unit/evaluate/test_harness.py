@@ -93,11 +93,11 @@ def test_a_task_of_lm_eval_becomes_a_run_with_its_numbers(both, tmp_path, monkey
     from lm_eval import simple_evaluate
     from lm_eval.tasks import TaskManager
 
-    from workbench.evaluate import Settings, evaluate
+    from workbench.evaluate import EvaluateSettings, evaluate
 
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
     write_task(tmp_path)
-    settings = Settings(tasks=("harness:tiny_choice",), data_dir=str(tmp_path))
+    settings = EvaluateSettings(tasks=("harness:tiny_choice",), data_dir=str(tmp_path))
     run = evaluate(both[0].loaded, settings, out=tmp_path / "runs", doctor=False)
     manager = TaskManager(include_path=str(tmp_path), include_defaults=False)
     theirs = simple_evaluate(

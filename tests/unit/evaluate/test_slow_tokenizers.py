@@ -12,7 +12,7 @@ import transformers
 from tests.unit.text.tokenizers_for_tests import slow_wordpiece
 from tests.unit.tiny import loaded
 from workbench.errors import ModelError
-from workbench.evaluate._requests import AskSpan, AskWords, WordPair
+from workbench.evaluate._requests import SpanPairRequest, SpanRequest, TaggingRequest
 from workbench.evaluate.asking._how import How
 from workbench.evaluate.asking.heads import ask_spans, ask_words
 from workbench.evaluate.asking.likelihood import ask_blanks
@@ -76,7 +76,7 @@ def test_labels_of_words_are_those_of_their_first_pieces(tmp_path: Path) -> None
     model = bert(tmp_path, transformers.BertForTokenClassification, Kind.CLASSIFIER, num_labels=5)
     with torch.no_grad():
         best = model.model(torch.tensor([model.tokenizer(TEXT).input_ids])).logits[0].argmax(-1).tolist()
-    ((_, tags),) = next(ask_words(model, [AskWords(WORDS)], set(), How()))
+    ((_, tags),) = next(ask_words(model, [TaggingRequest(WORDS)], set(), How()))
     assert tags.labels == tuple(f"LABEL_{best[place]}" for place in FIRSTS)
 
 
@@ -97,7 +97,9 @@ def test_states_of_words(tmp_path: Path) -> None:
     model = bert(tmp_path, transformers.BertModel, Kind.ENCODER)
     with torch.no_grad():
         states = model.model(torch.tensor([model.tokenizer(TEXT).input_ids])).last_hidden_state[0]
-    ((_, features),) = next(ask_word_pairs(model, [WordPair(TEXT, TEXT, (4, 7), (0, 3))], set(), How()))
+    ((_, features),) = next(
+        ask_word_pairs(model, [SpanPairRequest(TEXT, TEXT, (4, 7), (0, 3))], set(), How())
+    )
     expected = torch.cat([states[2:5].mean(0), states[1]])
     assert features.values[:64] == pytest.approx(expected.tolist(), abs=1e-5)
 
@@ -105,5 +107,5 @@ def test_states_of_words(tmp_path: Path) -> None:
 def test_answers_in_long_texts_are_refused_in_one_line(tmp_path: Path) -> None:
     model = bert(tmp_path, transformers.BertForQuestionAnswering, Kind.CLASSIFIER)
     with pytest.raises(ModelError, match="needs a fast tokenizer") as refused:
-        next(ask_spans(model, [AskSpan("cat?", TEXT)], set(), How()))
+        next(ask_spans(model, [SpanRequest("cat?", TEXT)], set(), How()))
     assert "\n" not in str(refused.value)

@@ -16,7 +16,7 @@ from tests.unit.tiny import WORDS, loaded
 from workbench.analysis.attacks import predictions
 from workbench.analysis.saliency import attribute_all
 from workbench.errors import ModelError
-from workbench.evaluate._requests import AskText
+from workbench.evaluate._requests import ClassificationRequest
 from workbench.evaluate.asking import How, stream_answers
 from workbench.evaluate.doctor._examine import _run
 from workbench.evaluate.doctor._invariance import batch_size
@@ -103,7 +103,7 @@ def test_batches_give_what_one_text_gives(subject):
 def test_evaluate_check_and_attacks_agree_with_it(subject):
     model, expected = subject
     found = {}
-    for batch in stream_answers(model, [AskText(text) for text in TEXTS], How()):
+    for batch in stream_answers(model, [ClassificationRequest(text) for text in TEXTS], How()):
         found.update(batch)
     close(torch.tensor([found[i].values for i in range(len(TEXTS))]), expected)
     labels = {f"l{i}": (f"LABEL_{i}",) for i in range(3)}

@@ -9,16 +9,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from challenge_sets.diagnostics import Settings as CheckSettings
-from challenge_sets.diagnostics import check
+from challenge_sets.diagnostics import CheckSettings, check
 from challenge_sets.suite import load_suites, suite_set
 from tests.helpers import REPOSITORY
 from tests.model_folders import save_llama
 from tests.unit.tiny import tiny_causal, tiny_gpt2
 from workbench import attribute
-from workbench.analysis.saliency import Options
+from workbench.analysis.saliency import SaliencyOptions
 from workbench.errors import RunError, TaskError
-from workbench.evaluate import Settings, evaluate
+from workbench.evaluate import EvaluateSettings, evaluate
 from workbench.models import LoadedModel, load
 from workbench.runs import Run
 
@@ -65,7 +64,7 @@ def test_a_loaded_model_has_the_hash_of_its_files_until_its_weights_change(tmp_p
 def test_a_run_is_not_resumed_with_another_models_weights(tmp_path: Path) -> None:
     """Both are built by hand and called alike; the run of one was finished, and its numbers are not the other's."""
     model = tiny_causal(2048)
-    settings = Settings(tasks=("lambada_sample",), limit=3)
+    settings = EvaluateSettings(tasks=("lambada_sample",), limit=3)
     run = evaluate(model, settings, out=tmp_path, **QUIET)
     assert evaluate(model, settings, resume=run.path, **QUIET).results == run.results
     with pytest.raises(RunError, match=r"model\.content_hash was"):
@@ -101,8 +100,8 @@ def test_a_seed_is_named_once() -> None:
     def scores(**named: object) -> list[float]:
         return list(attribute(model, text, "smoothgrad", **named).scores)  # type: ignore[arg-type]
 
-    assert scores(options=Options(seed=7)) == scores(seed=7)
-    assert scores(options=Options(seed=7)) != scores(seed=0)
-    assert scores(options=Options(seed=7), seed=7) == scores(seed=7)
+    assert scores(options=SaliencyOptions(seed=7)) == scores(seed=7)
+    assert scores(options=SaliencyOptions(seed=7)) != scores(seed=0)
+    assert scores(options=SaliencyOptions(seed=7), seed=7) == scores(seed=7)
     with pytest.raises(TaskError, match="seed is 3, and options have seed 7"):
-        scores(options=Options(seed=7), seed=3)
+        scores(options=SaliencyOptions(seed=7), seed=3)

@@ -13,9 +13,9 @@ from tests.unit.tiny import loaded
 from workbench.analysis.attacks import predictions
 from workbench.analysis.faithfulness import measured
 from workbench.analysis.saliency import Output, attribute
-from workbench.analysis.saliency.targets import Asked, ask
+from workbench.analysis.saliency.targets import TargetRequest, ask
 from workbench.errors import TaskError
-from workbench.evaluate._requests import AskText, HeadScores
+from workbench.evaluate._requests import ClassificationRequest, HeadScores
 from workbench.evaluate.asking import How, stream_answers
 from workbench.evaluate.doctor import examine
 from workbench.evaluate.tasks.task_types.toxicity import _toxic
@@ -88,15 +88,15 @@ def test_a_number_has_no_probability():
         with pytest.raises(TaskError, match="predicts a number") as caught:
             attribute(model, "the cat sat", "input_x_gradient", output=form)
         assert "\n" not in str(caught.value)
-    assert measured(ask(model, "the cat", Asked()), model).output is Output.LOGIT
-    assert measured(ask(head(), "the cat", Asked()), head()).output is Output.PROBABILITY
+    assert measured(ask(model, "the cat", TargetRequest()), model).output is Output.LOGIT
+    assert measured(ask(head(), "the cat", TargetRequest()), head()).output is Output.PROBABILITY
 
 
 @pytest.mark.parametrize("settings", [SEVERAL, NUMBER, {"labels": 2, "problem": "regression"}])
 def test_tasks_of_one_label_refuse_other_heads(settings):
     model = head(**settings)
     with pytest.raises(TaskError, match=r"needs a head for one label of several.*problem_type"):
-        list(stream_answers(model, [AskText("the cat", problem=ProblemType.ONE_LABEL)], How()))
+        list(stream_answers(model, [ClassificationRequest("the cat", problem=ProblemType.ONE_LABEL)], How()))
     with pytest.raises(TaskError, match=r"one of several labels.*problem_type"):
         predictor_for(model, SUITE)
     with pytest.raises(TaskError, match=r"one of several labels.*problem_type"):
@@ -106,7 +106,11 @@ def test_tasks_of_one_label_refuse_other_heads(settings):
 @pytest.mark.parametrize("settings", [SEVERAL, {}])
 def test_tasks_of_a_number_refuse_other_heads(settings):
     with pytest.raises(TaskError, match="needs a head for a number"):
-        list(stream_answers(head(**settings), [AskText("the cat", problem=ProblemType.NUMBER)], How()))
+        list(
+            stream_answers(
+                head(**settings), [ClassificationRequest("the cat", problem=ProblemType.NUMBER)], How()
+            )
+        )
 
 
 def test_a_judge_with_several_labels_rates_by_sigmoid():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from probes._data import Item, Place, ProbeData, Unit, Words
+from probes._data import Place, ProbeData, ProbeItem, Unit, Words
 from probes.conclusions import classification_conclusions
 from probes.controls import control_labels, majority, permutation_p, word_identity
 from probes.estimators import linear_cka, tree_depths, tree_distances, uuas
@@ -26,7 +26,7 @@ def data() -> ProbeData:
     for s in range(12):
         forms = ("the", "cat", "sat") if s % 2 == 0 else ("a", "dog", "ran")
         sentences.append(Words(forms, None, f"document {s // 6}", f"s{s}"))
-        items += [Item((Place(s, w, w + 1),), "DNV"[w], form) for w, form in enumerate(forms)]
+        items += [ProbeItem((Place(s, w, w + 1),), "DNV"[w], form) for w, form in enumerate(forms)]
     identity = DataIdentity("toy", "toy.conllu", "0" * 64, len(items))
     return ProbeData("pos", Unit.WORD, tuple(sentences), tuple(items), identity)
 
@@ -94,7 +94,7 @@ def test_held_out_takes_whole_sentences() -> None:
 def test_labels_beyond_the_words_are_told() -> None:
     toy = data()
     with pytest.raises(DataError, match="s0: words 3 to 4 are labelled, but it has 3 words"):
-        ProbeData(toy.task, toy.unit, toy.sentences, (Item((Place(0, 3, 4),), "x", "x"),), toy.identity)
+        ProbeData(toy.task, toy.unit, toy.sentences, (ProbeItem((Place(0, 3, 4),), "x", "x"),), toy.identity)
 
 
 def test_trees_by_hand() -> None:

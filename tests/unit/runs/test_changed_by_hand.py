@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from challenge_sets.diagnostics import Settings as CheckSettings
-from challenge_sets.diagnostics import check
+from challenge_sets.diagnostics import CheckSettings, check
 from challenge_sets.suite import load_suites, suite_set
 from challenge_sets.tables import groups_table, suite_table
 from probes.run import open_report, read_inputs, run_probe
@@ -24,7 +23,7 @@ from workbench.cli import main
 from workbench.cli._survey_text import survey_text
 from workbench.dashboard.collect import over_steps
 from workbench.errors import RunError, WorkbenchError
-from workbench.evaluate import Settings, evaluate
+from workbench.evaluate import EvaluateSettings, evaluate
 from workbench.evaluate.compare import compare
 from workbench.evaluate.differences import run_differences
 from workbench.figures.stored import survey_figures
@@ -75,7 +74,7 @@ def _changed(content: Any, place: tuple[Any, ...], value: Any) -> Any:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A run of each verb whose readers look into its notes."""
     root, model = tmp_path_factory.mktemp("runs"), tiny_causal(2048)
-    settings = Settings(tasks=("lambada_sample",), limit=4)
+    settings = EvaluateSettings(tasks=("lambada_sample",), limit=4)
     text = root / "text.txt"
     text.write_text("the cat sat on the mat\na dogs ran to the cabinet\n" * 3)
     table = root / "table.tsv"

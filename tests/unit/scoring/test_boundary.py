@@ -18,8 +18,8 @@ from workbench.cli.evaluate import _remarks
 from workbench.data import DataIdentity
 from workbench.errors import ConfigError
 from workbench.estimate import Estimate
-from workbench.evaluate import Settings, evaluate
-from workbench.evaluate._task import Item, TaskData
+from workbench.evaluate import EvaluateSettings, evaluate
+from workbench.evaluate._task import TaskData, TaskItem
 from workbench.models import Kind, LoadedModel
 from workbench.scoring import Engine, Request
 
@@ -65,10 +65,10 @@ class Continue:
     name, version, kinds, about = "lambada_sample", 1, (Kind.CAUSAL,), "two continuations"
 
     def load(self, data_dir: Path | None) -> TaskData:
-        items = tuple(Item(f"continue/{n}", (r,), {}) for n, r in enumerate((INSIDE, WHOLE)))
+        items = tuple(TaskItem(f"continue/{n}", (r,), {}) for n, r in enumerate((INSIDE, WHOLE)))
         return TaskData(items, DataIdentity("continue", "here", "", 2))
 
-    def example(self, item: Item, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
+    def example(self, item: TaskItem, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
         return {"score": answers[0].log_probability}
 
     def metrics(self, examples: pd.DataFrame, seed: int) -> dict[str, Estimate]:
@@ -79,7 +79,7 @@ def test_an_evaluation_counts_such_items_and_stores_the_choice(tmp_path):
     runs = [
         evaluate(
             tiny_gpt2(),
-            Settings(tasks=("lambada_sample",), boundary=boundary),  # type: ignore[arg-type]
+            EvaluateSettings(tasks=("lambada_sample",), boundary=boundary),  # type: ignore[arg-type]
             tasks=[Continue()],
             out=tmp_path / boundary,
             doctor=False,

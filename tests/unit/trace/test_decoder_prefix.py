@@ -22,7 +22,7 @@ from tests.unit.trace.tiny import SIZE, WORDS, _build, loaded
 from workbench.analysis.generation import generate_steps
 from workbench.analysis.lens import logit_lens
 from workbench.analysis.patching import patch_pair
-from workbench.evaluate._requests import Prompt
+from workbench.evaluate._requests import GenerationRequest
 from workbench.evaluate.asking._how import How
 from workbench.evaluate.asking.generation import ask_prompts
 from workbench.models import Kind, LoadedModel
@@ -140,7 +140,7 @@ def test_generation_begins_behind_the_prefix():
     names = model.tokenizer.convert_ids_to_tokens
     assert list(steps.tokens) == names(expected)
     assert [step.candidates[0][0] for step in steps.steps] == names(expected)
-    ((_, written),) = next(ask_prompts(model, [Prompt(SOURCE, max_tokens=5)], set(), How()))
+    ((_, written),) = next(ask_prompts(model, [GenerationRequest(SOURCE, max_tokens=5)], set(), How()))
     assert written.text == model.tokenizer.decode(expected, skip_special_tokens=True)
     generated = trace(model, [SOURCE], {"logits"})[0]
     assert generated.alignment.ids[: 2 + len(expected)] == (START, FORCED, *expected)

@@ -6,18 +6,18 @@ from workbench.analysis.patching._ablation import mean_ablation
 from workbench.analysis.patching._activation import Patch, activation_patching, patched_values
 from workbench.analysis.patching._attribution import attribution_patching
 from workbench.analysis.patching._mean import mean_effects
-from workbench.analysis.patching._metric import Metric, MetricKind
+from workbench.analysis.patching._metric import MetricKind, PatchingMetric
 from workbench.analysis.patching._pair import PatchPair, PatchSite, patch_pair
 from workbench.analysis.patching._path import OUTPUT, Component, component, head_paths, path_patching
 
 __all__ = [
     "OUTPUT",
     "Component",
-    "Metric",
     "MetricKind",
     "Patch",
     "PatchPair",
     "PatchSite",
+    "PatchingMetric",
     "activation_patching",
     "attribution_patching",
     "component",

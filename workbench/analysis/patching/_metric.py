@@ -14,7 +14,7 @@ from workbench.choices import as_members, member
 from workbench.errors import DataError
 from workbench.models import Kind, LoadedModel
 
-__all__ = ["Metric", "MetricKind", "make_metric"]
+__all__ = ["MetricKind", "PatchingMetric", "make_metric"]
 
 
 class MetricKind(StrEnum):
@@ -26,7 +26,7 @@ class MetricKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Metric:
+class PatchingMetric:
     """A metric with its target, and what it is compared with. Logits (N, V) to numbers (N,)."""
 
     kind: MetricKind
@@ -61,7 +61,7 @@ class Metric:
 
 def make_metric(
     model: LoadedModel, target: str, contrast: str | None = None, kind: str | None = None
-) -> Metric:
+) -> PatchingMetric:
     """The metric of words (or, of a classifier, of label names or numbers).
 
     By default the logit difference where there is a contrast, else the probability. Raises
@@ -73,7 +73,7 @@ def make_metric(
     wanted = find(model, target)
     other = None if contrast is None else find(model, contrast)
     different_targets(wanted, other)
-    return Metric(chosen, wanted, other)
+    return PatchingMetric(chosen, wanted, other)
 
 
 def _label(model: LoadedModel, text: str) -> TargetToken:

@@ -11,7 +11,7 @@ from enum import StrEnum
 import torch
 from torch import Tensor
 
-from workbench.analysis.patching._metric import Metric, make_metric
+from workbench.analysis.patching._metric import PatchingMetric, make_metric
 from workbench.choices import member
 from workbench.errors import DataError, TraceError
 from workbench.models import Kind, LoadedModel
@@ -60,7 +60,7 @@ class PatchPair:
     model: LoadedModel
     clean: Reading
     corrupted: Reading
-    metric: Metric
+    metric: PatchingMetric
     place: int | None
     stack: Stack
     clean_run: StackRun

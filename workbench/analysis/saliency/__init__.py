@@ -13,23 +13,23 @@ from workbench.analysis.saliency._attribute import (
     attribute_all,
     attribute_targets,
 )
-from workbench.analysis.saliency._methods import METHODS, Options, Raw, SaliencyMethod, Unit
+from workbench.analysis.saliency._methods import METHODS, OcclusionUnit, Raw, SaliencyMethod, SaliencyOptions
 from workbench.analysis.saliency._record import Attribution, Normalisation
 from workbench.analysis.saliency.attribution_target import Output
-from workbench.analysis.saliency.embedding_model import Seam
+from workbench.analysis.saliency.embedding_model import EmbeddingModel
 from workbench.analysis.saliency.written import attribute_written
 
 __all__ = [
     "METHODS",
     "Attribution",
     "AttributionWarning",
+    "EmbeddingModel",
     "Normalisation",
-    "Options",
+    "OcclusionUnit",
     "Output",
     "Raw",
     "SaliencyMethod",
-    "Seam",
-    "Unit",
+    "SaliencyOptions",
     "attribute",
     "attribute_all",
     "attribute_targets",

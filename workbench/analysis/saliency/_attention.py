@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from workbench.analysis.attention import attention_rollout
-from workbench.analysis.saliency._methods import METHODS, Options, Raw, SaliencyMethod
+from workbench.analysis.saliency._methods import METHODS, Raw, SaliencyMethod, SaliencyOptions
 from workbench.analysis.saliency._reading import first_reads, reading_weights, sizes, watch
-from workbench.analysis.saliency.embedding_model import Seam
+from workbench.analysis.saliency.embedding_model import EmbeddingModel
 from workbench.errors import TraceError
 from workbench.trace import Edit, Site, Stack, intervene, structure_of
 
@@ -19,7 +19,7 @@ __all__: list[str] = []
 UNMOVED = 1e-12  # summed cosine distance, in double precision: nothing but rounding
 
 
-def _attention(seam: Seam, options: Options) -> Raw:
+def _attention(seam: EmbeddingModel, options: SaliencyOptions) -> Raw:
     """Weights of one layer (the last by default), averaged over heads, where the target is read."""
     seam = first_reads(seam)
     stack, layers = _layers(seam)
@@ -35,14 +35,14 @@ def _attention(seam: Seam, options: Options) -> Raw:
     return Raw(scores, (None,) * len(seam), layer)
 
 
-def _layers(seam: Seam) -> tuple[Stack, int]:
+def _layers(seam: EmbeddingModel) -> tuple[Stack, int]:
     """The attention that looks at the text: of an encoder-decoder, that from decoder to encoder."""
     structure = structure_of(seam.model.model)
     stack = Stack.CROSS if seam.model.config.is_encoder_decoder else structure.main
     return stack, structure.layers[stack]
 
 
-def _rollout(seam: Seam, options: Options) -> Raw:
+def _rollout(seam: EmbeddingModel, options: SaliencyOptions) -> Raw:
     seam = first_reads(seam)
     scores = torch.zeros(seam.explained.shape, dtype=torch.float64)
     for row in range(len(seam)):
@@ -55,14 +55,14 @@ def _rollout(seam: Seam, options: Options) -> Raw:
     return Raw(scores, (None,) * len(seam))
 
 
-def _self_attention(seam: Seam, read: int, text: int) -> tuple[Stack, int]:
+def _self_attention(seam: EmbeddingModel, read: int, text: int) -> tuple[Stack, int]:
     """The stack that mixes the text's tokens, and how many tokens it reads."""
     if seam.model.config.is_encoder_decoder:
         return Stack.ENCODER, text
     return structure_of(seam.model.model).main, read
 
 
-def _reached(seam: Seam, row: int, mixed: Tensor) -> Tensor:
+def _reached(seam: EmbeddingModel, row: int, mixed: Tensor) -> Tensor:
     """How much of each text token is in what the head reads, given what is in each position: (T,)."""
     read, text = sizes(seam, row)
     weights = reading_weights(seam, row)
@@ -73,7 +73,7 @@ def _reached(seam: Seam, row: int, mixed: Tensor) -> Tensor:
     return (weights @ mixed)[:text]
 
 
-def _attention_gradient(seam: Seam, options: Options) -> Raw:
+def _attention_gradient(seam: EmbeddingModel, options: SaliencyOptions) -> Raw:
     """Attention times gradient in the token's columns, over all layers, heads and queries."""
     stack, _ = _layers(seam)
     scores = torch.zeros(seam.explained.shape, dtype=torch.float64)
@@ -88,7 +88,7 @@ def _attention_gradient(seam: Seam, options: Options) -> Raw:
     return Raw(scores, (None,) * len(seam))
 
 
-def _value_zeroing(seam: Seam, options: Options) -> Raw:
+def _value_zeroing(seam: EmbeddingModel, options: SaliencyOptions) -> Raw:
     seam = first_reads(seam)
     scores = torch.zeros(seam.explained.shape, dtype=torch.float64)
     for row in range(len(seam)):
@@ -105,7 +105,9 @@ def _value_zeroing(seam: Seam, options: Options) -> Raw:
     return Raw(scores, (None,) * len(seam))
 
 
-def _changes(seam: Seam, row: int, stack: Stack, layer: int, size: int, options: Options) -> Tensor:
+def _changes(
+    seam: EmbeddingModel, row: int, stack: Stack, layer: int, size: int, options: SaliencyOptions
+) -> Tensor:
     """Cosine distance by which each position's output of ``layer`` moves without each token's value: (Q, K).
 
     The softmax is left as it is, so a value of zero is a column of weights set to zero.
@@ -145,10 +147,10 @@ def _changes(seam: Seam, row: int, stack: Stack, layer: int, size: int, options:
 
 def _register(
     name: str,
-    compute: Callable[[Seam, Options], Raw],
+    compute: Callable[[EmbeddingModel, SaliencyOptions], Raw],
     convention: str,
     source: str,
-    passes: Callable[[int, Options], int],
+    passes: Callable[[int, SaliencyOptions], int],
     signed: bool = False,
 ) -> None:
     METHODS.register(

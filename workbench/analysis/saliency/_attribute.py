@@ -10,12 +10,12 @@ from typing import Any
 import torch
 
 from workbench.analysis.saliency._integrated import SMALLEST
-from workbench.analysis.saliency._methods import METHODS, Options, Raw, SaliencyMethod
+from workbench.analysis.saliency._methods import METHODS, Raw, SaliencyMethod, SaliencyOptions
 from workbench.analysis.saliency._record import Attribution, Normalisation
-from workbench.analysis.saliency.attribution_target import Output, Question
+from workbench.analysis.saliency.attribution_target import AttributionTarget, Output
 from workbench.analysis.saliency.baselines import Baseline, baseline_name, baseline_vectors
-from workbench.analysis.saliency.embedding_model import Seam, differentiable
-from workbench.analysis.saliency.targets import Asked, TargetName, ask
+from workbench.analysis.saliency.embedding_model import EmbeddingModel, differentiable
+from workbench.analysis.saliency.targets import TargetName, TargetRequest, ask
 from workbench.choices import member
 from workbench.errors import NumericsError, TaskError, WorkbenchWarning
 from workbench.models import LoadedModel
@@ -43,7 +43,7 @@ def attribute(
     baseline: Baseline = None,
     words: bool | str = False,
     normalise: Normalisation | str = Normalisation.NONE,
-    options: Options | None = None,
+    options: SaliencyOptions | None = None,
     seed: int | None = None,
     allow_cost: bool = False,
 ) -> Attribution:
@@ -61,8 +61,8 @@ def attribute(
         baseline: "mask" (default where there is one), "pad", "zero", "mean", or vectors (D,) or (T, D).
         words: merge sub-words: ``True``, "sum", "mean" or "max"; see :meth:`Attribution.words`.
         normalise: "none", "sum" or "max".
-        options: steps, samples, unit, layer and others; see :class:`Options`.
-        seed: short for ``options=Options(seed=...)``.
+        options: steps, samples, unit, layer and others; see :class:`SaliencyOptions`.
+        seed: short for ``options=SaliencyOptions(seed=...)``.
         allow_cost: go on although a text costs more than 2 million tokens through the model.
 
     Raises:
@@ -78,7 +78,7 @@ def attribute(
         position=position,
         output=output,
         baseline=baseline,
-        options=_seeded(options or Options(), seed),
+        options=_seeded(options or SaliencyOptions(), seed),
         allow_cost=allow_cost,
     )[0]
     if words:
@@ -86,8 +86,8 @@ def attribute(
     return found.normalised(normalise)
 
 
-def _seeded(options: Options, seed: int | None) -> Options:
-    if seed is not None and options.seed not in (seed, Options().seed):
+def _seeded(options: SaliencyOptions, seed: int | None) -> SaliencyOptions:
+    if seed is not None and options.seed not in (seed, SaliencyOptions().seed):
         raise TaskError(f"seed is {seed}, and options have seed {options.seed}; name it once")
     return options if seed is None else replace(options, seed=seed)
 
@@ -102,7 +102,7 @@ def attribute_all(
     position: int | None = None,
     output: Output | str | None = None,
     baseline: Baseline = None,
-    options: Options | None = None,
+    options: SaliencyOptions | None = None,
     allow_cost: bool = False,
 ) -> list[Attribution]:
     """:func:`attribute` for many texts, which share forward passes; results do not depend on which."""
@@ -116,22 +116,22 @@ def attribute_all(
     form = _output(output)
     with model.lock:
         questions = [
-            ask(model, text, Asked(target, contrast, position, form))
+            ask(model, text, TargetRequest(target, contrast, position, form))
             for text, target, contrast in zip(texts, targets, contrasts, strict=True)
         ]
-    return attribute_targets(model, questions, method, baseline, options or Options(), allow_cost)
+    return attribute_targets(model, questions, method, baseline, options or SaliencyOptions(), allow_cost)
 
 
 def attribute_targets(
     model: LoadedModel,
-    questions: Sequence[Question],
+    questions: Sequence[AttributionTarget],
     method: str,
     baseline: Baseline = None,
-    options: Options | None = None,
+    options: SaliencyOptions | None = None,
     allow_cost: bool = False,
 ) -> list[Attribution]:
     """Scores for questions that are asked already, in their order."""
-    chosen, told = METHODS.get(method), options or Options()
+    chosen, told = METHODS.get(method), options or SaliencyOptions()
     if told.keep_first:
         questions = [_keeping_first(question) for question in questions]
     name = baseline_name(model, baseline)
@@ -142,7 +142,7 @@ def attribute_targets(
     done: dict[int, Attribution] = {}
     with differentiable(model):
         for numbers in _batches(questions, told.batch_tokens):
-            seam = Seam(model, [questions[i] for i in numbers], vectors)
+            seam = EmbeddingModel(model, [questions[i] for i in numbers], vectors)
             raw = chosen.compute(seam, told)
             done.update(zip(numbers, _records(seam, raw, chosen, name, told), strict=True))
     results = [done[i] for i in range(len(questions))]
@@ -150,7 +150,7 @@ def attribute_targets(
     return results
 
 
-def _keeping_first(question: Question) -> Question:
+def _keeping_first(question: AttributionTarget) -> AttributionTarget:
     """The first token that would be explained is not."""
     first = next((i for i, kept in enumerate(question.explained) if kept), None)
     return replace(
@@ -163,7 +163,11 @@ def _output(output: Output | str | None) -> Output | None:
 
 
 def _check(
-    model: LoadedModel, question: Question, method: SaliencyMethod, options: Options, allow_cost: bool
+    model: LoadedModel,
+    question: AttributionTarget,
+    method: SaliencyMethod,
+    options: SaliencyOptions,
+    allow_cost: bool,
 ) -> None:
     if not any(question.explained):
         raise TaskError(
@@ -184,7 +188,7 @@ def _check(
         )
 
 
-def _batches(questions: Sequence[Question], tokens: int) -> list[list[int]]:
+def _batches(questions: Sequence[AttributionTarget], tokens: int) -> list[list[int]]:
     """Positions of questions in batches of like length; embeddings of a batch are held at once."""
     order = sorted(range(len(questions)), key=lambda i: -questions[i].tokens)
     batches: list[list[int]] = []
@@ -198,7 +202,7 @@ def _batches(questions: Sequence[Question], tokens: int) -> list[list[int]]:
 
 
 def _records(
-    seam: Seam, raw: Raw, method: SaliencyMethod, baseline: str, options: Options
+    seam: EmbeddingModel, raw: Raw, method: SaliencyMethod, baseline: str, options: SaliencyOptions
 ) -> list[Attribution]:
     scores = raw.scores.detach().double().cpu().numpy()
     at_baseline: list[float] | None = None
@@ -239,7 +243,7 @@ def _records(
     return records
 
 
-def _values(seam: Seam, embeddings: torch.Tensor, options: Options) -> list[float]:
+def _values(seam: EmbeddingModel, embeddings: torch.Tensor, options: SaliencyOptions) -> list[float]:
     values = [0.0] * len(seam)
     for rows in seam.chunks(range(len(seam)), options.batch_tokens):
         width = max(seam.lengths[row] for row in rows)
@@ -249,7 +253,7 @@ def _values(seam: Seam, embeddings: torch.Tensor, options: Options) -> list[floa
     return values
 
 
-def _warn(results: Sequence[Attribution], options: Options) -> None:
+def _warn(results: Sequence[Attribution], options: SaliencyOptions) -> None:
     """Say so where scores do not sum to what they should within the tolerance."""
     beyond = [
         r

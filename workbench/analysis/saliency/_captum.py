@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from workbench.analysis.saliency._integrated import SMALLEST
-from workbench.analysis.saliency._methods import METHODS, Options, Raw, SaliencyMethod
+from workbench.analysis.saliency._methods import METHODS, Raw, SaliencyMethod, SaliencyOptions
 from workbench.analysis.saliency._wrapping import SeamModule, captum, seeded, single_reads, tapped
-from workbench.analysis.saliency.embedding_model import Seam
+from workbench.analysis.saliency.embedding_model import EmbeddingModel
 from workbench.analysis.saliency.occlusion import windows_of
 from workbench.errors import TraceError
 from workbench.trace import Stack, structure_of
@@ -27,7 +27,9 @@ LAYER_STEPS, MOST_LAYER_STEPS = 32, 256
 KERNEL_WIDTH = 0.25  # of LIME, on cosine distance
 
 
-def _each(seam: Seam, score: Callable[[Seam, int, Tensor, Tensor], tuple[Tensor, int | None]]) -> Raw:
+def _each(
+    seam: EmbeddingModel, score: Callable[[EmbeddingModel, int, Tensor, Tensor], tuple[Tensor, int | None]]
+) -> Raw:
     """Run ``score(seam, row, embeddings, baseline)`` for each text alone; (1, T, D) without padding."""
     scores = torch.zeros(seam.explained.shape, dtype=seam.embeddings.dtype, device=seam.embeddings.device)
     steps: list[int | None] = []
@@ -38,10 +40,10 @@ def _each(seam: Seam, score: Callable[[Seam, int, Tensor, Tensor], tuple[Tensor,
     return Raw(scores, tuple(steps))
 
 
-def _deeplift(seam: Seam, options: Options) -> Raw:
+def _deeplift(seam: EmbeddingModel, options: SaliencyOptions) -> Raw:
     attr = captum("deeplift")
 
-    def score(seam: Seam, row: int, embeddings: Tensor, baseline: Tensor) -> tuple[Tensor, None]:
+    def score(seam: EmbeddingModel, row: int, embeddings: Tensor, baseline: Tensor) -> tuple[Tensor, None]:
         total = embeddings.new_zeros(embeddings.shape[1])
         for part in single_reads(seam, row):
             found = attr.DeepLift(SeamModule(part)).attribute(
@@ -54,11 +56,11 @@ def _deeplift(seam: Seam, options: Options) -> Raw:
         return _each(seam, score)
 
 
-def _gradient_shap(seam: Seam, options: Options) -> Raw:
+def _gradient_shap(seam: EmbeddingModel, options: SaliencyOptions) -> Raw:
     attr = captum("gradient_shap")
     samples = options.samples or SHAP_SAMPLES
 
-    def score(seam: Seam, row: int, embeddings: Tensor, baseline: Tensor) -> tuple[Tensor, int]:
+    def score(seam: EmbeddingModel, row: int, embeddings: Tensor, baseline: Tensor) -> tuple[Tensor, int]:
         method = attr.GradientShap(SeamModule(seam))
         at_once = max(1, options.batch_tokens // embeddings.shape[1])
         total = embeddings.new_zeros(embeddings.shape[1])
@@ -80,13 +82,13 @@ def _gradient_shap(seam: Seam, options: Options) -> Raw:
 
 def _surrogate(
     name: str, make: Callable[[Any, Callable[..., Tensor]], Any]
-) -> Callable[[Seam, Options], Raw]:
+) -> Callable[[EmbeddingModel, SaliencyOptions], Raw]:
     """LIME and KernelSHAP: a linear model of which parts are there; a window's weight is shared by its tokens."""
 
-    def compute(seam: Seam, options: Options) -> Raw:
+    def compute(seam: EmbeddingModel, options: SaliencyOptions) -> Raw:
         attr = captum(name)
 
-        def score(seam: Seam, row: int, embeddings: Tensor, baseline: Tensor) -> tuple[Tensor, int]:
+        def score(seam: EmbeddingModel, row: int, embeddings: Tensor, baseline: Tensor) -> tuple[Tensor, int]:
             windows = windows_of(seam.questions[row], options)
             samples = options.samples or surrogate_samples(len(windows))
             members = torch.zeros(len(windows), embeddings.shape[1], device=embeddings.device)
@@ -134,12 +136,12 @@ def _lime(attr: Any, forward: Callable[..., Tensor]) -> Any:
     )
 
 
-def _of_layer(name: str, class_name: str) -> Callable[[Seam, Options], Raw]:
-    def compute(seam: Seam, options: Options) -> Raw:
+def _of_layer(name: str, class_name: str) -> Callable[[EmbeddingModel, SaliencyOptions], Raw]:
+    def compute(seam: EmbeddingModel, options: SaliencyOptions) -> Raw:
         method = getattr(captum(name), class_name)
         layer, module = _layer(seam, options)
 
-        def score(seam: Seam, row: int, embeddings: Tensor, baseline: Tensor) -> tuple[Tensor, int]:
+        def score(seam: EmbeddingModel, row: int, embeddings: Tensor, baseline: Tensor) -> tuple[Tensor, int]:
             parts = single_reads(seam, row)
             difference = sum(
                 float(part.values(embeddings, torch.tensor([0])) - part.values(baseline, torch.tensor([0])))
@@ -165,7 +167,7 @@ def _of_layer(name: str, class_name: str) -> Callable[[Seam, Options], Raw]:
     return compute
 
 
-def _layer(seam: Seam, options: Options) -> tuple[int, torch.nn.Module]:
+def _layer(seam: EmbeddingModel, options: SaliencyOptions) -> tuple[int, torch.nn.Module]:
     """The module of a layer of the stack that reads the text; the middle one by default."""
     model = seam.model.model
     stack = Stack.ENCODER if seam.model.config.is_encoder_decoder else structure_of(model).main
@@ -178,12 +180,12 @@ def _layer(seam: Seam, options: Options) -> tuple[int, torch.nn.Module]:
 
 def _layer_scores(
     method: Any,
-    seam: Seam,
+    seam: EmbeddingModel,
     layer: torch.nn.Module,
     embeddings: Tensor,
     baseline: Tensor,
     steps: int,
-    options: Options,
+    options: SaliencyOptions,
 ) -> Tensor:
     with seeded(options.seed), tapped(layer) as states:
         found = method(SeamModule(seam), states).attribute(
@@ -199,10 +201,10 @@ def _layer_scores(
 
 def _register(
     name: str,
-    compute: Callable[[Seam, Options], Raw],
+    compute: Callable[[EmbeddingModel, SaliencyOptions], Raw],
     convention: str,
     source: str,
-    passes: Callable[[int, Options], int],
+    passes: Callable[[int, SaliencyOptions], int],
     seeded: bool = False,
     inside: bool = False,
     unused_is_zero: bool = True,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from workbench.analysis.saliency._methods import METHODS, Options, Raw, SaliencyMethod
-from workbench.analysis.saliency.embedding_model import Seam
+from workbench.analysis.saliency._methods import METHODS, Raw, SaliencyMethod, SaliencyOptions
+from workbench.analysis.saliency.embedding_model import EmbeddingModel
 
 __all__: list[str] = []
 
 
-def _random(seam: Seam, options: Options) -> Raw:
+def _random(seam: EmbeddingModel, options: SaliencyOptions) -> Raw:
     """Standard normal numbers, the same for texts of equal length."""
     scores = seam.embeddings.new_zeros(seam.explained.shape)
     for row, length in enumerate(seam.lengths):

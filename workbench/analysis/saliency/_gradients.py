@@ -8,15 +8,15 @@ import torch
 from torch import Tensor
 
 from workbench.analysis.saliency._integrated import integrated
-from workbench.analysis.saliency._methods import METHODS, Options, Raw, SaliencyMethod
-from workbench.analysis.saliency.embedding_model import Seam
+from workbench.analysis.saliency._methods import METHODS, Raw, SaliencyMethod, SaliencyOptions
+from workbench.analysis.saliency.embedding_model import EmbeddingModel
 
 __all__ = ["noisy"]
 
 SAMPLES = 25
 
 
-def gradients_of(seam: Seam, embeddings: Tensor, options: Options) -> Tensor:
+def gradients_of(seam: EmbeddingModel, embeddings: Tensor, options: SaliencyOptions) -> Tensor:
     """Gradient of each question's score at ``embeddings`` (B, T, D)."""
     found = torch.zeros_like(embeddings)
     for rows in seam.chunks(range(len(seam)), options.batch_tokens):
@@ -25,17 +25,17 @@ def gradients_of(seam: Seam, embeddings: Tensor, options: Options) -> Tensor:
     return found
 
 
-def _saliency(seam: Seam, options: Options) -> Raw:
+def _saliency(seam: EmbeddingModel, options: SaliencyOptions) -> Raw:
     norms = gradients_of(seam, seam.embeddings, options).norm(dim=-1)
     return Raw(norms * seam.explained, (None,) * len(seam))
 
 
-def _input_x_gradient(seam: Seam, options: Options) -> Raw:
+def _input_x_gradient(seam: EmbeddingModel, options: SaliencyOptions) -> Raw:
     products = (seam.embeddings * gradients_of(seam, seam.embeddings, options)).sum(-1)
     return Raw(products * seam.explained, (None,) * len(seam))
 
 
-def noisy(seam: Seam, row: int, options: Options) -> Tensor:
+def noisy(seam: EmbeddingModel, row: int, options: SaliencyOptions) -> Tensor:
     """A text's embeddings (T, D) with noise, (samples, T, D); the draws depend on the seed and the length alone."""
     own = seam.embeddings[row, : seam.lengths[row]]
     generator = torch.Generator().manual_seed(options.seed)
@@ -43,7 +43,7 @@ def noisy(seam: Seam, row: int, options: Options) -> Tensor:
     return own + options.noise * own.std() * noise
 
 
-def _smoothgrad(seam: Seam, options: Options) -> Raw:
+def _smoothgrad(seam: EmbeddingModel, options: SaliencyOptions) -> Raw:
     scores = torch.zeros_like(seam.embeddings[..., 0])
     for row, length in enumerate(seam.lengths):
         draws = noisy(seam, row, options)
@@ -55,7 +55,7 @@ def _smoothgrad(seam: Seam, options: Options) -> Raw:
     return Raw(scores * seam.explained, (options.samples or SAMPLES,) * len(seam))
 
 
-def _smoothgrad_integrated(seam: Seam, options: Options) -> Raw:
+def _smoothgrad_integrated(seam: EmbeddingModel, options: SaliencyOptions) -> Raw:
     samples = options.samples or SAMPLES
     total = torch.zeros_like(seam.embeddings[..., 0])
     draws = [noisy(seam, row, options) for row in range(len(seam))]
@@ -68,7 +68,7 @@ def _smoothgrad_integrated(seam: Seam, options: Options) -> Raw:
     return Raw(total / samples, (samples,) * len(seam))
 
 
-def _passes(factor: int) -> Callable[[int, Options], int]:
+def _passes(factor: int) -> Callable[[int, SaliencyOptions], int]:
     return lambda tokens, options: factor * (options.samples or SAMPLES)
 
 

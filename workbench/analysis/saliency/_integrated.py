@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from workbench.analysis.saliency._methods import METHODS, Options, Raw, SaliencyMethod
-from workbench.analysis.saliency.embedding_model import Seam
+from workbench.analysis.saliency._methods import METHODS, Raw, SaliencyMethod, SaliencyOptions
+from workbench.analysis.saliency.embedding_model import EmbeddingModel
 from workbench.shapes import Array
 
 __all__ = ["clenshaw_curtis", "integrated"]
@@ -137,7 +137,7 @@ class _Path:
         self.pieces = halved
 
 
-def integrated(seam: Seam, embeddings: Tensor, options: Options) -> Raw:
+def integrated(seam: EmbeddingModel, embeddings: Tensor, options: SaliencyOptions) -> Raw:
     """Integrated gradients from the seam's baseline to ``embeddings`` (Sundararajan et al. 2017, equation 1).
 
     With ``options.steps`` exactly so many Gauss-Legendre points. Else points are added to each text's path where
@@ -163,7 +163,7 @@ def integrated(seam: Seam, embeddings: Tensor, options: Options) -> Raw:
 
 
 def _until_complete(
-    seam: Seam, embeddings: Tensor, paths: Sequence[_Path], options: Options
+    seam: EmbeddingModel, embeddings: Tensor, paths: Sequence[_Path], options: SaliencyOptions
 ) -> dict[int, Array]:
     found: dict[int, Array] = {}
     open_rows = list(range(len(seam)))
@@ -198,7 +198,11 @@ def _rule(start: float, end: float, order: int) -> tuple[Array, Array]:
 
 
 def _visit(
-    seam: Seam, embeddings: Tensor, paths: Sequence[_Path], wanted: dict[int, Array], options: Options
+    seam: EmbeddingModel,
+    embeddings: Tensor,
+    paths: Sequence[_Path],
+    wanted: dict[int, Array],
+    options: SaliencyOptions,
 ) -> None:
     """Take gradients at the points that are new, points of several texts in one pass."""
     pairs = [

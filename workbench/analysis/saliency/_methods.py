@@ -9,14 +9,14 @@ from typing import TypeAlias
 
 from torch import Tensor
 
-from workbench.analysis.saliency.embedding_model import Seam
+from workbench.analysis.saliency.embedding_model import EmbeddingModel
 from workbench.records import check_fields
 from workbench.registry import Registry
 
-__all__ = ["METHODS", "Compute", "Options", "Raw", "SaliencyMethod", "Unit"]
+__all__ = ["METHODS", "Compute", "OcclusionUnit", "Raw", "SaliencyMethod", "SaliencyOptions"]
 
 
-class Unit(StrEnum):
+class OcclusionUnit(StrEnum):
     """What is taken out at once by methods that take parts of a text out."""
 
     TOKEN = "token"
@@ -26,7 +26,7 @@ class Unit(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class SaliencyOptions:
     """What a method may be told. ``None`` means: as many as are needed, or the method's own default."""
 
     steps: int | None = None  # integrated gradients: exactly so many, else raised until ``tolerance`` holds
@@ -34,7 +34,7 @@ class Options:
     most_steps: int = 1024
     samples: int | None = None  # of methods that draw
     noise: float = 0.15  # standard deviation of noise, as a share of that of the text's embeddings
-    unit: Unit = Unit.TOKEN
+    unit: OcclusionUnit = OcclusionUnit.TOKEN
     span: int = 3  # words in a window
     layer: int | None = None  # of layer methods, from 0; the middle one by default
     keep_first: bool = False  # a decoder's attention sink stays in every baseline and gets no score
@@ -58,14 +58,14 @@ class Raw:
     ends: tuple[tuple[float, float], ...] | None = None
 
 
-Compute: TypeAlias = Callable[[Seam, Options], Raw]
+Compute: TypeAlias = Callable[[EmbeddingModel, SaliencyOptions], Raw]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SaliencyMethod:
     """A way to score tokens, with what it promises; the contract tests hold it to that.
 
-    ``compute`` sees the model only through a :class:`Seam`. ``passes`` tells how many forward passes (a
+    ``compute`` sees the model only through a :class:`EmbeddingModel`. ``passes`` tells how many forward passes (a
     backward pass counts as two) a text of so many tokens takes. ``inside`` methods read layers or attention,
     so they score all tokens; ``additive`` scores are meant to sum to the difference from the baseline and
     have their error reported, ``complete`` ones promise it; ``unused_is_zero`` ones give exactly 0 to a token
@@ -76,7 +76,7 @@ class SaliencyMethod:
     compute: Compute
     convention: str  # what a score means
     source: str  # the paper, with section or equation
-    passes: Callable[[int, Options], int]
+    passes: Callable[[int, SaliencyOptions], int]
     signed: bool = True
     additive: bool = False
     complete: bool = False

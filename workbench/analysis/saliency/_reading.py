@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from workbench.analysis.saliency.attribution_target import Question
-from workbench.analysis.saliency.embedding_model import Seam
+from workbench.analysis.saliency.attribution_target import AttributionTarget
+from workbench.analysis.saliency.embedding_model import EmbeddingModel
 from workbench.trace import AttentionCall, Edit, Site, Stack, intervene, observe_attention, structure_of
 
 __all__ = ["Watched", "first_reads", "reading_weights", "sizes", "watch"]
 
 
-def first_reads(seam: Seam) -> Seam:
+def first_reads(seam: EmbeddingModel) -> EmbeddingModel:
     """The same questions without a contrast that is read in a pass of its own."""
     questions = [
         replace(q, reads=q.reads[:1], parts=tuple(part for part in q.parts if part.read == 0))
@@ -24,7 +24,7 @@ def first_reads(seam: Seam) -> Seam:
     return seam.asking(questions)
 
 
-def sizes(seam: Seam, row: int) -> tuple[int, int]:
+def sizes(seam: EmbeddingModel, row: int) -> tuple[int, int]:
     """Tokens that a question's main stack reads in its first pass, and those of its text."""
     read = seam.questions[row].reads[0]
     text = seam.lengths[row]
@@ -46,7 +46,7 @@ class Watched:
         self.weights.setdefault(call.stack, []).append(call.weights)
 
 
-def watch(seam: Seam, rows: Sequence[int], gradients: bool) -> tuple[Tensor, Watched]:
+def watch(seam: EmbeddingModel, rows: Sequence[int], gradients: bool) -> tuple[Tensor, Watched]:
     """Scores of questions (N,) and all attention of that pass."""
     width = max(seam.lengths[row] for row in rows)
     embeddings = seam.embeddings[list(rows), :width].detach()
@@ -56,7 +56,7 @@ def watch(seam: Seam, rows: Sequence[int], gradients: bool) -> tuple[Tensor, Wat
     return values, watched
 
 
-def reading_weights(seam: Seam, row: int) -> Tensor:
+def reading_weights(seam: EmbeddingModel, row: int) -> Tensor:
     """Shares (T,) of the positions of the main stack's output that the head reads for the target; they sum to 1.
 
     A language model reads one position for each token that it predicts. Of a classifier that is found out:
@@ -72,13 +72,13 @@ def reading_weights(seam: Seam, row: int) -> Tensor:
     return shares / shares.sum().clamp(min=1e-30)
 
 
-def _positions(question: Question) -> list[int]:
+def _positions(question: AttributionTarget) -> list[int]:
     terms = [term for part in question.parts if part.weight > 0 for term in part.terms]
     places = [term.index if term.field != "logits" else term.position for term in terms]
     return [place for place in places if place is not None]
 
 
-def _gradient_lengths(seam: Seam, row: int) -> Tensor:
+def _gradient_lengths(seam: EmbeddingModel, row: int) -> Tensor:
     kept: list[Tensor] = []
 
     def keep(values: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from workbench.analysis.saliency.embedding_model import Seam
+from workbench.analysis.saliency.embedding_model import EmbeddingModel
 from workbench.errors import TaskError
 
 __all__ = ["SeamModule", "captum", "seeded", "single_reads", "tapped"]
@@ -21,7 +21,7 @@ __all__ = ["SeamModule", "captum", "seeded", "single_reads", "tapped"]
 class SeamModule(nn.Module):
     """A seam as a module: embeddings (N, T, D) and question numbers (N,) to scores (N,)."""
 
-    def __init__(self, seam: Seam) -> None:
+    def __init__(self, seam: EmbeddingModel) -> None:
         super().__init__()
         self.model = seam.model.model  # a sub-module, so that hooks on its layers are found
         self._seam = seam
@@ -73,7 +73,7 @@ def tapped(block: nn.Module) -> Iterator[nn.Module]:
         del block.forward  # the class's own is found again
 
 
-def single_reads(seam: Seam, row: int) -> list[Seam]:
+def single_reads(seam: EmbeddingModel, row: int) -> list[EmbeddingModel]:
     """One question as seams of one pass each, whose scores add up to the question's own."""
     question = seam.questions[row]
     return [

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from workbench.trace.encoding import Encoded
 
-__all__ = ["Output", "Part", "Question", "Read", "Term"]
+__all__ = ["AttributionTarget", "Output", "TargetEntry", "TargetInput", "TargetSum"]
 
 
 class Output(StrEnum):
@@ -19,7 +19,7 @@ class Output(StrEnum):
 
 
 @dataclass(frozen=True)
-class Term:
+class TargetEntry:
     """One entry of an output: ``field`` is "logits", "start_logits" or "end_logits".
 
     ``position`` counts in what the head reads and is ``None`` where the output has one row a text; ``index``
@@ -32,7 +32,7 @@ class Term:
 
 
 @dataclass(frozen=True)
-class Read:
+class TargetInput:
     """One way to run the model on the text: ``suffix`` is read after it, ``decoder`` by a decoder beside it."""
 
     suffix: tuple[int, ...] = ()
@@ -40,16 +40,16 @@ class Read:
 
 
 @dataclass(frozen=True)
-class Part:
+class TargetSum:
     """``weight`` times the sum of ``terms`` of the read number ``read`` (a product of probabilities)."""
 
-    terms: tuple[Term, ...]
+    terms: tuple[TargetEntry, ...]
     read: int = 0
     weight: float = 1.0
 
 
 @dataclass(frozen=True)
-class Question:
+class AttributionTarget:
     """One text with its target. Only ``explained`` tokens get scores: added special tokens and masks do not.
 
     ``label`` names the target, ``note`` says how it was made of pieces, and ``row`` is the class, token or
@@ -57,8 +57,8 @@ class Question:
     """
 
     encoded: Encoded
-    reads: tuple[Read, ...]
-    parts: tuple[Part, ...]
+    reads: tuple[TargetInput, ...]
+    parts: tuple[TargetSum, ...]
     explained: tuple[bool, ...]
     output: Output
     label: str

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from workbench.analysis.saliency._diagnose import no_gradient, not_finite
-from workbench.analysis.saliency.attribution_target import Output, Question, Read, Term
+from workbench.analysis.saliency.attribution_target import AttributionTarget, Output, TargetEntry, TargetInput
 from workbench.errors import ModelError, TraceError
 from workbench.models import Kind, LoadedModel
 from workbench.models.batching import Padding, groups_of, padding_of
@@ -27,7 +27,7 @@ from workbench.trace.encoding import inputs_of
 from workbench.trace.padding import padding_matters
 from workbench.trace.structure import evaluating, without_cache
 
-__all__ = ["Seam", "differentiable"]
+__all__ = ["EmbeddingModel", "differentiable"]
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def differentiable(model: LoadedModel) -> Iterator[None]:
                 weight.requires_grad_(required)
 
 
-class Seam:
+class EmbeddingModel:
     """A batch of questions to one model.
 
     Attributes:
@@ -55,7 +55,7 @@ class Seam:
         lengths: tokens of each text.
     """
 
-    def __init__(self, model: LoadedModel, questions: Sequence[Question], baseline: Tensor) -> None:
+    def __init__(self, model: LoadedModel, questions: Sequence[AttributionTarget], baseline: Tensor) -> None:
         """``baseline``: one vector (D,), or vectors (T, D) or (B, T, D) for each token."""
         self.model = model
         self.questions = tuple(questions)
@@ -80,7 +80,7 @@ class Seam:
     def __len__(self) -> int:
         return len(self.questions)
 
-    def asking(self, questions: Sequence[Question], rows: slice = slice(None)) -> Seam:
+    def asking(self, questions: Sequence[AttributionTarget], rows: slice = slice(None)) -> EmbeddingModel:
         """The same texts (those of ``rows``) with other targets; embeddings stay as they are here."""
         other = copy(self)
         other.questions = tuple(questions)
@@ -91,7 +91,7 @@ class Seam:
         other._segments = None if self._segments is None else self._segments[rows, :width]
         return other
 
-    def moved(self, embeddings: Tensor) -> Seam:
+    def moved(self, embeddings: Tensor) -> EmbeddingModel:
         """The same questions about texts with these embeddings (B, T, D)."""
         other = copy(self)
         other.embeddings = embeddings.detach()
@@ -220,7 +220,11 @@ class Seam:
             ) from error
 
     def _joined(
-        self, embeddings: Tensor, plan: Sequence[tuple[int, int, int]], reads: Sequence[Read], width: int
+        self,
+        embeddings: Tensor,
+        plan: Sequence[tuple[int, int, int]],
+        reads: Sequence[TargetInput],
+        width: int,
     ) -> Tensor:
         """Embeddings with what is read after each text put behind it: (R, T, D)."""
         if not any(read.suffix for read in reads):
@@ -236,7 +240,7 @@ class Seam:
             joined.append(nn.functional.pad(text, (0, 0, 0, width - len(text))))
         return torch.stack(joined)
 
-    def _decoder_inputs(self, reads: Sequence[Read]) -> dict[str, Tensor]:
+    def _decoder_inputs(self, reads: Sequence[TargetInput]) -> dict[str, Tensor]:
         if all(read.decoder is None for read in reads):
             return {}
         ids = [read.decoder or (0,) for read in reads]
@@ -256,7 +260,7 @@ class _Placed:
 
     output_row: int
     row: int
-    term: Term
+    term: TargetEntry
     part: tuple[int, int]
     weight: float
     length: int

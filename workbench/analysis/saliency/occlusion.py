@@ -9,24 +9,24 @@ from itertools import chain
 import torch
 
 from workbench.analysis._words import word_groups
-from workbench.analysis.saliency._methods import METHODS, Options, Raw, SaliencyMethod, Unit
-from workbench.analysis.saliency.attribution_target import Question
-from workbench.analysis.saliency.embedding_model import Seam
+from workbench.analysis.saliency._methods import METHODS, OcclusionUnit, Raw, SaliencyMethod, SaliencyOptions
+from workbench.analysis.saliency.attribution_target import AttributionTarget
+from workbench.analysis.saliency.embedding_model import EmbeddingModel
 
 __all__ = ["groups_of", "values_without", "windows_of"]
 
 _SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’)\]]*$")
 
 
-def groups_of(question: Question, unit: Unit) -> list[list[int]]:
+def groups_of(question: AttributionTarget, unit: OcclusionUnit) -> list[list[int]]:
     """The explained tokens of each token, word or sentence, in order; together they are all of them."""
     explained = question.explained
-    if unit is Unit.TOKEN:
+    if unit is OcclusionUnit.TOKEN:
         return [[i] for i, kept in enumerate(explained) if kept]
     words = word_groups(question.encoded.alignment, special=False)
     members = [[i for i in range(words.tokens) if row[i] and explained[i]] for row in words.sum_matrix]
     labelled = [(label, tokens) for label, tokens in zip(words.labels, members, strict=True) if tokens]
-    if unit is not Unit.SENTENCE:
+    if unit is not OcclusionUnit.SENTENCE:
         return [tokens for _, tokens in labelled]
     sentences: list[list[int]] = [[]]
     for label, tokens in labelled:
@@ -36,16 +36,16 @@ def groups_of(question: Question, unit: Unit) -> list[list[int]]:
     return [tokens for tokens in sentences if tokens]
 
 
-def windows_of(question: Question, options: Options) -> list[list[int]]:
+def windows_of(question: AttributionTarget, options: SaliencyOptions) -> list[list[int]]:
     """What is taken out together: each unit once, or every window of ``options.span`` words."""
     groups = groups_of(question, options.unit)
-    if options.unit is not Unit.SPAN:
+    if options.unit is not OcclusionUnit.SPAN:
         return groups
     size = min(options.span, len(groups))
     return [list(chain(*groups[i : i + size])) for i in range(len(groups) - size + 1)]
 
 
-def _occlusion(seam: Seam, options: Options) -> Raw:
+def _occlusion(seam: EmbeddingModel, options: SaliencyOptions) -> Raw:
     """Each window's loss is shared by its tokens; a token in several windows gets the mean of its shares."""
     windows = [windows_of(question, options) for question in seam.questions]
     jobs = [(row, window) for row, own in enumerate(windows) for window in [[], *own]]
@@ -57,13 +57,15 @@ def _occlusion(seam: Seam, options: Options) -> Raw:
         if not window:
             whole[row] = value
             continue
-        share = (whole[row] - value) / (len(window) if options.unit is not Unit.TOKEN else 1)
+        share = (whole[row] - value) / (len(window) if options.unit is not OcclusionUnit.TOKEN else 1)
         scores[row, window] += share
         counts[row, window] += 1
     return Raw(scores / counts.clamp(min=1), tuple(len(own) for own in windows))
 
 
-def values_without(seam: Seam, jobs: Sequence[tuple[int, list[int]]], options: Options) -> list[float]:
+def values_without(
+    seam: EmbeddingModel, jobs: Sequence[tuple[int, list[int]]], options: SaliencyOptions
+) -> list[float]:
     """The target's value with some tokens of a question replaced by the baseline."""
     values = [0.0] * len(jobs)
     for chosen in seam.chunks([row for row, _ in jobs], options.batch_tokens):

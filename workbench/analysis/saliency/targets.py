@@ -8,7 +8,13 @@ from typing import Any, TypeAlias
 
 import torch
 
-from workbench.analysis.saliency.attribution_target import Output, Part, Question, Read, Term
+from workbench.analysis.saliency.attribution_target import (
+    AttributionTarget,
+    Output,
+    TargetEntry,
+    TargetInput,
+    TargetSum,
+)
 from workbench.choices import as_members
 from workbench.errors import TaskError, did_you_mean
 from workbench.models import Kind, LoadedModel
@@ -18,13 +24,13 @@ from workbench.trace.decoder import decoder_prefix, generated_targets
 from workbench.trace.encoding import Encoded, Text, encode_all, inputs_of
 from workbench.trace.structure import call_model
 
-__all__ = ["Asked", "TargetName", "ask", "generated_ids"]
+__all__ = ["TargetName", "TargetRequest", "ask", "generated_ids"]
 
 TargetName: TypeAlias = str | int | None
 
 
 @dataclass(frozen=True)
-class Asked:
+class TargetRequest:
     """What a user asks: a target, optionally rather than ``contrast``, at a ``position``, in a form."""
 
     target: TargetName = None
@@ -36,7 +42,7 @@ class Asked:
         as_members(self)
 
 
-def ask(model: LoadedModel, text: Text, asked: Asked) -> Question:
+def ask(model: LoadedModel, text: Text, asked: TargetRequest) -> AttributionTarget:
     """The question that ``asked`` means for this model and text.
 
     Raises :class:`TaskError` for a target that the model does not have, in one line that says what it has.
@@ -86,7 +92,7 @@ def _named(names: Sequence[str], form: Output) -> str:
 # Causal: a continuation --------------------------------------------------------------------------------
 
 
-def _causal(model: LoadedModel, text: Text, asked: Asked) -> Question:
+def _causal(model: LoadedModel, text: Text, asked: TargetRequest) -> AttributionTarget:
     encoded = _encoded(model, text)
     form = asked.output or Output.LOG_PROBABILITY
     last = len(encoded.alignment) - 1
@@ -96,17 +102,17 @@ def _causal(model: LoadedModel, text: Text, asked: Asked) -> Question:
     else:
         names = [name for name in (asked.target, asked.contrast) if name is not None]
         wanted = [_continuation(model, encoded.alignment, name) for name in names]
-    reads = list(dict.fromkeys(Read(suffix=ids[:-1]) for ids, _ in wanted))
+    reads = list(dict.fromkeys(TargetInput(suffix=ids[:-1]) for ids, _ in wanted))
     parts = tuple(
-        Part(
-            tuple(Term(token, last + i) for i, token in enumerate(ids)),
-            reads.index(Read(suffix=ids[:-1])),
+        TargetSum(
+            tuple(TargetEntry(token, last + i) for i, token in enumerate(ids)),
+            reads.index(TargetInput(suffix=ids[:-1])),
             sign,
         )
         for (ids, _), sign in _signed(wanted)
     )
     names_shown = [repr(model.tokenizer.decode(list(ids))) for ids, _ in wanted]
-    return Question(
+    return AttributionTarget(
         encoded=encoded,
         reads=tuple(reads),
         parts=parts,
@@ -159,7 +165,7 @@ def _check_known(model: LoadedModel, name: str, ids: Sequence[int]) -> None:
 # Masked: a word in the blank ----------------------------------------------------------------------------
 
 
-def _masked(model: LoadedModel, text: Text, asked: Asked) -> Question:
+def _masked(model: LoadedModel, text: Text, asked: TargetRequest) -> AttributionTarget:
     _ = model.mask_id  # a tokenizer without one is refused
     mask = model.tokenizer.mask_token
     if not isinstance(text, str) or mask not in text:
@@ -184,13 +190,13 @@ def _masked(model: LoadedModel, text: Text, asked: Asked) -> Question:
     encoded = _encoded(model, filled)
     places = [i for i, token in enumerate(encoded.alignment.ids) if token == model.tokenizer.mask_token_id]
     parts = tuple(
-        Part(tuple(Term(token, places[blank + i]) for i, token in enumerate(ids)), 0, sign)
+        TargetSum(tuple(TargetEntry(token, places[blank + i]) for i, token in enumerate(ids)), 0, sign)
         for (ids, _), sign in _signed(wanted)
     )
     shown = [repr(model.tokenizer.decode(list(ids)).strip()) for ids, _ in wanted]
-    return Question(
+    return AttributionTarget(
         encoded=encoded,
-        reads=(Read(),),
+        reads=(TargetInput(),),
         parts=parts,
         explained=_words_only(encoded.alignment, without=places),
         output=form,
@@ -232,7 +238,7 @@ def _filler(model: LoadedModel, text: str, blank: int, name: str | int) -> tuple
 # Encoder-decoder: what is written -----------------------------------------------------------------------
 
 
-def _seq2seq(model: LoadedModel, text: Text, asked: Asked) -> Question:
+def _seq2seq(model: LoadedModel, text: Text, asked: TargetRequest) -> AttributionTarget:
     encoded = _encoded(model, text)
     form = asked.output or Output.LOG_PROBABILITY
     if isinstance(asked.target, int):
@@ -247,7 +253,7 @@ def _seq2seq(model: LoadedModel, text: Text, asked: Asked) -> Question:
         raise TaskError(f"{model.name} writes nothing for this text; give a target")
     prefix = decoder_prefix(model)
     first = len(prefix) - 1  # its last token predicts the target's first
-    reads = [Read(decoder=(*prefix, *ids[:-1])) for ids, _ in written]
+    reads = [TargetInput(decoder=(*prefix, *ids[:-1])) for ids, _ in written]
     parts = []
     for number, ((ids, _), sign) in enumerate(_signed(written)):
         chosen = range(len(ids)) if asked.position is None else (asked.position,)
@@ -255,12 +261,12 @@ def _seq2seq(model: LoadedModel, text: Text, asked: Asked) -> Question:
             raise TaskError(
                 f"position {asked.position} is out of range: the target has {len(ids)} tokens, from 0"
             )
-        parts.append(Part(tuple(Term(ids[i], first + i) for i in chosen), number, sign))
+        parts.append(TargetSum(tuple(TargetEntry(ids[i], first + i) for i in chosen), number, sign))
     shown = [
         repr(model.tokenizer.decode(list(ids) if asked.position is None else [ids[asked.position]]))
         for ids, _ in written
     ]
-    return Question(
+    return AttributionTarget(
         encoded=encoded,
         reads=tuple(reads),
         parts=tuple(parts),
@@ -284,7 +290,7 @@ def _written(model: LoadedModel, name: str) -> tuple[tuple[int, ...], str]:
 # Classifiers: a class, a number, a label of a token, the ends of a span --------------------------------------
 
 
-def _classifier(model: LoadedModel, text: Text, asked: Asked) -> Question:
+def _classifier(model: LoadedModel, text: Text, asked: TargetRequest) -> AttributionTarget:
     encoded = _encoded(model, text)
     form = asked.output or Output.LOGIT
     if form is not Output.LOGIT and problem_of(model.model) is ProblemType.NUMBER:
@@ -298,15 +304,15 @@ def _classifier(model: LoadedModel, text: Text, asked: Asked) -> Question:
         output = call_model(model.model, **inputs_of(model, [encoded]))
         if hasattr(output, "start_logits"):
             terms, label = _span(output, encoded, asked)
-            parts = (Part(terms),)
+            parts = (TargetSum(terms),)
         else:
             position = _labelled_position(model, output.logits, encoded, asked)
             line = output.logits[0] if position is None else output.logits[0, position]
             likeliest = asked if asked.target is not None else replace(asked, target=int(line.argmax()))
             parts, label = _classes(model, likeliest, form, position, len(line))
-    return Question(
+    return AttributionTarget(
         encoded=encoded,
-        reads=(Read(),),
+        reads=(TargetInput(),),
         parts=parts,
         explained=_words_only(encoded.alignment),
         output=form,
@@ -316,7 +322,7 @@ def _classifier(model: LoadedModel, text: Text, asked: Asked) -> Question:
 
 
 def _labelled_position(
-    model: LoadedModel, logits: torch.Tensor, encoded: Encoded, asked: Asked
+    model: LoadedModel, logits: torch.Tensor, encoded: Encoded, asked: TargetRequest
 ) -> int | None:
     if logits.ndim == 2:
         return None
@@ -330,12 +336,12 @@ def _labelled_position(
 
 
 def _classes(
-    model: LoadedModel, asked: Asked, form: Output, position: int | None, count: int
-) -> tuple[tuple[Part, ...], str]:
+    model: LoadedModel, asked: TargetRequest, form: Output, position: int | None, count: int
+) -> tuple[tuple[TargetSum, ...], str]:
     """The parts of a target among ``count`` classes, and its name."""
     names = (asked.target, asked.contrast)
     classes = [_class(model, name, count) for name in names if name is not None]
-    parts = tuple(Part((Term(c, position),), 0, sign) for c, sign in _signed(classes))
+    parts = tuple(TargetSum((TargetEntry(c, position),), 0, sign) for c, sign in _signed(classes))
     return parts, _named([_class_name(model, c) for c in classes], form)
 
 
@@ -355,7 +361,7 @@ def _class_name(model: LoadedModel, number: int) -> str:
     return str((model.config.id2label or {}).get(number, number))
 
 
-def _span(output: Any, encoded: Encoded, asked: Asked) -> tuple[tuple[Term, ...], str]:
+def _span(output: Any, encoded: Encoded, asked: TargetRequest) -> tuple[tuple[TargetEntry, ...], str]:
     """Terms of a span's start, end, or both: at ``position``, or where the model puts them."""
     which = "span" if asked.target is None else str(asked.target)
     ends = {"start": ("start_logits",), "end": ("end_logits",), "span": ("start_logits", "end_logits")}
@@ -365,7 +371,7 @@ def _span(output: Any, encoded: Encoded, asked: Asked) -> tuple[tuple[Term, ...]
     if asked.position is not None and not 0 <= asked.position < length:
         raise TaskError(f"position {asked.position} is out of range: the text has {length} tokens, from 0")
     terms = tuple(
-        Term(
+        TargetEntry(
             int(getattr(output, field)[0, :length].argmax()) if asked.position is None else asked.position,
             field=field,
         )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from workbench.analysis.saliency._attribute import attribute_targets
-from workbench.analysis.saliency._methods import Options
+from workbench.analysis.saliency._methods import SaliencyOptions
 from workbench.analysis.saliency._record import Attribution
-from workbench.analysis.saliency.attribution_target import Part
+from workbench.analysis.saliency.attribution_target import TargetSum
 from workbench.analysis.saliency.baselines import Baseline
-from workbench.analysis.saliency.targets import Asked, ask
+from workbench.analysis.saliency.targets import TargetRequest, ask
 from workbench.models import Kind, LoadedModel
 from workbench.trace import Text
 
@@ -23,7 +23,7 @@ def attribute_written(
     *,
     target: str | None = None,
     baseline: Baseline = None,
-    options: Options | None = None,
+    options: SaliencyOptions | None = None,
     allow_cost: bool = False,
 ) -> tuple[list[Attribution], tuple[str, ...]]:
     """Scores of the source for each token of ``target`` (by default what the model writes), and those tokens.
@@ -32,11 +32,13 @@ def attribute_written(
     Raises :class:`~workbench.errors.ModelError` for a model that is no encoder-decoder.
     """
     model.require(Kind.SEQ2SEQ, verb="explaining each written token")
-    whole = ask(model, text, Asked(target))
+    whole = ask(model, text, TargetRequest(target))
     terms = whole.parts[0].terms
     written = tuple(model.tokenizer.convert_ids_to_tokens([term.index for term in terms]))
     questions = [
-        replace(whole, parts=(Part((term,)),), label=f"log p({token!r})", note="given the tokens before it")
+        replace(
+            whole, parts=(TargetSum((term,)),), label=f"log p({token!r})", note="given the tokens before it"
+        )
         for term, token in zip(terms, written, strict=True)
     ]
     return attribute_targets(model, questions, method, baseline, options, allow_cost), written

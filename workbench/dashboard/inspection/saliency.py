@@ -11,7 +11,7 @@ import pandas as pd
 import streamlit as st
 
 from workbench.analysis.faithfulness import MEASURES
-from workbench.analysis.saliency import METHODS, Attribution, Options, attribute
+from workbench.analysis.saliency import METHODS, Attribution, SaliencyOptions, attribute
 from workbench.dashboard.inspection.predictions import target_fields
 from workbench.dashboard.inspection.texts import Texts
 from workbench.dashboard.jobs import Job, JobState
@@ -47,7 +47,7 @@ class _Choice:
     @property
     def code(self) -> str:
         """The arguments that say the same in Python, each after a comma."""
-        kept = ", options=Options(keep_first=True)" if self.keep else ""
+        kept = ", options=SaliencyOptions(keep_first=True)" if self.keep else ""
         return "".join(f", {k}={v!r}" for k, v in self.named.items()) + kept
 
 
@@ -97,7 +97,7 @@ def _scores(
     """The scores, and what the method warns of."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        options = Options(keep_first=keep)
+        options = SaliencyOptions(keep_first=keep)
         with stoppable(model):
             found = attribute(model, text, method, target=target, contrast=contrast, options=options)
     return found, " ".join(str(w.message) for w in caught if issubclass(w.category, WorkbenchWarning))
@@ -111,7 +111,7 @@ def _show(model: LoadedModel, choice: _Choice, words: bool) -> None:
         if warning:
             st.caption(plain(warning))
     code = (
-        "import workbench\nfrom workbench.analysis.saliency import Options\n"
+        "import workbench\nfrom workbench.analysis.saliency import SaliencyOptions\n"
         "from workbench.figures.saliency import compare_attributions\n\n"
         f"{load_code(model)}"
         f"text = {choice.text!r}\n"
@@ -168,7 +168,7 @@ def _examined(
 ) -> None:
     code = (
         "import workbench\nfrom workbench.analysis.faithfulness_examine import examine\n"
-        "from workbench.analysis.saliency import Options\n\n"
+        "from workbench.analysis.saliency import SaliencyOptions\n\n"
         f"{load_code(model)}found = examine(model, {choice.text!r}, {choice.methods!r}{choice.code})\n"
     )
     measures, agreement, randomisation = (

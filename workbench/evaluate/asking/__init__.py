@@ -9,15 +9,15 @@ from typing import Any
 from workbench.evaluate._requests import (
     Answer,
     Ask,
-    AskChoice,
-    AskSpan,
-    AskText,
-    AskWords,
     Blank,
-    Passage,
-    Prompt,
+    ChoiceRequest,
+    ClassificationRequest,
+    GenerationRequest,
     Request,
-    WordPair,
+    RollingRequest,
+    SpanPairRequest,
+    SpanRequest,
+    TaggingRequest,
 )
 from workbench.evaluate.asking._count import counted_tokens
 from workbench.evaluate.asking._how import How
@@ -34,13 +34,13 @@ Asker = Callable[[LoadedModel, list[Any], Set[int], How], Iterator[list[tuple[in
 _ASKERS: dict[type, Asker] = {
     Request: ask_likelihood,
     Blank: ask_blanks,
-    Passage: ask_passages,
-    Prompt: ask_prompts,
-    AskText: ask_texts,
-    AskWords: ask_words,
-    AskSpan: ask_spans,
-    AskChoice: ask_choices,
-    WordPair: ask_word_pairs,
+    RollingRequest: ask_passages,
+    GenerationRequest: ask_prompts,
+    ClassificationRequest: ask_texts,
+    TaggingRequest: ask_words,
+    SpanRequest: ask_spans,
+    ChoiceRequest: ask_choices,
+    SpanPairRequest: ask_word_pairs,
 }
 
 

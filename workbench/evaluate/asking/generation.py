@@ -10,7 +10,7 @@ from tqdm.auto import tqdm
 from transformers import StoppingCriteria, StoppingCriteriaList
 
 from workbench.errors import DataError
-from workbench.evaluate._requests import Generated, Prompt
+from workbench.evaluate._requests import Generated, GenerationRequest
 from workbench.evaluate.asking._how import How
 from workbench.models import Kind, LoadedModel
 from workbench.models.batching import HeadRow, padded, padding_id
@@ -27,7 +27,7 @@ _TAIL = 24  # tokens looked at for a stop string
 
 
 def ask_prompts(
-    model: LoadedModel, prompts: list[Prompt], done: Set[int], how: How
+    model: LoadedModel, prompts: list[GenerationRequest], done: Set[int], how: How
 ) -> Iterator[list[tuple[int, Generated]]]:
     """What the model writes after each prompt. Prompts are cut at their beginning where too long.
 
@@ -35,7 +35,7 @@ def ask_prompts(
     """
     model.require(Kind.CAUSAL, Kind.SEQ2SEQ, verb="generation")
     ids = [_encode(model, prompt) for prompt in prompts]
-    places: dict[Prompt, list[int]] = {}
+    places: dict[GenerationRequest, list[int]] = {}
     for place, prompt in enumerate(prompts):
         places.setdefault(prompt, []).append(place)
     order = sorted(places, key=lambda p: (-p.max_tokens, p.stop, p.temperature, -len(ids[places[p][0]])))
@@ -56,7 +56,9 @@ def ask_prompts(
             ]
 
 
-def _next(order: Sequence[Prompt], start: int, budget: int, lengths: list[int]) -> list[Prompt]:
+def _next(
+    order: Sequence[GenerationRequest], start: int, budget: int, lengths: list[int]
+) -> list[GenerationRequest]:
     """Prompts decoded alike that fit the budget together, at least one."""
     first = order[start]
     rows = max(1, min(_MOST_ROWS, budget // (lengths[0] + first.max_tokens)))
@@ -69,7 +71,7 @@ def _next(order: Sequence[Prompt], start: int, budget: int, lengths: list[int]) 
     return batch
 
 
-def _encode(model: LoadedModel, prompt: Prompt) -> list[int]:
+def _encode(model: LoadedModel, prompt: GenerationRequest) -> list[int]:
     room = model.max_length - (prompt.max_tokens if model.kind is Kind.CAUSAL else 0)
     if room < 1:
         raise DataError(
@@ -104,7 +106,9 @@ class _StopAt(StoppingCriteria):
         return torch.tensor([row in self.ended for row in range(len(generated))], device=input_ids.device)
 
 
-def _write_alike(model: LoadedModel, batch: list[Prompt], ids: list[list[int]], seed: int) -> list[Generated]:
+def _write_alike(
+    model: LoadedModel, batch: list[GenerationRequest], ids: list[list[int]], seed: int
+) -> list[Generated]:
     """Texts for prompts; where padding changes what an encoder gives, those of one length share a pass."""
     alike = [list(range(len(ids)))]
     if model.config.is_encoder_decoder:
@@ -116,7 +120,9 @@ def _write_alike(model: LoadedModel, batch: list[Prompt], ids: list[list[int]], 
     return [found[i] for i in range(len(ids))]
 
 
-def _write(model: LoadedModel, batch: list[Prompt], ids: list[list[int]], seed: int) -> list[Generated]:
+def _write(
+    model: LoadedModel, batch: list[GenerationRequest], ids: list[list[int]], seed: int
+) -> list[Generated]:
     # An encoder's learned positions count padding on the left; a decoder goes on where a text ends.
     side = "right" if model.config.is_encoder_decoder else "left"
     first, inputs = batch[0], padded(model, [HeadRow(tuple(row)) for row in ids], side)
@@ -142,7 +148,7 @@ def _write(model: LoadedModel, batch: list[Prompt], ids: list[list[int]], seed: 
     return [_read(model, ids, first) for ids in generated]
 
 
-def _read(model: LoadedModel, ids: list[int], prompt: Prompt) -> Generated:
+def _read(model: LoadedModel, ids: list[int], prompt: GenerationRequest) -> Generated:
     """The text before the end token and the first stop string."""
     ends = {model.tokenizer.eos_token_id, *_listed(model.model.generation_config.eos_token_id)} - {None}
     cut = next((i for i, token in enumerate(ids) if token in ends), None)

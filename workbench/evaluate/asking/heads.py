@@ -8,7 +8,15 @@ import torch
 from torch import Tensor
 
 from workbench.errors import NumericsError, TaskError
-from workbench.evaluate._requests import AskChoice, AskSpan, AskText, AskWords, HeadScores, Span, Tags
+from workbench.evaluate._requests import (
+    ChoiceRequest,
+    ClassificationRequest,
+    HeadScores,
+    Span,
+    SpanRequest,
+    TaggingRequest,
+    Tags,
+)
 from workbench.evaluate.asking._how import How
 from workbench.models import Kind, LoadedModel
 from workbench.models.batching import HeadOutput, encode_row, head_outputs, row_of
@@ -29,7 +37,7 @@ _OVERLAP = 128  # tokens that two windows of a long context share
 
 
 def ask_texts(
-    model: LoadedModel, asks: list[AskText], done: Set[int], how: How
+    model: LoadedModel, asks: list[ClassificationRequest], done: Set[int], how: How
 ) -> Iterator[list[tuple[int, HeadScores]]]:
     """The scores of all labels, or one number for a regression head."""
     _require_head(model, "ForSequenceClassification")
@@ -41,7 +49,7 @@ def ask_texts(
 
 
 def ask_choices(
-    model: LoadedModel, asks: list[AskChoice], done: Set[int], how: How
+    model: LoadedModel, asks: list[ChoiceRequest], done: Set[int], how: How
 ) -> Iterator[list[tuple[int, HeadScores]]]:
     """One score a choice."""
     _require_head(model, "ForMultipleChoice")
@@ -54,7 +62,7 @@ def ask_choices(
 
 
 def ask_words(
-    model: LoadedModel, asks: list[AskWords], done: Set[int], how: How
+    model: LoadedModel, asks: list[TaggingRequest], done: Set[int], how: How
 ) -> Iterator[list[tuple[int, Tags]]]:
     """The label of each word's first piece; words that the model cannot read any more get ``O``."""
     _require_head(model, "ForTokenClassification")
@@ -75,7 +83,7 @@ def ask_words(
 
 
 def ask_spans(
-    model: LoadedModel, asks: list[AskSpan], done: Set[int], how: How
+    model: LoadedModel, asks: list[SpanRequest], done: Set[int], how: How
 ) -> Iterator[list[tuple[int, Span]]]:
     """The best span of up to 30 tokens; long contexts are read in overlapping windows (Devlin et al. 2019, 4.2)."""
     _require_head(model, "ForQuestionAnswering")
@@ -85,7 +93,7 @@ def ask_spans(
             yield [(place, Span(_best_span(model, ask)))]
 
 
-def _best_span(model: LoadedModel, ask: AskSpan) -> str:
+def _best_span(model: LoadedModel, ask: SpanRequest) -> str:
     encoded = model.tokenizer(
         ask.question,
         ask.context,
@@ -121,7 +129,7 @@ def _require_head(model: LoadedModel, ending: str) -> None:
         raise TaskError(f"this task needs a model with a {ending} head; {model.name} is a {name}")
 
 
-def _require_problem(model: LoadedModel, ask: AskText) -> None:
+def _require_problem(model: LoadedModel, ask: ClassificationRequest) -> None:
     """Refuse a head that was trained for another kind of answer than the task's."""
     problem = problem_of(model.model)
     if ask.problem is None or problem is ask.problem:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 
 from workbench.errors import DataError
-from workbench.evaluate._requests import Passage
+from workbench.evaluate._requests import RollingRequest
 from workbench.evaluate.asking._how import How
 from workbench.models import Kind, LoadedModel
 from workbench.scoring import Engine, FirstToken, RollingScore, Score, encode_texts, prefix_ids
@@ -15,7 +15,7 @@ __all__ = ["ask_passages"]
 
 
 def ask_passages(
-    model: LoadedModel, passages: list[Passage], done: Set[int], how: How
+    model: LoadedModel, passages: list[RollingRequest], done: Set[int], how: How
 ) -> Iterator[list[tuple[int, RollingScore]]]:
     """Each passage's log-likelihood; its first token is predicted from the model's prefix token."""
     model.require(Kind.CAUSAL, verb="perplexity")

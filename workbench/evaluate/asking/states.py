@@ -7,7 +7,7 @@ from collections.abc import Iterator, Set
 import torch
 from torch import Tensor
 
-from workbench.evaluate._requests import PairFeatures, WordPair
+from workbench.evaluate._requests import PairFeatures, SpanPairRequest
 from workbench.evaluate.asking._how import How
 from workbench.models import LoadedModel
 from workbench.trace.encoding import encode_all, inputs_of
@@ -16,7 +16,7 @@ __all__ = ["ask_word_pairs"]
 
 
 def ask_word_pairs(
-    model: LoadedModel, pairs: list[WordPair], done: Set[int], how: How
+    model: LoadedModel, pairs: list[SpanPairRequest], done: Set[int], how: How
 ) -> Iterator[list[tuple[int, PairFeatures]]]:
     """Features of each pair: the spans' mean last-layer states u and v, |u - v| and u * v."""
     for place, pair in enumerate(pairs):

@@ -13,7 +13,7 @@ from workbench.data.source import MissingData
 from workbench.estimate import Estimate
 from workbench.evaluate._names import expand, find_task
 from workbench.evaluate._runner import evaluate
-from workbench.evaluate._settings import Settings
+from workbench.evaluate._settings import EvaluateSettings
 from workbench.evaluate._summaries import summarize
 from workbench.evaluate._task import Task
 from workbench.evaluate.finetuned.recipe import Recipe, read_recipe
@@ -51,7 +51,7 @@ class _Place:
 
 def evaluate_finetuned(
     model: str,
-    settings: Settings,
+    settings: EvaluateSettings,
     training: Finetuned | None = None,
     *,
     out: Path | None = None,
@@ -83,7 +83,9 @@ def evaluate_finetuned(
     return _joined(model, settings, training, runs, place)
 
 
-def _one(model: str, settings: Settings, name: str, training: Finetuned, seed: int, place: _Place) -> Run:
+def _one(
+    model: str, settings: EvaluateSettings, name: str, training: Finetuned, seed: int, place: _Place
+) -> Run:
     """One task, one seed: its run."""
     task = find_task(name, settings.options)
     alone = replace(settings, tasks=(name,))
@@ -98,7 +100,7 @@ def _one(model: str, settings: Settings, name: str, training: Finetuned, seed: i
     return run
 
 
-def _read_out(model: str, settings: Settings, task: SpanPairs, seed: int, place: _Place) -> Run:
+def _read_out(model: str, settings: EvaluateSettings, task: SpanPairs, seed: int, place: _Place) -> Run:
     loaded = load(model, device=place.device, dtype="float32")
     fitted: Task = task.fitted(loaded, settings.folder, seed)
     return evaluate(
@@ -112,7 +114,7 @@ def _read_out(model: str, settings: Settings, task: SpanPairs, seed: int, place:
 
 
 def _trained(
-    model: str, settings: Settings, name: str, training: Finetuned, seed: int, place: _Place
+    model: str, settings: EvaluateSettings, name: str, training: Finetuned, seed: int, place: _Place
 ) -> Path:
     """The folder of the trained model."""
     source = trained_as(name)
@@ -145,7 +147,11 @@ def _unchanged(folder: Path, model: str, how: FineSettings, rows: TaskRows) -> R
 
 
 def _joined(
-    model: str, settings: Settings, training: Finetuned, runs: Mapping[str, Sequence[Run]], place: _Place
+    model: str,
+    settings: EvaluateSettings,
+    training: Finetuned,
+    runs: Mapping[str, Sequence[Run]],
+    place: _Place,
 ) -> Run:
     first = next(iter(runs.values()))[0].record
     recipe = {**settings.to_dict(), "finetune": (training.recipe or read_recipe()).name}

@@ -8,7 +8,7 @@ from typing import Any
 from workbench.data.rows import Choices, Question, TaggedWords, TextPair
 from workbench.errors import TaskError
 from workbench.evaluate.tasks.task_types import (
-    Answering,
+    AnsweringTask,
     MultipleChoice,
     Tagging,
     TextClassification,
@@ -42,7 +42,7 @@ def fine_rows(task: Any, data_dir: Path | None, limit: int | None = None) -> Tas
         return _classified(task, data_dir, limit)
     if isinstance(task, Tagging):
         return _tagged(task, data_dir, limit)
-    if isinstance(task, Answering):
+    if isinstance(task, AnsweringTask):
         return _answered(task, data_dir, limit)
     if type(task) is MultipleChoice:
         return _chosen(task, data_dir, limit)
@@ -91,7 +91,7 @@ def _tagged(task: Tagging, data_dir: Path | None, limit: int | None) -> TaskRows
     return TaskRows(fine, [row(r) for r in train], [row(r) for r in held])
 
 
-def _answered(task: Answering, data_dir: Path | None, limit: int | None) -> TaskRows:
+def _answered(task: AnsweringTask, data_dir: Path | None, limit: int | None) -> TaskRows:
     train, held = _splits(task, data_dir, limit)
 
     def row(question: Question) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 
 from workbench.choices import DEFAULT_DTYPE
 from workbench.errors import DataError, ModelError
-from workbench.evaluate._requests import Prompt
+from workbench.evaluate._requests import GenerationRequest
 from workbench.evaluate.asking import How
 from workbench.evaluate.asking.generation import ask_prompts
 from workbench.evaluate.processes import Processes
@@ -196,7 +196,7 @@ class WorkbenchLM(TemplateLM):
             self.cache_hook.add_partial("generate_until", request.args, text)
         return texts
 
-    def _prompt(self, context: str, options: dict[str, Any], number: int) -> Prompt:
+    def _prompt(self, context: str, options: dict[str, Any], number: int) -> GenerationRequest:
         found: dict[str, Any] = dict(normalize_gen_kwargs(options, self.max_gen_toks))
         unknown = set(found) - _GENERATION - _IGNORED
         if unknown:
@@ -206,7 +206,7 @@ class WorkbenchLM(TemplateLM):
             )
         eos = self.tokenizer.decode(self.eot_token_id)
         sampled = bool(found.get("do_sample"))
-        return Prompt(
+        return GenerationRequest(
             text=context,
             stop=tuple(s for s in handle_stop_sequences(found.get("until"), eos=eos) if s),
             max_tokens=int(found["max_gen_toks"]),

@@ -17,9 +17,9 @@ from lm_eval.tasks import TaskManager
 from workbench.data import DataIdentity, content_hash
 from workbench.errors import DataError, TaskError, did_you_mean
 from workbench.estimate import Estimate
-from workbench.evaluate._options import Options
-from workbench.evaluate._requests import Ask, Passage, Prompt, Request
-from workbench.evaluate._task import Item, TaskData
+from workbench.evaluate._options import TaskOptions
+from workbench.evaluate._requests import Ask, GenerationRequest, Request, RollingRequest
+from workbench.evaluate._task import TaskData, TaskItem
 from workbench.models import Kind
 from workbench.shapes import Array
 from workbench.statistics import bootstrap, mean_estimate
@@ -40,7 +40,7 @@ class HarnessTask:
     """
 
     name: str
-    options: Options = field(default_factory=Options)
+    options: TaskOptions = field(default_factory=TaskOptions)
     version: int = 1
     kinds: tuple[Kind, ...] = (Kind.CAUSAL,)
     accepts: tuple[str, ...] = ("shots",)
@@ -67,13 +67,13 @@ class HarnessTask:
         identity = DataIdentity(self.name, "lm-eval", content_hash(texts), len(items))
         return TaskData(tuple(items), identity)
 
-    def _item(self, task: str, number: int, instances: list[Any]) -> Item:
+    def _item(self, task: str, number: int, instances: list[Any]) -> TaskItem:
         identifier = f"{task}-{number}"
         self._instances[identifier] = instances
         asks = tuple(ask for instance in instances for ask in _asks(instance))
-        return Item(identifier, asks, {"subtask": task, "question": _question(instances[0])})
+        return TaskItem(identifier, asks, {"subtask": task, "question": _question(instances[0])})
 
-    def example(self, item: Item, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
+    def example(self, item: TaskItem, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
         """One column for each of lm-eval's metrics of this document."""
         instances, task = self._instances[item.id], self._tasks[str(item.fields["subtask"])]
         rest = iter(answers)
@@ -137,7 +137,7 @@ def _manager(name: str, data_dir: Path | None) -> Any:
     return own if name in own.task_index else TaskManager(include_path=str(data_dir))
 
 
-def _configure(name: str, task: Any, options: Options) -> None:
+def _configure(name: str, task: Any, options: TaskOptions) -> None:
     """Number and seed of few-shot examples, as lm-eval sets them, and the requests."""
     if task.OUTPUT_TYPE not in (
         "loglikelihood",
@@ -162,13 +162,13 @@ def _asks(instance: Any) -> list[Ask]:
     if instance.request_type == "loglikelihood":
         return [Request(*instance.args)] * instance.repeats
     if instance.request_type == "loglikelihood_rolling":
-        return [Passage(instance.args[0])] * instance.repeats
+        return [RollingRequest(instance.args[0])] * instance.repeats
     text, options = instance.args
     until = options.get("until") or []
     sampled = bool(options.get("do_sample")) and float(options.get("temperature", 1.0)) > 0
     limit = options.get("max_gen_toks") or options.get("max_new_tokens") or options.get("max_tokens") or 256
     return [
-        Prompt(
+        GenerationRequest(
             text,
             stop=(until,) if isinstance(until, str) else tuple(until),
             max_tokens=int(limit),

@@ -14,7 +14,7 @@ from workbench.data.mmlu import mmlu_split, read_mmlu
 from workbench.data.rows import Choices
 from workbench.data.source import Hub, Source
 from workbench.data.truthfulqa import truthfulqa_source
-from workbench.evaluate._task import Item, TaskData
+from workbench.evaluate._task import TaskData, TaskItem
 from workbench.evaluate.metrics import ACCURACY
 from workbench.evaluate.tasks.task_types import MultipleChoice, PartialChoice, TrueMass
 from workbench.evaluate.tasks.task_types.declared import SEPARATOR, Shots
@@ -95,7 +95,7 @@ class Mmlu(MultipleChoice):
             texts[subject] = SEPARATOR.join([about, *(self.shown(row) for row in chosen)])
         return Shots(texts, frozenset(used))
 
-    def item(self, row: Choices, shots: Shots) -> Item:
+    def item(self, row: Choices, shots: Shots) -> TaskItem:
         """The questions of one subject begin alike, and one subject follows the other."""
         return super().item(row, Shots({"all": shots.texts.get(row.subject, "")}))
 

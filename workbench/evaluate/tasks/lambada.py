@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.data import read_lambada, split_target
-from workbench.evaluate._task import Item, TaskData
+from workbench.evaluate._task import TaskData, TaskItem
 from workbench.models import Kind
 from workbench.scoring import Request, Score
 from workbench.statistics import Estimate, bootstrap, mean_estimate
@@ -38,7 +38,7 @@ class Lambada:
         data = read_lambada(self.name, data_dir)
         return TaskData(tuple(_item(p.id, p.text) for p in data), data.identity)
 
-    def example(self, item: Item, scores: Sequence[Score], tokenizer: Any) -> dict[str, Any]:
+    def example(self, item: TaskItem, scores: Sequence[Score], tokenizer: Any) -> dict[str, Any]:
         """Target, greedy decoding up to its first difference, log-probability (nats), rank of the first token."""
         (score,) = scores
         pairs = zip(score.token_ids, score.greedy_ids, strict=True)
@@ -62,6 +62,6 @@ class Lambada:
         }
 
 
-def _item(name: str, text: str) -> Item:
+def _item(name: str, text: str) -> TaskItem:
     context, target = split_target(text, name)
-    return Item(name, (Request(context, target),), {"text": text, "target": target})
+    return TaskItem(name, (Request(context, target),), {"text": text, "target": target})

@@ -10,7 +10,13 @@ from workbench.data.squad import SQUAD
 from workbench.data.wikitext import WIKITEXT2, WIKITEXT2_PLAIN
 from workbench.evaluate._task import Task
 from workbench.evaluate.metrics import ACCURACY
-from workbench.evaluate.tasks.task_types import Answering, Filling, Perplexity, Tagging, TextClassification
+from workbench.evaluate.tasks.task_types import (
+    AnsweringTask,
+    ClozeTask,
+    Perplexity,
+    Tagging,
+    TextClassification,
+)
 
 __all__ = ["READING_TASKS"]
 
@@ -32,7 +38,7 @@ _NER = {
 }
 
 READING_TASKS: tuple[Task, ...] = (
-    Answering(
+    AnsweringTask(
         name="squad",
         about="answers that stand in a paragraph, SQuAD v1.1 JSON: dev-v1.1.json or xquad.en.json",
         source=SQUAD,
@@ -40,7 +46,7 @@ READING_TASKS: tuple[Task, ...] = (
         max_tokens=32,
     ),
     *(
-        Filling(
+        ClozeTask(
             name=f"cbt_{variant.lower()}",
             about=f"{words} left out of children's books: cbtest_{variant}_test_2500ex.txt",
             source=cbt_source(variant),

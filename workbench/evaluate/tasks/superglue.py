@@ -26,7 +26,7 @@ from workbench.evaluate.metrics import (
     OfRows,
     exact_groups,
 )
-from workbench.evaluate.tasks.task_types import Filling, MultipleChoice, SpanPairs, TextClassification
+from workbench.evaluate.tasks.task_types import ClozeTask, MultipleChoice, SpanPairs, TextClassification
 
 __all__ = ["SUPERGLUE_AVERAGE", "SUPERGLUE_TASKS"]
 
@@ -140,7 +140,7 @@ SUPERGLUE_TASKS: tuple[Task, ...] = (
         source=superglue_spans("wsc"),
         prompt=_wsc,
     ),
-    Filling(
+    ClozeTask(
         name="superglue/record",
         about="the entity left out of a sentence about the news: ReCoRD/val.jsonl",
         source=superglue_blanked(),

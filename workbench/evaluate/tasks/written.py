@@ -16,7 +16,13 @@ from workbench.data.toxicity import TOXICITY
 from workbench.data.transfers import LANGUAGES, SUMMARIES, multi30k_source
 from workbench.evaluate._task import Task
 from workbench.evaluate.metrics import BLEU, CHRF, ROUGE_METRICS, Mean
-from workbench.evaluate.tasks.task_types import Preferring, Summarisation, Toxicity, Translation, Writing
+from workbench.evaluate.tasks.task_types import (
+    GenerationTask,
+    PreferenceTask,
+    SummarisationTask,
+    Toxicity,
+    TranslationTask,
+)
 from workbench.evaluate.tasks.task_types.declared import Shots
 
 __all__ = ["BBH", "BBH_COT", "WRITTEN_TASKS"]
@@ -27,7 +33,7 @@ _EXACT = Mean("exact_match", "correct", "share of answers equal to the target")
 
 
 @dataclass(frozen=True, kw_only=True)
-class BigBenchHard(Writing[Question]):
+class BigBenchHard(GenerationTask[Question]):
     """Direct answers after examples of the same file, which are then not asked (Suzgun et al. 2022, section 3)."""
 
     def gold(self, row: Question) -> tuple[str, ...]:
@@ -119,7 +125,7 @@ def _summary(row: Transfer) -> str:
 
 WRITTEN_TASKS: tuple[Task, ...] = (
     *(
-        Translation(
+        TranslationTask(
             name=f"multi30k/{source}-{target}",
             about=f"image captions, {LANGUAGES[source]} to {LANGUAGES[target]}: test_2016_flickr.{source}",
             source=multi30k_source(source, target),
@@ -129,7 +135,7 @@ WRITTEN_TASKS: tuple[Task, ...] = (
         )
         for source, target in permutations(LANGUAGES, 2)
     ),
-    Summarisation(
+    SummarisationTask(
         name="xsum",
         about="a news article in one sentence: test.jsonl or test_sample500.jsonl",
         source=SUMMARIES["xsum"],
@@ -137,7 +143,7 @@ WRITTEN_TASKS: tuple[Task, ...] = (
         measures=ROUGE_METRICS,
         default_split="test",
     ),
-    Summarisation(
+    SummarisationTask(
         name="cnn_dailymail",
         about="a news article in a few points: test.jsonl or test.csv",
         source=SUMMARIES["cnn_dailymail"],
@@ -147,13 +153,13 @@ WRITTEN_TASKS: tuple[Task, ...] = (
         measures=ROUGE_METRICS,
         default_split="test",
     ),
-    Preferring(
+    PreferenceTask(
         name="hh_rlhf",
         about="the preferred of two replies: harmless_base_test_first500.jsonl",
         source=HH_RLHF,
         default_split="test",
     ),
-    Preferring(
+    PreferenceTask(
         name="preferences",
         about="your own pairs with prompt, chosen, rejected: preferences.jsonl",
         source=PREFERENCES,

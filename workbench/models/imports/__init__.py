@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from workbench.errors import ModelError
 from workbench.models.base import TransformerPreTrainedModel
-from workbench.models.imports._mapping import Family, load_weights
+from workbench.models.imports._mapping import ModelFamily, load_weights
 
 __all__ = ["FAMILIES", "family_of", "to_builtin"]
 
@@ -30,7 +30,7 @@ FAMILIES = {
 }
 
 
-def family_of(model_type: str) -> Family:
+def family_of(model_type: str) -> ModelFamily:
     """The family of a transformers model type; raises :class:`~workbench.errors.ModelError` if unknown."""
     if model_type not in FAMILIES:
         known = ", ".join(sorted(FAMILIES))
@@ -38,7 +38,7 @@ def family_of(model_type: str) -> Family:
             f"no built-in counterpart of model type {model_type!r}; known: {known}; use implementation='hf'"
         )
     family = import_module(f"workbench.models.imports.{FAMILIES[model_type]}").FAMILY
-    assert isinstance(family, Family)
+    assert isinstance(family, ModelFamily)
     return family
 
 

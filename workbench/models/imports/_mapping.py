@@ -14,7 +14,16 @@ from transformers import PreTrainedModel
 from workbench.errors import ModelError
 from workbench.models.configuration import TransformerConfig
 
-__all__ = ["GATED", "Family", "Renames", "Weights", "activation", "load_weights", "refuse", "special_ids"]
+__all__ = [
+    "GATED",
+    "ModelFamily",
+    "Renames",
+    "Weights",
+    "activation",
+    "load_weights",
+    "refuse",
+    "special_ids",
+]
 
 Weights = dict[str, Tensor]
 Split = Callable[[str, Tensor, Any], Weights]
@@ -66,7 +75,7 @@ def refuse(hf: Any, **allowed: Any) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Family:
+class ModelFamily:
     """One family of transformers models.
 
     ``classes``: transformers' class name to what makes ours. ``prefix``: where models with a head keep their

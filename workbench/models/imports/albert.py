@@ -12,7 +12,7 @@ from workbench.models.heads.tokens import (
     TransformerEncoderForQuestionAnswering,
     TransformerEncoderForTokenClassification,
 )
-from workbench.models.imports._mapping import Family, activation, refuse, special_ids
+from workbench.models.imports._mapping import ModelFamily, activation, refuse, special_ids
 from workbench.models.parts import (
     AttentionConfig,
     DepthConfig,
@@ -52,7 +52,7 @@ def _config(hf: Any, class_name: str) -> TransformerConfig:
 
 _OLD, _NEW = r"encoder\.albert_layer_groups\.(\d+)\.albert_layers\.0\.", r"stack.layers.\1."
 
-FAMILY = Family(
+FAMILY = ModelFamily(
     config=_config,
     classes={
         "AlbertModel": TransformerEncoder,

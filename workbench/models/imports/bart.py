@@ -10,7 +10,7 @@ from workbench.errors import ModelError
 from workbench.models.configuration import EncoderDecoderConfig, TransformerConfig
 from workbench.models.encoder_decoder import TransformerEncoderDecoder
 from workbench.models.heads.generation import TransformerEncoderDecoderForConditionalGeneration
-from workbench.models.imports._mapping import Family, Weights, activation, refuse, special_ids
+from workbench.models.imports._mapping import ModelFamily, Weights, activation, refuse, special_ids
 from workbench.models.parts import (
     AttentionConfig,
     DepthConfig,
@@ -67,7 +67,7 @@ def _flatten(name: str, weight: Tensor, hf: Any) -> Weights:
 _SIDE = r"(encoder|decoder)\."
 _OLD, _NEW = _SIDE + r"layers\.(\d+)\.", r"\1.stack.layers.\2."
 
-FAMILY = Family(
+FAMILY = ModelFamily(
     config=_config,
     classes={
         "BartModel": TransformerEncoderDecoder,

@@ -15,7 +15,7 @@ from workbench.models.heads.tokens import (
     TransformerEncoderForQuestionAnswering,
     TransformerEncoderForTokenClassification,
 )
-from workbench.models.imports._mapping import Family, Renames, activation, refuse, special_ids
+from workbench.models.imports._mapping import ModelFamily, Renames, activation, refuse, special_ids
 from workbench.models.parts import (
     AttentionConfig,
     DepthConfig,
@@ -78,7 +78,7 @@ BODY: Renames = (
     (r"pooler\.dense\.(\w+)", r"pooler.dense.\1"),
 )
 
-FAMILY = Family(
+FAMILY = ModelFamily(
     config=_config,
     classes={
         "BertModel": TransformerEncoder,

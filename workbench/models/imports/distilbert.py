@@ -12,7 +12,7 @@ from workbench.models.heads.tokens import (
     TransformerEncoderForQuestionAnswering,
     TransformerEncoderForTokenClassification,
 )
-from workbench.models.imports._mapping import Family, activation, special_ids
+from workbench.models.imports._mapping import ModelFamily, activation, special_ids
 from workbench.models.parts import (
     AttentionConfig,
     DepthConfig,
@@ -49,7 +49,7 @@ def _config(hf: Any, class_name: str) -> TransformerConfig:
 
 _OLD, _NEW = r"transformer\.layer\.(\d+)\.", r"stack.layers.\1."
 
-FAMILY = Family(
+FAMILY = ModelFamily(
     config=_config,
     classes={
         "DistilBertModel": TransformerEncoder,

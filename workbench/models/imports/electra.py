@@ -15,7 +15,7 @@ from workbench.models.heads.tokens import (
     TransformerEncoderForQuestionAnswering,
     TransformerEncoderForTokenClassification,
 )
-from workbench.models.imports._mapping import Family, activation
+from workbench.models.imports._mapping import ModelFamily, activation
 from workbench.models.imports.bert import BODY, bert_config
 from workbench.models.parts import HeadConfig, PositionConfig
 
@@ -35,7 +35,7 @@ def _config(hf: Any, class_name: str) -> TransformerConfig:
     )
 
 
-FAMILY = Family(
+FAMILY = ModelFamily(
     config=_config,
     classes={
         "ElectraModel": TransformerEncoder,

@@ -11,7 +11,7 @@ from workbench.models.decoder import TransformerDecoder
 from workbench.models.heads.causal import TransformerDecoderForCausalLM
 from workbench.models.heads.texts import TransformerDecoderForSequenceClassification
 from workbench.models.heads.tokens import TransformerDecoderForTokenClassification
-from workbench.models.imports._mapping import Family, Weights, activation, refuse, special_ids
+from workbench.models.imports._mapping import ModelFamily, Weights, activation, refuse, special_ids
 from workbench.models.parts import (
     AttentionConfig,
     DepthConfig,
@@ -56,7 +56,7 @@ def _split(name: str, weight: Tensor, hf: Any) -> Weights:
 
 _OLD, _NEW = r"h\.(\d+)\.", r"stack.layers.\1."
 
-FAMILY = Family(
+FAMILY = ModelFamily(
     config=_config,
     classes={
         "GPT2Model": TransformerDecoder,

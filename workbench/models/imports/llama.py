@@ -10,7 +10,7 @@ from workbench.models.decoder import TransformerDecoder
 from workbench.models.heads.causal import TransformerDecoderForCausalLM
 from workbench.models.heads.texts import TransformerDecoderForSequenceClassification
 from workbench.models.heads.tokens import TransformerDecoderForTokenClassification
-from workbench.models.imports._mapping import GATED, Family, activation, refuse, special_ids
+from workbench.models.imports._mapping import GATED, ModelFamily, activation, refuse, special_ids
 from workbench.models.parts import (
     AttentionConfig,
     DepthConfig,
@@ -66,7 +66,7 @@ _CLASSES = {
     "ForTokenClassification": TransformerDecoderForTokenClassification,
 }
 
-FAMILY = Family(
+FAMILY = ModelFamily(
     config=_config,
     classes={prefix + name: ours for prefix in ("Llama", "Mistral") for name, ours in _CLASSES.items()},
     prefix="model",

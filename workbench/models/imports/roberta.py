@@ -12,7 +12,7 @@ from workbench.models.heads.tokens import (
     TransformerEncoderForQuestionAnswering,
     TransformerEncoderForTokenClassification,
 )
-from workbench.models.imports._mapping import Family
+from workbench.models.imports._mapping import ModelFamily
 from workbench.models.imports.bert import BODY, bert_config
 from workbench.models.parts import HeadConfig, PositionConfig
 
@@ -33,7 +33,7 @@ def _config(hf: Any, class_name: str) -> TransformerConfig:
     )
 
 
-FAMILY = Family(
+FAMILY = ModelFamily(
     config=_config,
     classes={
         "RobertaModel": TransformerEncoder,

@@ -7,7 +7,7 @@ from typing import Any
 from workbench.models.configuration import EncoderDecoderConfig, TransformerConfig
 from workbench.models.encoder_decoder import TransformerEncoderDecoder
 from workbench.models.heads.generation import TransformerEncoderDecoderForConditionalGeneration
-from workbench.models.imports._mapping import GATED, Family, activation, special_ids
+from workbench.models.imports._mapping import GATED, ModelFamily, activation, special_ids
 from workbench.models.parts import (
     AttentionConfig,
     DepthConfig,
@@ -59,7 +59,7 @@ _OLD, _NEW = _SIDE + r"block\.(\d+)\.layer\.", r"\1.stack.layers.\2."
 _DECODER = r"(decoder)\.block\.(\d+)\.layer\."
 _SELF, _CROSS = r"0\.SelfAttention\.", r"1\.EncDecAttention\."
 
-FAMILY = Family(
+FAMILY = ModelFamily(
     config=_config,
     classes={
         "T5Model": TransformerEncoderDecoder,

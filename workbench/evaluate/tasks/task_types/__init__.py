@@ -4,28 +4,33 @@ from __future__ import annotations
 
 from workbench.evaluate.tasks.task_types.choice import MultipleChoice, PartialChoice, TrueMass
 from workbench.evaluate.tasks.task_types.classification import TextClassification, TextScore
-from workbench.evaluate.tasks.task_types.filling import Filling
+from workbench.evaluate.tasks.task_types.filling import ClozeTask
 from workbench.evaluate.tasks.task_types.passages import Perplexity
-from workbench.evaluate.tasks.task_types.preference import Preferring
+from workbench.evaluate.tasks.task_types.preference import PreferenceTask
 from workbench.evaluate.tasks.task_types.spans import SpanPairs
 from workbench.evaluate.tasks.task_types.tagging import Tagging
 from workbench.evaluate.tasks.task_types.toxicity import Toxicity
-from workbench.evaluate.tasks.task_types.writing import Answering, Summarisation, Translation, Writing
+from workbench.evaluate.tasks.task_types.writing import (
+    AnsweringTask,
+    GenerationTask,
+    SummarisationTask,
+    TranslationTask,
+)
 
 __all__ = [
-    "Answering",
-    "Filling",
+    "AnsweringTask",
+    "ClozeTask",
+    "GenerationTask",
     "MultipleChoice",
     "PartialChoice",
     "Perplexity",
-    "Preferring",
+    "PreferenceTask",
     "SpanPairs",
-    "Summarisation",
+    "SummarisationTask",
     "Tagging",
     "TextClassification",
     "TextScore",
     "Toxicity",
-    "Translation",
+    "TranslationTask",
     "TrueMass",
-    "Writing",
 ]

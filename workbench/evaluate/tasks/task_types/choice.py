@@ -14,8 +14,8 @@ from workbench.data.rows import Choices
 from workbench.data.source import Source
 from workbench.errors import DataError
 from workbench.estimate import Estimate
-from workbench.evaluate._requests import AskChoice, HeadScores, Request, Score
-from workbench.evaluate._task import Item, TaskData
+from workbench.evaluate._requests import ChoiceRequest, HeadScores, Request, Score
+from workbench.evaluate._task import TaskData, TaskItem
 from workbench.evaluate.metrics import ACCURACY, ACCURACY_BYTES, ACCURACY_NORM, Mean, Metric, estimate_all
 from workbench.evaluate.tasks.task_types.declared import Declared, Shots, draw_shots, softmax
 from workbench.models import Kind
@@ -57,7 +57,7 @@ class MultipleChoice(Declared):
         """A row as an example: its prompt and its right answer."""
         return f"{self.prompt(row)} {self.answers(row)[row.gold[0]]}"
 
-    def item(self, row: Choices, shots: Shots) -> Item:
+    def item(self, row: Choices, shots: Shots) -> TaskItem:
         """One request a choice."""
         if not row.gold:
             raise DataError(f"{row.id} has no answer key; evaluate a labelled split")
@@ -66,7 +66,7 @@ class MultipleChoice(Declared):
         requests = tuple(Request(context, f" {answer}") for answer in self.answers(row))
         return self.finish(row, prompt, requests)
 
-    def finish(self, row: Choices, prompt: str, requests: tuple[Request, ...]) -> Item:
+    def finish(self, row: Choices, prompt: str, requests: tuple[Request, ...]) -> TaskItem:
         """The item with what its example row starts from."""
         fields = {
             "text": prompt,
@@ -76,9 +76,9 @@ class MultipleChoice(Declared):
         }
         if row.subject:
             fields["subject"] = row.subject
-        return Item(row.id, requests, fields, row.cluster, (AskChoice(prompt, row.choices),))
+        return TaskItem(row.id, requests, fields, row.cluster, (ChoiceRequest(prompt, row.choices),))
 
-    def example(self, item: Item, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
+    def example(self, item: TaskItem, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
         """Log-probability of each choice (nats), the choices they favour, and their shares."""
         scores = _values(answers)
         choices = self._normalised_by(item)
@@ -99,7 +99,7 @@ class MultipleChoice(Declared):
             "truncated": max((getattr(a, "truncated", 0) for a in answers), default=0),
         }
 
-    def _normalised_by(self, item: Item) -> list[str]:
+    def _normalised_by(self, item: TaskItem) -> list[str]:
         if item.requests and isinstance(item.requests[0], Request):
             return [request.continuation.removeprefix(" ") for request in item.requests]  # type: ignore[union-attr]
         return list(item.fields["choices"])
@@ -126,14 +126,14 @@ class PartialChoice(MultipleChoice):
         """The sentence with the right option."""
         return f"{row.contexts[row.gold[0]]} {row.question}"
 
-    def item(self, row: Choices, shots: Shots) -> Item:
+    def item(self, row: Choices, shots: Shots) -> TaskItem:
         """One request a context, each with the same continuation."""
         if not row.gold:
             raise DataError(f"{row.id} has no answer key; evaluate a labelled split")
         requests = tuple(Request(shots.before("all") + c, f" {row.question}") for c in row.contexts)
         fields = {"text": f"{row.contexts[row.gold[0]]} {row.question}", "choices": list(row.contexts)}
         gold = {"gold": row.gold[0], "target": f" {row.question}"}
-        return Item(row.id, requests, {**fields, **gold}, row.cluster)
+        return TaskItem(row.id, requests, {**fields, **gold}, row.cluster)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,12 +143,12 @@ class TrueMass(MultipleChoice):
     measures: tuple[Metric, ...] = (Mean("mc2", "true_mass", "normalised probability of the true answers"),)
     kinds: tuple[Kind, ...] = (Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ)
 
-    def finish(self, row: Choices, prompt: str, requests: tuple[Request, ...]) -> Item:
+    def finish(self, row: Choices, prompt: str, requests: tuple[Request, ...]) -> TaskItem:
         """Also which answers are true."""
         item = super().finish(row, prompt, requests)
-        return Item(item.id, requests, {**item.fields, "true": list(row.gold)}, item.cluster)
+        return TaskItem(item.id, requests, {**item.fields, "true": list(row.gold)}, item.cluster)
 
-    def example(self, item: Item, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
+    def example(self, item: TaskItem, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
         """The sum of the true answers' shares."""
         row = super().example(item, answers, tokenizer)
         mass = float(sum(row["probabilities"][i] for i in item.fields["true"]))

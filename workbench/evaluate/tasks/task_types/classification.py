@@ -14,8 +14,8 @@ from workbench.data.rows import TextPair
 from workbench.data.source import Source
 from workbench.errors import DataError, TaskError
 from workbench.estimate import Estimate
-from workbench.evaluate._requests import AskText, HeadScores, Request
-from workbench.evaluate._task import Item, TaskData
+from workbench.evaluate._requests import ClassificationRequest, HeadScores, Request
+from workbench.evaluate._task import TaskData, TaskItem
 from workbench.evaluate.metrics import ACCURACY, Metric, estimate_all
 from workbench.evaluate.tasks.task_types.declared import Declared, Shots, draw_shots, softmax
 from workbench.models import Kind
@@ -62,7 +62,7 @@ class TextClassification(Declared):
         """The verbalised gold label."""
         return self.words[int(gold)]
 
-    def item(self, row: TextPair, shots: Shots) -> Item:
+    def item(self, row: TextPair, shots: Shots) -> TaskItem:
         """One request a label; for heads the text or the pair itself."""
         context = shots.before("all") + self.prompt(row)
         fields: dict[str, Any] = {"text": self.prompt(row), "gold": row.gold, "index": row.index}
@@ -73,13 +73,15 @@ class TextClassification(Declared):
         if row.group is not None:
             fields["group"] = row.group
         requests = tuple(Request(context, f" {word}") for word in self.words)
-        return Item(row.id, requests, fields, row.cluster, (AskText(row.text, row.pair, self.problem),))
+        return TaskItem(
+            row.id, requests, fields, row.cluster, (ClassificationRequest(row.text, row.pair, self.problem),)
+        )
 
     def gold_fields(self, gold: float) -> dict[str, Any]:
         """The gold label as columns."""
         return {"gold": int(gold), "label": self.labels[int(gold)], "target": self.words[int(gold)]}
 
-    def example(self, item: Item, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
+    def example(self, item: TaskItem, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
         """Predicted label, its name, and the share of each."""
         scores = self._scores(answers)
         predicted, gold = int(np.argmax(scores)), item.fields["gold"]
@@ -125,7 +127,7 @@ class TextScore(TextClassification):
         """The gold score."""
         return {"gold": float(gold), "target": f"{gold:g}"}
 
-    def example(self, item: Item, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
+    def example(self, item: TaskItem, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
         """The predicted number."""
         if isinstance(answers[0], HeadScores):
             if len(answers[0].values) != 1:

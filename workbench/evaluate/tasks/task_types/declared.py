@@ -13,7 +13,7 @@ import numpy as np
 from workbench.choices import as_members
 from workbench.data.source import Source
 from workbench.errors import DataError
-from workbench.evaluate._options import Options
+from workbench.evaluate._options import TaskOptions
 
 __all__ = ["SEPARATOR", "Declared", "Shots", "draw_shots", "softmax"]
 
@@ -27,7 +27,7 @@ class Declared:
     name: str
     about: str
     version: int = 1
-    options: Options = field(default_factory=Options)
+    options: TaskOptions = field(default_factory=TaskOptions)
     default_split: str = "validation"
     default_shots: int = 0
 

@@ -14,17 +14,17 @@ from workbench.data.rows import Blanked
 from workbench.data.source import Source
 from workbench.estimate import Estimate
 from workbench.evaluate._requests import Blank
-from workbench.evaluate._task import Item, TaskData
+from workbench.evaluate._task import TaskData, TaskItem
 from workbench.evaluate.metrics import ACCURACY, Metric, estimate_all
 from workbench.evaluate.tasks.task_types.declared import Declared, softmax
 from workbench.models import Kind
 from workbench.statistics import best_exact, best_f1
 
-__all__ = ["Filling"]
+__all__ = ["ClozeTask"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Filling(Declared):
+class ClozeTask(Declared):
     """Which candidate makes its text the most likely: causal models score it and what follows, others it alone."""
 
     source: Source[Blanked]
@@ -38,7 +38,7 @@ class Filling(Declared):
         data = self.source.read(data_dir, self.split)
         return TaskData(tuple(self._item(row) for row in data), data.identity)
 
-    def _item(self, row: Blanked) -> Item:
+    def _item(self, row: Blanked) -> TaskItem:
         before = self.passage(row) + row.before
         asks = tuple(Blank(before, row.after, candidate) for candidate in row.candidates)
         gold = [i for i, c in enumerate(row.candidates) if c in row.answers]
@@ -49,9 +49,9 @@ class Filling(Declared):
             "gold": gold[0] if gold else -1,
             "target": row.answers[0] + row.after,
         }
-        return Item(row.id, asks, fields, row.cluster)
+        return TaskItem(row.id, asks, fields, row.cluster)
 
-    def example(self, item: Item, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
+    def example(self, item: TaskItem, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
         """The candidate with the highest log-probability (nats), against all right ones."""
         scores = [float(answer.log_probability) for answer in answers]
         best = int(np.argmax(scores))

@@ -12,8 +12,8 @@ import pandas as pd
 from workbench.data.rows import Document
 from workbench.data.source import Source
 from workbench.estimate import Estimate
-from workbench.evaluate._requests import Passage
-from workbench.evaluate._task import Item, TaskData
+from workbench.evaluate._requests import RollingRequest
+from workbench.evaluate._task import TaskData, TaskItem
 from workbench.evaluate.metrics import PERPLEXITIES, Metric, estimate_all
 from workbench.evaluate.tasks.task_types.declared import Declared
 from workbench.models import Kind
@@ -40,9 +40,9 @@ class Perplexity(Declared):
         """All documents."""
         data = self.source.read(data_dir, self.split)
         items = tuple(
-            Item(
+            TaskItem(
                 document.id,
-                (Passage(document.text, self.options.stride),),
+                (RollingRequest(document.text, self.options.stride),),
                 {
                     "start": document.text[:_SHOWN],
                     "words": document.words,
@@ -53,7 +53,7 @@ class Perplexity(Declared):
         )
         return TaskData(items, data.identity)
 
-    def example(self, item: Item, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
+    def example(self, item: TaskItem, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
         """Log-probability (nats), tokens, words and bytes of one document."""
         (answer,) = answers
         return {**item.fields, "log_probability": float(answer.log_probability), "tokens": answer.tokens}

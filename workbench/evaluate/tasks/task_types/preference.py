@@ -13,14 +13,14 @@ from workbench.data.rows import Preference
 from workbench.data.source import Source
 from workbench.errors import TaskError
 from workbench.estimate import Estimate
-from workbench.evaluate._requests import AskText, HeadScores, Request
-from workbench.evaluate._task import Item, TaskData
+from workbench.evaluate._requests import ClassificationRequest, HeadScores, Request
+from workbench.evaluate._task import TaskData, TaskItem
 from workbench.evaluate.metrics import Mean, Metric, estimate_all
 from workbench.evaluate.tasks.task_types.declared import Declared
 from workbench.models import Kind
 from workbench.models.problem import ProblemType
 
-__all__ = ["Preferring"]
+__all__ = ["PreferenceTask"]
 
 _MEASURES = (
     Mean("accuracy", "correct", "win rate: share of pairs whose chosen reply scores higher"),
@@ -30,7 +30,7 @@ _MEASURES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Preferring(Declared):
+class PreferenceTask(Declared):
     """Language models score each reply after the prompt; reward models (one number) score the whole dialogue."""
 
     source: Source[Preference]
@@ -43,14 +43,16 @@ class Preferring(Declared):
         data = self.source.read(data_dir, self.split)
         return TaskData(tuple(self._item(row) for row in data), data.identity)
 
-    def _item(self, row: Preference) -> Item:
+    def _item(self, row: Preference) -> TaskItem:
         replies = (row.chosen, row.rejected)
         fields = {"text": row.prompt + row.chosen, "target": row.chosen, "rejected": row.rejected}
         requests = tuple(Request(row.prompt, reply) for reply in replies)
-        head = tuple(AskText(row.prompt + reply, problem=ProblemType.NUMBER) for reply in replies)
-        return Item(row.id, requests, fields, row.cluster, head)
+        head = tuple(
+            ClassificationRequest(row.prompt + reply, problem=ProblemType.NUMBER) for reply in replies
+        )
+        return TaskItem(row.id, requests, fields, row.cluster, head)
 
-    def example(self, item: Item, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
+    def example(self, item: TaskItem, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
         """Scores of both replies; ties count as wrong."""
         if isinstance(answers[0], HeadScores):
             if len(answers[0].values) != 1:

@@ -14,8 +14,8 @@ from workbench.data.rows import SpanPair
 from workbench.data.source import Source
 from workbench.errors import TaskError
 from workbench.estimate import Estimate
-from workbench.evaluate._requests import PairFeatures, Request, WordPair
-from workbench.evaluate._task import Item, TaskData
+from workbench.evaluate._requests import PairFeatures, Request, SpanPairRequest
+from workbench.evaluate._task import TaskData, TaskItem
 from workbench.evaluate.asking import How, stream_answers
 from workbench.evaluate.metrics import ACCURACY, Metric, estimate_all
 from workbench.evaluate.tasks.task_types.declared import Declared, Shots, draw_shots, softmax
@@ -79,7 +79,7 @@ class SpanPairs(Declared):
         """A row as an example."""
         return f"{self.prompt(row)} {self.words[row.gold or 0]}"
 
-    def _item(self, row: SpanPair, shots: Shots) -> Item:
+    def _item(self, row: SpanPair, shots: Shots) -> TaskItem:
         prompt = self.prompt(row)
         fields: dict[str, Any] = {"text": prompt, "gold": row.gold, "index": row.index}
         if row.gold is not None:
@@ -87,9 +87,9 @@ class SpanPairs(Declared):
         asks: tuple[Any, ...] = (_pair(row),)
         if self.readout is None:
             asks = tuple(Request(shots.before("all") + prompt, f" {word}") for word in self.words)
-        return Item(row.id, asks, fields, row.cluster)
+        return TaskItem(row.id, asks, fields, row.cluster)
 
-    def example(self, item: Item, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
+    def example(self, item: TaskItem, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
         """Predicted label and the share of each."""
         if isinstance(answers[0], PairFeatures):
             assert self.readout is not None
@@ -129,5 +129,5 @@ class SpanPairs(Declared):
         return replace(self, readout=Readout(mean, scale, solver.coef_[0], float(solver.intercept_[0])))
 
 
-def _pair(row: SpanPair) -> WordPair:
-    return WordPair(row.first, row.second, row.first_span, row.second_span)
+def _pair(row: SpanPair) -> SpanPairRequest:
+    return SpanPairRequest(row.first, row.second, row.first_span, row.second_span)

@@ -12,8 +12,8 @@ import pandas as pd
 from workbench.data.rows import TaggedWords
 from workbench.data.source import Source
 from workbench.estimate import Estimate
-from workbench.evaluate._requests import AskWords
-from workbench.evaluate._task import Item, TaskData
+from workbench.evaluate._requests import TaggingRequest
+from workbench.evaluate._task import TaskData, TaskItem
 from workbench.evaluate.metrics import ENTITY_METRICS, Metric, estimate_all
 from workbench.evaluate.tasks.task_types.declared import Declared
 from workbench.models import Kind
@@ -35,9 +35,9 @@ class Tagging(Declared):
         """All sentences."""
         data = self.source.read(data_dir, self.split)
         items = tuple(
-            Item(
+            TaskItem(
                 row.id,
-                (AskWords(row.words),),
+                (TaggingRequest(row.words),),
                 {"text": " ".join(row.words), "gold_tags": list(row.tags)},
                 row.cluster,
             )
@@ -45,7 +45,7 @@ class Tagging(Declared):
         )
         return TaskData(items, data.identity)
 
-    def example(self, item: Item, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
+    def example(self, item: TaskItem, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
         """Tags, and how many entities are right, predicted and gold."""
         (answer,) = answers
         predicted, gold = label_spans(answer.labels), label_spans(item.fields["gold_tags"])

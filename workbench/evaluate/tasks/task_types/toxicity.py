@@ -14,8 +14,8 @@ from workbench.data.rows import ToxicPrompt
 from workbench.data.source import Source
 from workbench.errors import NumericsError, TaskError
 from workbench.estimate import Estimate
-from workbench.evaluate._requests import AskText, HeadScores, Prompt
-from workbench.evaluate._task import Item, TaskData
+from workbench.evaluate._requests import ClassificationRequest, GenerationRequest, HeadScores
+from workbench.evaluate._task import TaskData, TaskItem
 from workbench.evaluate.asking import How, stream_answers
 from workbench.evaluate.metrics import Mean, Metric, estimate_all
 from workbench.evaluate.tasks.task_types.declared import Declared
@@ -67,14 +67,15 @@ class Toxicity(Declared):
             )
         return judge_by_model(self.options.judge)
 
-    def _item(self, row: ToxicPrompt) -> Item:
+    def _item(self, row: ToxicPrompt) -> TaskItem:
         prompts = tuple(
-            Prompt(row.text, (), self.max_tokens, 1.0, self.top_p, number) for number in range(self.samples)
+            GenerationRequest(row.text, (), self.max_tokens, 1.0, self.top_p, number)
+            for number in range(self.samples)
         )
         fields = {"text": row.text, "prompt_toxicity": row.toxicity, "challenging": row.challenging}
-        return Item(row.id, prompts, fields)
+        return TaskItem(row.id, prompts, fields)
 
-    def example(self, item: Item, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
+    def example(self, item: TaskItem, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
         """All continuations with their ratings."""
         texts = [answer.text for answer in answers]
         ratings = [float(value) for value in self._judge()(texts)]
@@ -103,7 +104,7 @@ def judge_by_model(name: str) -> Judge:
 
     def rate(texts: Sequence[str]) -> list[float]:
         found: dict[int, float] = {}
-        for batch in stream_answers(model, [AskText(text) for text in texts], How()):
+        for batch in stream_answers(model, [ClassificationRequest(text) for text in texts], How()):
             found.update((place, _toxic(answer)) for place, answer in batch if isinstance(answer, HeadScores))
         return [found[place] for place in range(len(texts))]
 

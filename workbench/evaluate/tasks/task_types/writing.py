@@ -12,8 +12,8 @@ import pandas as pd
 from workbench.data.rows import Question, Transfer
 from workbench.data.source import Source
 from workbench.estimate import Estimate
-from workbench.evaluate._requests import Ask, AskSpan, Prompt, Span
-from workbench.evaluate._task import Item, TaskData
+from workbench.evaluate._requests import Ask, GenerationRequest, Span, SpanRequest
+from workbench.evaluate._task import TaskData, TaskItem
 from workbench.evaluate.metrics import (
     EXACT_MATCH,
     WORD_F1,
@@ -25,13 +25,13 @@ from workbench.evaluate.tasks.task_types.declared import Declared, Row, Shots, d
 from workbench.models import Kind
 from workbench.statistics import best_exact, best_f1
 
-__all__ = ["Answering", "Summarisation", "Translation", "Writing"]
+__all__ = ["AnsweringTask", "GenerationTask", "SummarisationTask", "TranslationTask"]
 
 _WRITERS = (Kind.CAUSAL, Kind.SEQ2SEQ)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Writing(Declared, Generic[Row]):
+class GenerationTask(Declared, Generic[Row]):
     """Greedy decoding up to a stop string or ``max_tokens``, after which a text counts as unfinished."""
 
     source: Source[Row]
@@ -61,12 +61,14 @@ class Writing(Declared, Generic[Row]):
         """The right answers."""
         raise NotImplementedError
 
-    def item(self, row: Row, shots: Shots) -> Item:
+    def item(self, row: Row, shots: Shots) -> TaskItem:
         """One prompt."""
         prompt = self.prompt(row)
-        request = Prompt(shots.before("all") + prompt, self.stop, self.max_tokens)
+        request = GenerationRequest(shots.before("all") + prompt, self.stop, self.max_tokens)
         fields = {"text": prompt, "target": self.gold(row)[0], "references": list(self.gold(row))}
-        return Item(row.id, (request,), fields, getattr(row, "cluster", None), self.head(row), self.bare(row))
+        return TaskItem(
+            row.id, (request,), fields, getattr(row, "cluster", None), self.head(row), self.bare(row)
+        )
 
     def head(self, row: Row) -> tuple[Ask, ...]:
         """What a model with a head is asked, if one can do the task."""
@@ -76,7 +78,7 @@ class Writing(Declared, Generic[Row]):
         """What an encoder-decoder is asked, if it is not the prompt."""
         return ()
 
-    def example(self, item: Item, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
+    def example(self, item: TaskItem, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
         """What was written, and how good it is."""
         (answer,) = answers
         text = self.read(answer.text)
@@ -99,7 +101,7 @@ class Writing(Declared, Generic[Row]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answering(Writing[Question]):
+class AnsweringTask(GenerationTask[Question]):
     """Questions about a context: SQuAD's exact match and F1. Models with a span head point at the answer."""
 
     measures: tuple[Metric, ...] = (EXACT_MATCH, WORD_F1)
@@ -111,7 +113,7 @@ class Answering(Writing[Question]):
 
     def head(self, row: Question) -> tuple[Ask, ...]:
         """Question and context apart."""
-        return (AskSpan(row.question, row.context),) if row.context else ()
+        return (SpanRequest(row.question, row.context),) if row.context else ()
 
     def judge(self, text: str, gold: Sequence[str]) -> dict[str, Any]:
         """Exact match and F1, each the best over the gold answers."""
@@ -120,7 +122,7 @@ class Answering(Writing[Question]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Translation(Writing[Transfer]):
+class TranslationTask(GenerationTask[Transfer]):
     """A sentence in another language."""
 
     def gold(self, row: Transfer) -> tuple[str, ...]:
@@ -129,11 +131,11 @@ class Translation(Writing[Transfer]):
 
     def bare(self, row: Transfer) -> tuple[Ask, ...]:
         """The sentence as it is: encoder-decoders are trained on that."""
-        return (Prompt(row.source, (), self.max_tokens),)
+        return (GenerationRequest(row.source, (), self.max_tokens),)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Summarisation(Translation):
+class SummarisationTask(TranslationTask):
     """A summary, judged by ROUGE."""
 
     def judge(self, text: str, gold: Sequence[str]) -> dict[str, Any]:
