@@ -68,7 +68,8 @@ def check_output(path: Path, suffixes: Iterable[str] = ()) -> Path:
 
 def check_folder(folder: Path) -> Path:
     """``folder`` if it can be written or made; raises :class:`~workbench.errors.WorkbenchError` otherwise."""
-    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    # Path.exists raises below a folder that may not be searched
+    there = next(p for p in (folder, *folder.absolute().parents) if os.path.exists(p))  # noqa: PTH110
     if not there.is_dir():
         raise WorkbenchError(f"cannot write in {folder}: {there} is a file; {ANOTHER_PLACE}")
     if not os.access(there, os.W_OK | os.X_OK):

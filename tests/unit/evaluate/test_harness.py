@@ -125,7 +125,7 @@ def test_the_command_line_of_lm_eval_knows_the_model(tmp_path):
     model = save_llama(tmp_path / "model")
     arguments = ["--model", "workbench", "--model_args", f"pretrained={model}", "--tasks", "tiny_choice"]
     done = subprocess.run(
-        [sys.executable, "-m", "lm_eval", *arguments, "--include_path", str(tmp_path)],
+        [sys.executable, "-m", "workbench.evaluate.harness", *arguments, "--include_path", str(tmp_path)],
         capture_output=True,
         text=True,
         timeout=300,

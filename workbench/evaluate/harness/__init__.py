@@ -1,8 +1,7 @@
 """The bridge to lm-eval: our engine as one of its models, and its tasks as tasks of ours.
 
-``lm_eval --model workbench --model_args pretrained=smollm2-135m --tasks ...`` finds the model by itself once both
-packages are installed; in a program, import this module first. ``python -m workbench.evaluate.harness`` takes the
-same arguments as ``lm_eval``.
+``python -m workbench.evaluate.harness --model workbench --model_args pretrained=smollm2-135m --tasks ...`` is lm-eval's
+own command line, with the model registered; a program imports this module first.
 """
 
 from __future__ import annotations
