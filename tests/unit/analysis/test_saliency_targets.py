@@ -193,12 +193,11 @@ def test_too_few_steps_are_said() -> None:
 
 def test_the_drawings_hold_every_token_and_escape_it() -> None:
     found = attribute(tiny_classifier(), "the <script> cat", "random", target=1)
-    view = attribution_view(found)
-    assert "&lt;s&gt;" in view.html
-    assert "<script> cat" not in view.html
-    assert view.latex is not None
-    assert "colorbox" in view.latex()
-    assert view.draw().axes
+    assert "&lt;s&gt;" in found.html()
+    assert "<script> cat" not in found.html()
+    assert found.html() == attribution_view(found).html
+    assert "colorbox" in found.latex()
+    assert found.figure().axes
 
 
 def test_each_written_token_is_explained_as_if_it_alone_were_asked(tmp_path: object) -> None:

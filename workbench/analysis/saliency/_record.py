@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,9 @@ from workbench.choices import as_members, member
 from workbench.errors import ConfigError
 from workbench.shapes import Array
 from workbench.text import Alignment
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["Attribution", "Normalisation"]
 
@@ -122,6 +126,28 @@ class Attribution:
         """Everything but tokens and scores, as plain values."""
         names = [f.name for f in fields(self) if f.name not in _NOT_ABOUT]
         return {**{name: getattr(self, name) for name in names}, "normalisation": str(self.normalisation)}
+
+    def view(self) -> Any:
+        """The text in colours, a :class:`~workbench.figures.View`: shows itself in a notebook, and saves.
+
+        Drawing lies in a layer above analysis, so it is looked up when asked for and never imported here.
+        """
+        return import_module("workbench.figures").attribution_view(self)
+
+    def figure(self) -> Figure:
+        """The text in colours as a matplotlib figure."""
+        return self.view().draw()
+
+    def html(self) -> str:
+        """The text in colours as a self-contained page."""
+        return str(self.view().html)
+
+    def latex(self) -> str:
+        """The text in colours as LaTeX, for the ``xcolor`` package."""
+        return str(self.view().latex())
+
+    def _repr_html_(self) -> str:
+        return str(self.view()._repr_html_())
 
     def __repr__(self) -> str:
         order = self.order()[:3]
