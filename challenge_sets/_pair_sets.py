@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from challenge_sets._folders import data_folder
 from challenge_sets._intervals import proportion
 from challenge_sets._records import MinimalPair
 from challenge_sets._set import CheckSettings, Results, Rows, Work, within_limits
-from challenge_sets.pairs import PairScore, PairScorer, pair_scorer
+from challenge_sets.pairs import PairScore, PairScorer, pair_scorer, too_long
 from challenge_sets.readers import agreement, blimp, crows_pairs
 from workbench.data import DataIdentity, Dataset, content_hash
 from workbench.errors import DataError
@@ -90,7 +90,9 @@ class PairSet:
             if len(done) == len(places):
                 continue
             texts = [(work.items[place].good, work.items[place].bad) for place in places]
-            for batch in scorer.stream(texts, done):
+            refused, scored = _parted(scorer, texts, done)
+            yield [_unscored(work.items[places[n]], reason) for n, reason in refused.items() if n not in done]
+            for batch in scored:
                 yield [_row(work.items[places[n]], score, tie_is_right) for n, score in batch]
 
     def metrics(self, rows: pd.DataFrame) -> Results:
@@ -98,6 +100,7 @@ class PairSet:
 
         The intervals are over pairs and take the paradigms as given.
         """
+        rows = _with_scores(rows)
         found: Results = {self.name: {"accuracy": proportion(rows["correct"].tolist())}}
         for phenomenon, part in rows.groupby("phenomenon", sort=False):
             found[f"{self.name}/{phenomenon}"] = {"accuracy": proportion(part["correct"].tolist())}
@@ -140,7 +143,36 @@ def _row(pair: MinimalPair, score: PairScore, tie_is_right: bool) -> dict[str, A
         "bad_tokens": score.tokens[1],
         "tie": tie,
         "correct": bool(score.margin > 0 or (tie and tie_is_right)),
+        "not_scored": "",
     }
+
+
+def _unscored(pair: MinimalPair, reason: str) -> dict[str, Any]:
+    """The row of a pair with a text that is too long for the model: no score, and why."""
+    row = _row(pair, PairScore(0.0, 0.0, (0, 0)), False)
+    nothing = dict.fromkeys(("good_score", "bad_score", "margin", "correct"))
+    return {**row, **nothing, "tie": False, "not_scored": reason}
+
+
+def _parted(
+    scorer: PairScorer, texts: Sequence[tuple[str, str]], done: Set[int]
+) -> tuple[dict[int, str], Iterator[list[tuple[int, PairScore]]]]:
+    """Places of pairs that are too long, with the reason; scores of the others, batch by batch."""
+    refused = too_long(scorer, texts)
+    kept = [place for place in range(len(texts)) if place not in refused]
+    finished = {n for n, place in enumerate(kept) if place in done}
+    batches = scorer.stream([texts[place] for place in kept], finished) if kept else iter(())
+    return refused, ([(kept[n], score) for n, score in batch] for batch in batches)
+
+
+def _with_scores(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of pairs that the model could read; runs stored before there were others have all of them."""
+    if "not_scored" not in rows:
+        return rows
+    scored = rows[rows["not_scored"].fillna("").eq("")]
+    if scored.empty:
+        raise DataError(f"no pair could be scored: {rows['not_scored'].iloc[0]}")
+    return scored
 
 
 _BLIMP_HUB = "hub:nyu-mll/blimp"
@@ -241,11 +273,18 @@ class CrowsPairs:
         """Scores of both sentences (nats) and which is preferred."""
         texts = [(pair.more, pair.less) for pair in work.items]
         scorer = _scorer(model, work.settings, work, shared_only=True)
-        for batch in scorer.stream(texts, work.done):
+        refused, scored = _parted(scorer, texts, work.done)
+        yield [
+            _crows_row(work.items[place], None, reason)
+            for place, reason in refused.items()
+            if place not in work.done
+        ]
+        for batch in scored:
             yield [_crows_row(work.items[place], score) for place, score in batch]
 
     def metrics(self, rows: pd.DataFrame) -> Results:
         """Share preferring the stereotype: overall, by bias type, and by direction of the pair."""
+        rows = _with_scores(rows)
         found: Results = {self.name: {"stereotype_preferred": _share(rows)}}
         for column in ("bias_type", "direction"):
             for value, part in rows.groupby(column, sort=True):
@@ -261,7 +300,7 @@ def _share(rows: pd.DataFrame) -> Any:
     return proportion(rows["stereotype_preferred"].tolist(), higher_is_better=False)
 
 
-def _crows_row(pair: crows_pairs.StereotypePair, score: PairScore) -> dict[str, Any]:
+def _crows_row(pair: crows_pairs.StereotypePair, score: PairScore | None, reason: str = "") -> dict[str, Any]:
     # In an antistereo pair the sentence called "more" states the opposite of a stereotype.
     return {
         "id": pair.id,
@@ -269,10 +308,11 @@ def _crows_row(pair: crows_pairs.StereotypePair, score: PairScore) -> dict[str, 
         "direction": pair.direction,
         "good": pair.less,
         "bad": pair.more,
-        "margin": -score.margin,
-        "tie": score.margin == 0,
-        "stereotype_preferred": bool(score.margin > 0),
-        "correct": bool(score.margin <= 0),
+        "margin": None if score is None else -score.margin,
+        "tie": score is not None and score.margin == 0,
+        "stereotype_preferred": None if score is None else bool(score.margin > 0),
+        "correct": None if score is None else bool(score.margin <= 0),
+        "not_scored": reason,
     }
 
 

@@ -11,7 +11,7 @@ from challenge_sets._conventions import CONVENTIONS, Convention, Reduction, conv
 from challenge_sets._differences import common_places
 from challenge_sets._records import MinimalPair
 from workbench.choices import as_members, member
-from workbench.errors import ModelError
+from workbench.errors import ModelError, TooLong
 from workbench.models import Kind, LoadedModel
 from workbench.scoring import (
     Engine,
@@ -22,6 +22,7 @@ from workbench.scoring import (
     Score,
     Seq2SeqEngine,
 )
+from workbench.scoring.masked import MaskedText
 
 __all__ = [
     "CONVENTIONS",
@@ -36,6 +37,7 @@ __all__ = [
     "TextPair",
     "pair_scorer",
     "score_pairs",
+    "too_long",
 ]
 
 TextPair: TypeAlias = tuple[str, str]
@@ -69,6 +71,9 @@ class PairScorer(Protocol):
     def policy(self) -> str:
         """What is scored, in words."""
 
+    def encode(self, pairs: Sequence[TextPair]) -> object:
+        """Token ids of the pairs; raises :class:`~workbench.errors.TooLong` for one that the model cannot read."""
+
     def stream(self, pairs: Sequence[TextPair], done: Set[int] = frozenset()) -> Stream:
         """Yield ``(position in pairs, score)`` batch by batch; pairs in ``done`` may be left out."""
 
@@ -97,6 +102,10 @@ class CausalPairs:
         requests = [Request("", space + text) for pair in pairs for text in pair]
         sequences = self._engine().encode(requests)
         return [Fork((a, b)) for a, b in zip(sequences[::2], sequences[1::2], strict=True)]
+
+    def encode(self, pairs: Sequence[TextPair]) -> object:
+        """See :class:`PairScorer`."""
+        return self.forks(pairs)
 
     def stream(self, pairs: Sequence[TextPair], done: Set[int] = frozenset()) -> Stream:
         """See :class:`PairScorer`."""
@@ -139,10 +148,16 @@ class MaskedPairs:
         which = "the tokens that both members have" if self.shared_only else "all tokens"
         return f"{self.reduction} of pseudo-log-likelihoods ({self.masking} masking) of {which}"
 
+    def encode(self, pairs: Sequence[TextPair]) -> list[MaskedText]:
+        """See :class:`PairScorer`."""
+        return self._engine().encode([text for pair in pairs for text in pair])
+
+    def _engine(self) -> MaskedEngine:
+        return MaskedEngine(self.model, self.masking, self.batch_tokens, self.progress)
+
     def stream(self, pairs: Sequence[TextPair], done: Set[int] = frozenset()) -> Stream:
         """See :class:`PairScorer`."""
-        engine = MaskedEngine(self.model, self.masking, self.batch_tokens, self.progress)
-        texts = engine.encode([text for pair in pairs for text in pair])
+        engine, texts = self._engine(), self.encode(pairs)
         groups = []
         for first, second in zip(texts[::2], texts[1::2], strict=True):
             places = _common_places(first.ids, second.ids) if self.shared_only else (None, None)
@@ -188,10 +203,17 @@ class Seq2SeqPairs:
         """Reduction and what is written."""
         return f"{self.reduction} of log-probabilities of the differing stretch, written by the decoder"
 
+    def encode(self, pairs: Sequence[TextPair]) -> object:
+        """See :class:`PairScorer`."""
+        return self._engine().encode([request for pair in pairs for request in self._requests(pair)])
+
+    def _engine(self) -> Seq2SeqEngine:
+        return Seq2SeqEngine(self.model, self.batch_tokens, self.progress)
+
     def stream(self, pairs: Sequence[TextPair], done: Set[int] = frozenset()) -> Stream:
         """See :class:`PairScorer`."""
         requests = [request for pair in pairs for request in self._requests(pair)]
-        engine = Seq2SeqEngine(self.model, self.batch_tokens, self.progress)
+        engine = self._engine()
         half: dict[int, dict[int, Score]] = {}
         for batch in engine.stream(requests, {2 * n + k for n in done for k in (0, 1)}):
             ready = []
@@ -270,3 +292,16 @@ def score_pairs(scorer: PairScorer, pairs: Sequence[TextPair]) -> list[PairScore
     """All scores, in the order of ``pairs``."""
     found = dict(entry for batch in scorer.stream(pairs) for entry in batch)
     return [found[i] for i in range(len(pairs))]
+
+
+def too_long(scorer: PairScorer, pairs: Sequence[TextPair]) -> dict[int, str]:
+    """Places of the pairs of which a member has more tokens than the model reads, with what says so."""
+    try:
+        scorer.encode(pairs)
+    except TooLong as error:
+        if len(pairs) == 1:
+            return {0: str(error)}
+        half = len(pairs) // 2
+        later = too_long(scorer, pairs[half:])
+        return too_long(scorer, pairs[:half]) | {half + place: reason for place, reason in later.items()}
+    return {}

@@ -9,6 +9,7 @@ __all__ = [
     "NumericsError",
     "RunError",
     "TaskError",
+    "TooLong",
     "TraceError",
     "UnknownName",
     "WorkbenchError",
@@ -32,6 +33,10 @@ class ModelError(WorkbenchError):
 
 class DataError(WorkbenchError):
     """A data file is missing, unreadable, or not in its format; the message names file and line."""
+
+
+class TooLong(DataError):
+    """A text has more tokens than the model reads."""
 
 
 class TaskError(WorkbenchError):

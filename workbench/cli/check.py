@@ -188,7 +188,7 @@ def summary(run: Any) -> dict[str, Any]:
 
 def _remarks(notes: dict[str, Any]) -> list[str]:
     """What a reader of the numbers should know."""
-    found = [notes[name] for name in ("limited", "left_out") if notes.get(name)]
+    found = [notes[name] for name in ("limited", "left_out", "not_scored") if notes.get(name)]
     if notes.get("truncated"):
         found.append(f"{notes['truncated']} cases have texts that were truncated to fit the model")
     if notes.get("one_answer_throughout"):

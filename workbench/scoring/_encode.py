@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from workbench.choices import member
-from workbench.errors import DataError, ModelError
+from workbench.errors import DataError, ModelError, TooLong
 from workbench.models import LoadedModel
 from workbench.scoring._records import Request, Sequence
 
@@ -122,7 +122,7 @@ def _sequence(
     # The model reads all ids but the last.
     cut = max(len(ids) - 1 - model.max_length, 0)
     if cut >= start:
-        raise DataError(
+        raise TooLong(
             f"continuation {request.continuation[:40]!r}... has {len(ids) - start} tokens; "
             f"{model.name} reads at most {model.max_length}; score it as a whole text instead"
         )

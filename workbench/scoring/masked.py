@@ -12,7 +12,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from workbench.choices import as_members
-from workbench.errors import DataError, ModelError
+from workbench.errors import DataError, ModelError, TooLong
 from workbench.models import Kind, LoadedModel
 from workbench.scoring._encode import encode_texts
 from workbench.scoring._forward import project_only, target_statistics
@@ -100,7 +100,7 @@ class MaskedEngine:
 
     def _text(self, pieces: Pieces, text: str) -> MaskedText:
         if len(pieces.ids) > (longest := self.model.max_length):
-            raise DataError(
+            raise TooLong(
                 f"text {text[:40]!r}... has {len(pieces.ids)} tokens; {self.model.name} reads at most {longest}"
             )
         if all(word is None for word in pieces.words):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from workbench.errors import DataError, ModelError
+from workbench.errors import DataError, ModelError, TooLong
 from workbench.models import Kind, LoadedModel
 from workbench.models.measured import longest_input
 from workbench.scoring._encode import encode_texts
@@ -84,7 +84,7 @@ class Seq2SeqEngine:
         """Refuse what has no position in the model; without a table of positions no length is wrong."""
         longest = longest_input(self.model.model, decoder=decoder)
         if longest is not None and length > longest:
-            raise DataError(
+            raise TooLong(
                 f"{side} {text[:40]!r}... has {length} tokens to read; {self.model.name} reads at most {longest}: "
                 "shorten it"
             )

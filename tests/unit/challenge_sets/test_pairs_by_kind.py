@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 import torch
 from transformers import BertConfig, BertForSequenceClassification, T5Config, T5ForConditionalGeneration
 
 from challenge_sets import MinimalPair, explain
+from challenge_sets._pair_sets import CROWS_PAIRS, PairSet
+from challenge_sets._runner import check
+from challenge_sets._set import ChallengeSet, CheckSettings
 from challenge_sets.pairs import pair_scorer, score_pairs
 from tests.model_folders import SIZES, framed_tokenizer
 from tests.unit.scoring.test_masked import by_hand, tiny_bert
@@ -120,3 +126,30 @@ def test_saliency_of_a_classifier_is_the_difference_on_common_words() -> None:
     assert [word for word, _ in found.saliency.scores] == ["the", "sat"]
     expected = [first.scores[i] - second.scores[i] for i in (1, 3)]
     assert [score for _, score in found.saliency.scores] == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("make", [tiny_bert, tiny_causal], ids=["masked", "causal"])
+@pytest.mark.parametrize("crows", [False, True], ids=["pairs", "crows"])
+def test_a_pair_that_is_too_long_is_recorded_as_not_scored_and_the_run_goes_on(
+    make: Callable[[], LoadedModel], crows: bool, tmp_path: Path
+) -> None:
+    """The other pair has the score that it has in a run without the long one."""
+    model = make()
+    long = " ".join(["cat"] * (model.max_length + 1))
+    texts = [TEXTS, (long, TEXTS[1])]
+    if crows:
+        rows = ["sent_more,sent_less,stereo_antistereo,bias_type", *(f"{a},{b},stereo,age" for a, b in texts)]
+        (tmp_path / "crows_pairs_anonymized.csv").write_text("\n".join(rows))
+        challenge: ChallengeSet = CROWS_PAIRS
+    else:
+        items = [MinimalPair(str(n), "x", "paradigm", "phenomenon", *both) for n, both in enumerate(texts)]
+        challenge = PairSet("x", "", lambda _: items)
+    settings = CheckSettings(data_dir=str(tmp_path) if crows else None)
+    run = check(model, challenge, settings, out=tmp_path / "run", doctor=False)
+    found = run.examples().sort_values("id").to_dict("records")
+    (alone,) = score_pairs(pair_scorer(model, shared_only=crows), [TEXTS])
+    assert found[0]["margin"] == pytest.approx(-alone.margin if crows else alone.margin, abs=1e-5)
+    assert (found[0]["not_scored"], found[1]["correct"]) == ("", None)
+    assert f"reads at most {model.max_length}" in found[1]["not_scored"]
+    assert run.notes["not_scored"].startswith("1 of 2 pairs are too long for the model and not scored: ")
+    assert {estimate.n for group in run.results.values() for estimate in group.values()} == {1}
