@@ -73,7 +73,8 @@ def weights_of(path: Path) -> np.ndarray:
 @needs_minilm
 @pytest.mark.weights
 def test_a_saved_view_holds_the_attention_that_transformers_returns(attend: Attend, tmp_path: Path) -> None:
-    assert attend("minilm-l6", SENTENCE, "--view", "head", "--out", "head.csv") == (0, "head.csv\n", "")
+    said = "minilm-l6 (22,713,216 parameters, float32): 16 tokens\nhead.csv\n"
+    assert attend("minilm-l6", SENTENCE, "--view", "head", "--out", "head.csv") == (0, said, "")
     _, expected = reference("minilm-l6", SENTENCE)
     np.testing.assert_allclose(weights_of(tmp_path / "head.csv"), expected, atol=1e-5)
 
@@ -84,7 +85,8 @@ def test_a_decoder_gives_a_self_contained_page(attend: Attend, tmp_path: Path) -
     code, out, err = attend("smollm2-135m", SENTENCE, "--view", "model", "--out", "m.html", "--json")
     assert (code, err) == (0, "")
     said = json.loads(out)
-    assert said == {"file": "m.html", "view": "model", "model": "smollm2-135m", "tokens": 13, "cut": 0}
+    model = {"name": "smollm2-135m", "dtype": "float32"}
+    assert said == {"file": "m.html", "view": "model", "model": model, "tokens": 13, "cut": 0}
     page = (tmp_path / "m.html").read_text()
     assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", page)
 

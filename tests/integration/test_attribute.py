@@ -50,7 +50,7 @@ def test_a_text_becomes_a_page_with_its_scores(
     code, out, _ = run(capsys, models / "llama", "the keys to the cabinet", *arguments)
     assert code == 0
     assert "log p('are') - log p('is')" in out
-    assert [line.split()[0] for line in out.splitlines()[3:8]] == ["the", "keys", "to", "the", "cabinet"]
+    assert [line.split()[0] for line in out.splitlines()[4:9]] == ["the", "keys", "to", "the", "cabinet"]
     assert page.read_text().count('class="plus"') + page.read_text().count('class="minus"') == 5
     for suffix in ("png", "svg", "tex", "csv"):
         assert (

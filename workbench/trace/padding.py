@@ -7,17 +7,15 @@ from contextvars import Context
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import torch
 from torch import Tensor, nn
 
 from workbench.models.batching import padding_id
-from workbench.trace.structure import call_model, sample_inputs
+from workbench.trace.structure import call_model, differ, sample_inputs
+from workbench.trace.writing import left_padding_matters
 
 __all__ = ["padding_matters", "together"]
 
 _PADDED = 3
-_TOLERANCE = 1e-3  # of the largest entry; rounding is far below it in float32
-_COARSE_TOLERANCE = 0.05
 _known: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
 
 
@@ -33,9 +31,13 @@ def padding_matters(model: Any) -> bool:
     return _known[model]
 
 
-def together(model: Any, lengths: Sequence[Hashable]) -> list[list[int]]:
-    """Positions in ``lengths`` in groups that may be padded to one length: all, or those of one length each."""
-    if len(set(lengths)) < 2 or not padding_matters(model):
+def together(model: Any, lengths: Sequence[Hashable], side: str = "right") -> list[list[int]]:
+    """Positions in ``lengths`` in groups that may be padded to one length: all, or those of one length each.
+
+    ``side``: where the padding would stand; ``"left"`` is for prompts of a model without an encoder.
+    """
+    matters = left_padding_matters if side == "left" else padding_matters
+    if len(set(lengths)) < 2 or not matters(model):
         return [list(range(len(lengths)))]
     groups: dict[Hashable, list[int]] = {}
     for position, length in enumerate(lengths):
@@ -51,10 +53,7 @@ def _measure(model: Any) -> bool:
     }  # an encoder-decoder's target too
     read = model if model.get_output_embeddings() is not None else model.base_model
     first, second = (_output(call_model(read, **inputs)) for inputs in (alone, padded))
-    second = second[:, : first.shape[1]]
-    exact = first.dtype in (torch.float32, torch.float64)
-    limit = (_TOLERANCE if exact else _COARSE_TOLERANCE) * float(first.abs().max())
-    return not float((first - second).abs().max()) <= limit
+    return differ(first, second[:, : first.shape[1]])
 
 
 def _longer(row: Tensor, value: int) -> Tensor:

@@ -23,10 +23,12 @@ from workbench.trace.attention_hook import (
     opened,
 )
 
-__all__ = ["Route", "Structure", "call_model", "sample_inputs", "structure_of"]
+__all__ = ["Route", "Structure", "call_model", "differ", "sample_inputs", "structure_of"]
 
 # Source and target lengths of the examination differ, so that keys tell where they come from.
 _SOURCE, _TARGET = 5, 3
+_TOLERANCE = 1e-3  # of the largest entry; rounding is far below it in float32
+_COARSE_TOLERANCE = 0.05
 
 
 class Route(StrEnum):
@@ -188,6 +190,13 @@ def _by_key(weights: Tensor) -> Tensor:
     wide = weights.new_zeros(*weights.shape[:2], queries, queries + width - 1)
     wide.scatter_(-1, position.expand_as(weights), weights)
     return wide[..., width // 2 : width // 2 + queries]
+
+
+def differ(first: Tensor, second: Tensor) -> bool:
+    """Whether more than rounding lies between two equally shaped outputs; not finite ones differ."""
+    exact = first.dtype in (torch.float32, torch.float64)
+    limit = (_TOLERANCE if exact else _COARSE_TOLERANCE) * float(first.abs().max())
+    return not float((first - second).abs().max()) <= limit
 
 
 def call_model(model: Any, **inputs: Any) -> Any:

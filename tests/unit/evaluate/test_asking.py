@@ -13,6 +13,7 @@ from transformers import (
 )
 
 from tests.model_folders import SIZES, framed_tokenizer, save_bart
+from tests.parity import defaults
 from tests.unit.tiny import loaded, tiny_causal, tiny_gpt2
 from workbench.errors import DataError, ModelError, TaskError
 from workbench.evaluate._requests import (
@@ -28,6 +29,7 @@ from workbench.evaluate._requests import (
 from workbench.evaluate.asking import How, stream_answers
 from workbench.models import Kind, load
 from workbench.scoring import score, score_cloze, score_rolling
+from workbench.trace.decoder import generation_start
 
 HEADS = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32, "intermediate_size": 64}
 
@@ -228,3 +230,26 @@ def test_tokens_of_generated_text_do_not_depend_on_the_batch():
     alone = [ask(model, [prompt])[0] for prompt in prompts]
     assert ask(model, prompts) == alone
     assert alone[0].tokens <= 4 < max(answer.tokens for answer in alone)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "changes"),
+    [("t5", {"num_layers": 1, "num_decoder_layers": 3}), ("rwkv", {}), ("prophetnet", {})],
+)
+def test_several_texts_are_written_as_each_alone_is_without_padding_and_cache(model_type, changes):
+    """Against transformers' own greedy generation of each text, without a cache.
+
+    T5's decoder is deeper than the cache that transformers makes, RWKV takes no mask and reads padding as text, and
+    ProphetNet's cache takes no prefix of two tokens.
+    """
+    family = next(family for family in defaults.FAMILIES if family.model_type == model_type)
+    config = defaults.config_of(family, **changes)
+    tokenizer = defaults.tokenizer_for(config, family.auto)
+    model = defaults.loaded(defaults.build(config, family.auto), defaults.KINDS[family.auto], tokenizer)
+    found = ask(model, [GenerationRequest(text, max_tokens=6) for text in defaults.TEXTS])
+    for text, written in zip(defaults.TEXTS, found, strict=True):
+        inputs = tokenizer(text, return_tensors="pt")
+        start = generation_start(model, 1)
+        ids = model.model.generate(**inputs, **start, max_new_tokens=6, do_sample=False, use_cache=False)
+        skipped = start["decoder_input_ids"].shape[1] if start else inputs.input_ids.shape[1]
+        assert written.text == tokenizer.decode(ids[0, skipped:], skip_special_tokens=True)

@@ -17,6 +17,7 @@ from workbench.models.batching import HeadRow, padded, padding_id
 from workbench.scoring import token_budget
 from workbench.trace.decoder import decoder_prefix, generation_start
 from workbench.trace.padding import together
+from workbench.trace.writing import cache_works
 
 __all__ = ["ask_prompts"]
 
@@ -109,10 +110,9 @@ class _StopAt(StoppingCriteria):
 def _write_alike(
     model: LoadedModel, batch: list[GenerationRequest], ids: list[list[int]], seed: int
 ) -> list[Generated]:
-    """Texts for prompts; where padding changes what an encoder gives, those of one length share a pass."""
-    alike = [list(range(len(ids)))]
-    if model.config.is_encoder_decoder:
-        alike = together(model.model, [len(row) for row in ids])
+    """Texts for prompts; where padding changes what a model writes, those of one length share a pass."""
+    side = "right" if model.config.is_encoder_decoder else "left"
+    alike = together(model.model, [len(row) for row in ids], side)
     found: dict[int, Generated] = {}
     for places in alike:
         written = _write(model, [batch[i] for i in places], [ids[i] for i in places], seed)
@@ -131,6 +131,7 @@ def _write(
     options: dict[str, Any] = {
         "max_new_tokens": min(first.max_tokens, room),
         "num_beams": 1,
+        "use_cache": cache_works(model.model),
         "pad_token_id": padding_id(model.tokenizer, model.config),
     }
     if first.temperature > 0:

@@ -11,6 +11,7 @@ from workbench.evaluate.doctor._records import Finding, NotApplicable
 from workbench.evaluate.doctor._subject import padded, sample_sequences
 from workbench.models import Kind, LoadedModel
 from workbench.trace.decoder import generation_start
+from workbench.trace.writing import cache_works
 
 __all__ = ["cached_generation"]
 
@@ -24,6 +25,8 @@ def cached_generation(loaded: LoadedModel) -> Finding:
     """
     if loaded.kind not in (Kind.CAUSAL, Kind.SEQ2SEQ) or not loaded.model.can_generate():
         raise NotApplicable(f"a model of kind {loaded.kind} does not generate")
+    if loaded.config.is_encoder_decoder and not cache_works(loaded.model):
+        raise NotApplicable("the cache of transformers fails for this model; texts are generated without it")
     prompt = sample_sequences(loaded)[0][: max(loaded.max_length // 2, 1)]
     (with_cache, cached), (without_cache, plain) = (
         _greedy(loaded, prompt, use_cache) for use_cache in (True, False)
