@@ -33,7 +33,21 @@ def from_pretrained(auto: Any, location: Any, **options: Any) -> Any:
             ) from error
         raise
     _refuse_hub_attention(found, location)
+    _start_decoder(found[0] if isinstance(found, tuple) else found)
     return found
+
+
+def _start_decoder(found: Any) -> None:
+    """Give an encoder-decoder's head the padding id to start its decoder with, as T5 does, where nothing is configured.
+
+    T5's default configuration has no ``decoder_start_token_id``, without which its classifiers cannot make their
+    decoder's input. Where a model generates, :func:`workbench.trace.decoder_prefix` finds the token.
+    """
+    config = getattr(found, "config", None)
+    if not getattr(config, "is_encoder_decoder", False) or not hasattr(found, "can_generate"):
+        return
+    if not found.can_generate() and getattr(config, "decoder_start_token_id", None) is None:
+        config.decoder_start_token_id = getattr(config, "pad_token_id", None)
 
 
 def _own_tokenizer(auto: Any, location: Any) -> bool:

@@ -11,7 +11,8 @@ import transformers as hf
 
 from challenge_sets._predict import Example, predictor_for
 from challenge_sets.suite import MFT, Suite, TestCase
-from tests.model_folders import framed_tokenizer
+from tests.helpers import assert_near
+from tests.model_folders import framed_tokenizer, save
 from tests.unit.tiny import WORDS, loaded
 from workbench.analysis.attacks import predictions
 from workbench.analysis.saliency import attribute_all
@@ -20,7 +21,7 @@ from workbench.evaluate._requests import ClassificationRequest
 from workbench.evaluate.asking import How, stream_answers
 from workbench.evaluate.doctor._examine import _run
 from workbench.evaluate.doctor._invariance import batch_size
-from workbench.models import Kind, batching
+from workbench.models import Kind, batching, load
 from workbench.models.batching import Padding, encode_row, head_outputs, padding_id, padding_of
 from workbench.scoring.heads import head_scores
 
@@ -168,6 +169,23 @@ def test_a_head_that_reads_no_text_is_refused_in_one_line():
     with pytest.raises(ModelError, match="cannot read a text") as caught:
         head_outputs(model, [encode_row(model, "the cat")])
     assert "\n" not in str(caught.value)
+
+
+def test_t5_reads_texts_from_its_default_configuration(tmp_path):
+    """Which has no token that the decoder starts with; transformers' T5 was trained with the padding id."""
+    config = hf.T5Config(**SIZES, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, eos_token_id=2)
+    assert getattr(config, "decoder_start_token_id", None) is None
+    torch.manual_seed(0)
+    save(hf.T5ForSequenceClassification(config), framed_tokenizer(), tmp_path)
+    model = load(str(tmp_path), dtype="float32", device="cpu")
+    assert model.kind is Kind.CLASSIFIER
+    texts = ["the cat", "the dog ran and the cat sat"]
+    found = torch.stack([out["logits"] for out in head_outputs(model, [encode_row(model, t) for t in texts])])
+    reference = hf.T5ForSequenceClassification.from_pretrained(tmp_path)
+    reference.config.decoder_start_token_id = 0
+    with torch.inference_mode():
+        expected = [reference(**model.tokenizer(text, return_tensors="pt")).logits[0] for text in texts]
+    assert_near(found, torch.stack(expected))
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from workbench.evaluate.doctor._subject import (
 from workbench.models import Kind, LoadedModel
 from workbench.models.batching import HeadOutput, HeadRow, Padding, head_outputs, padding_of
 from workbench.trace import attention_implementation
+from workbench.trace.padding import padding_matters
 
 __all__ = [
     "batch_size",
@@ -115,6 +116,7 @@ def right_padding(loaded: LoadedModel) -> Finding:
     """Each sequence alone gives what it gives in a batch padded on the right."""
     if loaded.kind is Kind.CLASSIFIER and padding_of(loaded) is not Padding.RIGHT:
         raise NotApplicable(f"the head minds padding on the right; padding used: {padding_of(loaded)}")
+    _refuse_unpadded(loaded)
     sequences = sample_sequences(loaded)
     together = real_outputs(loaded, padded(loaded, sequences, "right", _EXTRA))
     return agree(_alone(loaded, sequences), together, loaded.dtype, "unpadded against padded on the right")
@@ -128,6 +130,10 @@ def left_padding(loaded: LoadedModel) -> Finding:
     """
     if loaded.kind is Kind.CLASSIFIER and padding_of(loaded) in (Padding.EQUAL, Padding.SINGLE):
         raise NotApplicable(f"the head minds padding; padding used: {padding_of(loaded)}")
+    if (
+        loaded.kind is not Kind.CAUSAL
+    ):  # prompts of causal models are padded on the left, whatever the right does
+        _refuse_unpadded(loaded)
     if not takes_positions(loaded) and _has_position_table(loaded.model):
         raise NotApplicable("positions are absolute, count the padding and cannot be given: pad on the right")
     found = _against_left(loaded, real_outputs)
@@ -136,6 +142,14 @@ def left_padding(loaded: LoadedModel) -> Finding:
     if _against_left(loaded, real_hidden_states).status is Status.PASS:
         raise NotApplicable("hidden states agree, but the head minds the place of a text: pad on the right")
     return found
+
+
+def _refuse_unpadded(loaded: LoadedModel) -> None:
+    """Raise :class:`NotApplicable` for a model whose texts are never padded."""
+    if loaded.kind is not Kind.CLASSIFIER and padding_matters(loaded.model):
+        raise NotApplicable(
+            "padding changes outputs at other tokens, so only texts of one length share a batch"
+        )
 
 
 def _against_left(loaded: LoadedModel, read: Reader) -> Finding:
