@@ -44,7 +44,11 @@ def _start_decoder(found: Any) -> None:
     decoder's input. Where a model generates, :func:`workbench.trace.decoder_prefix` finds the token.
     """
     config = getattr(found, "config", None)
-    if not getattr(config, "is_encoder_decoder", False) or not hasattr(found, "can_generate"):
+    if (
+        config is None
+        or not getattr(config, "is_encoder_decoder", False)
+        or not hasattr(found, "can_generate")
+    ):
         return
     if not found.can_generate() and getattr(config, "decoder_start_token_id", None) is None:
         config.decoder_start_token_id = getattr(config, "pad_token_id", None)
