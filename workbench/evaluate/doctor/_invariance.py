@@ -145,8 +145,10 @@ def left_padding(loaded: LoadedModel) -> Finding:
 
 
 def _refuse_unpadded(loaded: LoadedModel) -> None:
-    """Raise :class:`NotApplicable` for a model whose texts are never padded."""
-    if loaded.kind is not Kind.CLASSIFIER and padding_matters(loaded.model):
+    """Raise :class:`NotApplicable` for a model whose texts are never padded; NaN is no reason."""
+    if loaded.kind is Kind.CLASSIFIER or not padding_matters(loaded.model):
+        return
+    if torch.isfinite(real_outputs(loaded, padded(loaded, sample_sequences(loaded)[:1]))).all():
         raise NotApplicable(
             "padding changes outputs at other tokens, so only texts of one length share a batch"
         )
