@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from challenge_sets._set import ChallengeSet, CheckSettings, Work, limit_note
 from challenge_sets._suite_set import counted
 from workbench.data import Dataset, check_ids
 from workbench.errors import TaskError
-from workbench.evaluate.doctor import examine
+from workbench.evaluate.doctor import self_check
 from workbench.models import LoadedModel
 from workbench.runs import Run, RunFolder, RunRecord
 
@@ -51,7 +50,7 @@ def check(
     folder = RunFolder.begin(record, out=out, resume=resume)
     if folder.complete:
         return Run.open(folder.path)
-    folder.examine(_self_check(subject) if doctor else None)
+    folder.examine(self_check(subject, doctor) if isinstance(subject, LoadedModel) else None)
     seconds = _ask(
         subject, challenge, Work(data.items, settings, batch_tokens=batch_tokens, progress=progress), folder
     )
@@ -96,12 +95,6 @@ def _order(rows: pd.DataFrame) -> list[str]:
     failing = rows[rows["correct"].eq(False)].sort_values("margin", kind="stable")["id"].tolist()
     first = set(failing)
     return [*failing, *(name for name in items if name not in first)]
-
-
-def _self_check(subject: LoadedModel | PredictionFile) -> Callable[[], dict[str, Any]] | None:
-    if isinstance(subject, PredictionFile):
-        return None
-    return lambda: examine(subject).to_dict()
 
 
 def _ask(

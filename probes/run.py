@@ -22,7 +22,7 @@ from probes.tasks import read_treebank
 from workbench.data import DataIdentity, content_hash
 from workbench.errors import RunError
 from workbench.estimate import Estimate
-from workbench.evaluate.doctor import examine
+from workbench.evaluate.doctor import self_check
 from workbench.models import LoadedModel
 from workbench.runs import Run, RunFolder, RunRecord, list_runs, reads_runs, same_work
 
@@ -80,7 +80,7 @@ def run_probe(
     if folder.complete:
         shutil.rmtree(kept.folder, ignore_errors=True)
         return Run.open(folder.path)
-    folder.examine((lambda: examine(model).to_dict()) if doctor else None)
+    folder.examine(self_check(model, doctor))
     started = time.perf_counter()
     report = run_experiment(model, settings, read=read, keep=kept, progress=progress)
     _store(folder, report, time.perf_counter() - started)

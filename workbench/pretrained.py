@@ -1,13 +1,15 @@
-"""The one door to transformers' ``from_pretrained``: code from a model's folder never runs, and nobody is prompted."""
+"""The one door to transformers' ``from_pretrained``: no code of a model's folder runs, nobody is prompted; silence."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from workbench.errors import ModelError
 
-__all__ = ["from_pretrained", "reason"]
+__all__ = ["from_pretrained", "quiet", "reason"]
 
 # Errors whose text is a sentence; of any other the text means little without the error's name.
 _SPEAKING = (OSError, ValueError, ImportError, RuntimeError)
@@ -86,3 +88,19 @@ def reason(error: BaseException) -> str:
     if not text or not isinstance(error, _SPEAKING):
         text = f"{type(error).__name__}: {text}".rstrip(": ")
     return text[:200]
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Only errors from transformers' own log, and no progress bars; restored afterwards."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()

@@ -104,12 +104,12 @@ def examine(
     Arguments are those of :func:`workbench.attribute`; ``rationale`` marks with 1 the words that people find
     decisive. The random floor is always among the methods.
     """
-    names, told = with_floor(methods), options or SaliencyOptions()
+    names, given = with_floor(methods), options or SaliencyOptions()
     question = ask(model, text, TargetRequest(target, contrast, position))
     judged = judge_all(
-        model, [question], names, baseline, told, [rationale], randomise=False, allow_cost=allow_cost
+        model, [question], names, baseline, given, [rationale], randomise=False, allow_cost=allow_cost
     )[0]
-    stages = _cascaded(model, question, judged, names, baseline, told, progress)
+    stages = _cascaded(model, question, judged, names, baseline, given, progress)
     for name in names:
         judged.measures[name]["randomised"] = stages[name][-1]
     measures = [m for m in MEASURES if any(m in judged.measures[name] for name in names)]

@@ -51,7 +51,7 @@ class SaliencySettings:
 
     @property
     def options(self) -> SaliencyOptions:
-        """What methods are told."""
+        """The options of the methods."""
         return SaliencyOptions(
             steps=self.steps,
             samples=self.samples,

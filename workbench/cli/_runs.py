@@ -1,9 +1,8 @@
-"""What the verbs that store a run share: going on with a stored one, the numeric self-check, the JSON summary."""
+"""What the verbs that store a run share: going on with a stored one, the JSON summary."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +13,9 @@ from workbench.cli._model import model_record
 from workbench.errors import RunError
 
 if TYPE_CHECKING:
-    from workbench.models import LoadedModel
     from workbench.runs import Run
 
-__all__ = ["MODEL_OPTIONS", "complete", "run_summary", "self_check", "stored_run", "verdict"]
+__all__ = ["MODEL_OPTIONS", "complete", "run_summary", "stored_run", "verdict"]
 
 MODEL_OPTIONS = ("revision", "dtype", "implementation")
 """Options of a model that a run stores; the device may be another one when it is resumed."""
@@ -40,13 +38,6 @@ def complete(context: click.Context, values: dict[str, Any], stored: Mapping[str
     for name, value in stored.items():
         if context.get_parameter_source(name) in (ParameterSource.DEFAULT, None) or values[name] is None:
             values[name] = value
-
-
-def self_check(model: LoadedModel, skip: bool) -> Callable[[], dict[str, Any]] | None:
-    """The numeric self-check, to be made if the run has none yet; shows its progress on a terminal."""
-    from workbench.evaluate.doctor import examine
-
-    return None if skip else lambda: examine(model, sys.stderr.isatty()).to_dict()
 
 
 def verdict(run: Run) -> str:

@@ -12,7 +12,7 @@ import click
 from workbench.cli._inside import check_figure, check_runs, load_named, saved
 from workbench.cli._model import model_line, model_record
 from workbench.cli._options import model_options
-from workbench.cli._runs import run_summary, self_check
+from workbench.cli._runs import run_summary
 from workbench.cli._types import COUNT, INDEX, PATH, SEED
 from workbench.errors import WorkbenchError
 from workbench.terminal import say, say_json
@@ -102,7 +102,7 @@ def _show_text(name: str, text: str, options: dict[str, Any], as_json: bool) -> 
     model = load_named(name, options)
     source = text if options["pair"] is None else (text, options["pair"])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # cut texts are told below, in one line
+        warnings.simplefilter("ignore", UserWarning)  # truncated texts are reported below, in one line
         traced = trace_for(model, source, look, target=options["target"])
     saved(view_of(traced, look), out)
     if traced.cut:
@@ -124,15 +124,16 @@ def _show_text(name: str, text: str, options: dict[str, Any], as_json: bool) -> 
 def _measure(name: str, corpus: Path, options: dict[str, Any], as_json: bool) -> None:
     from workbench.analysis.survey import SurveySettings, survey
     from workbench.data.corpus import read_corpus
+    from workbench.evaluate.doctor import self_check
 
     for option in ("pair", "target", "layer", "heads", "include_layers"):
         if options[option] is not None:
             raise WorkbenchError(f"--{option.replace('_', '-')} is of a TEXT; leave it out with --corpus")
     check_runs(options["out"])
     settings = SurveySettings(corpus=str(corpus), limit=options["limit"], seed=options["seed"])
-    read_corpus(corpus, settings.limit)  # a wrong file is told before a model is loaded
+    read_corpus(corpus, settings.limit)  # a wrong file is reported before a model is loaded
     model = load_named(name, options)
-    doctor = self_check(model, options["no_doctor"])
+    doctor = self_check(model, not options["no_doctor"], sys.stderr.isatty())
     run = survey(model, settings, out=options["out"], doctor=doctor, progress=sys.stderr.isatty())
     _save_figures(run)
     if as_json:

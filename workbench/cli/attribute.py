@@ -135,7 +135,7 @@ def command(model: str, text: str | None, data: Path | None, as_json: bool, **op
         _explain(model, str(text), options, as_json)
 
 
-def _told(options: dict[str, Any]) -> SaliencyOptions:
+def _method_options(options: dict[str, Any]) -> SaliencyOptions:
     from workbench.analysis.saliency import OcclusionUnit, SaliencyOptions
 
     chosen = {key: options[key] for key in ("steps", "samples", "layer", "seed", "keep_first")}
@@ -158,7 +158,7 @@ def _explain(name: str, text: str, options: dict[str, Any], as_json: bool) -> No
 
     check_figure(options["out"], ".tex")
     methods = _names(options["methods"], ("integrated_gradients",))
-    told = _told(options)
+    chosen = _method_options(options)
     model = load_named(name, options)
     source = text if options["pair"] is None else (text, options["pair"])
     if options["each"]:
@@ -173,8 +173,8 @@ def _explain(name: str, text: str, options: dict[str, Any], as_json: bool) -> No
             source,
             method,
             words=options["words"],
-            options=told,
-            seed=told.seed,
+            options=chosen,
+            seed=chosen.seed,
             allow_cost=options["yes"],
             **asked,
         )
@@ -228,7 +228,7 @@ def _each(
             method,
             target=options["target"],
             baseline=options["baseline"],
-            options=_told(options),
+            options=_method_options(options),
             allow_cost=options["yes"],
         )
     if options["out"] is not None:
@@ -254,7 +254,7 @@ def _examined(
         model,
         source,
         methods if options["methods"] else (*methods, *CHEAP_METHODS),
-        options=_told(options),
+        options=_method_options(options),
         progress=sys.stderr.isatty(),
         allow_cost=options["yes"],
         **{key: options[key] for key in ("target", "contrast", "position", "baseline")},
@@ -268,7 +268,7 @@ def _evaluate(name: str, data: Path, options: dict[str, Any], as_json: bool) -> 
     for option in ("pair", "target", "contrast", "position", "output", "keep_first"):
         if options[option] not in (None, False):
             raise WorkbenchError(f"--{option.replace('_', '-')} is of a TEXT; leave it out with --data")
-    _told(options)
+    _method_options(options)
     check_runs(options["out"])
     same = ["limit", "text_column", "label_column", "rationale_column", "baseline"]
     same += ["steps", "samples", "layer", "unit", "seed"]
@@ -277,7 +277,7 @@ def _evaluate(name: str, data: Path, options: dict[str, Any], as_json: bool) -> 
         methods=tuple(_names(options["methods"], CHEAP_METHODS)),
         **{key: options[key] for key in same},
     )
-    texts = read_texts(settings)  # a wrong file is told before a model is loaded
+    texts = read_texts(settings)  # a wrong file is reported before a model is loaded
     stored = stored_run("attribute", options["resume"], options["out"])
     model = load_named(name, options)
     run = evaluate_saliency(

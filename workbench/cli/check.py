@@ -145,7 +145,7 @@ def _check(challenge: Any, arguments: dict[str, Any]) -> tuple[Any, Any]:
         return None, check_predictions(
             arguments["predictions"], challenge, settings, out=arguments["out"], resume=arguments["folder"]
         )
-    challenge.load(settings)  # what is wrong with the data is told before a model is loaded
+    challenge.load(settings)  # what is wrong with the data is reported before a model is loaded
     model = load_named(arguments["model"], arguments)
     run = check(
         model,

@@ -12,7 +12,7 @@ import click
 from workbench.cli._inside import check_runs, load_named
 from workbench.cli._model import model_line
 from workbench.cli._options import model_options
-from workbench.cli._runs import MODEL_OPTIONS, run_summary, self_check, stored_run
+from workbench.cli._runs import MODEL_OPTIONS, run_summary, stored_run
 from workbench.cli._types import COUNT, PATH, SEED
 from workbench.errors import UnknownName, WorkbenchError
 from workbench.terminal import say, say_json
@@ -116,10 +116,11 @@ def _resumed(run: Run, options: dict[str, Any]) -> Run:
 
 def _run(name: str, settings: ContextSettings, options: dict[str, Any], folder: Path | None) -> Run:
     from workbench.analysis.context import context_run, items_of_file, items_of_lambada
+    from workbench.evaluate.doctor import self_check
     from workbench.models import Kind
 
     check_runs(options["out"])
-    settings.conditions()  # wrong names and missing files are told before a model is loaded
+    settings.conditions()  # wrong names and missing files are reported before a model is loaded
     if settings.source.startswith("lambada_"):
         items, identity = items_of_lambada(settings.source, settings.data_dir, settings.limit)
     else:
@@ -134,7 +135,7 @@ def _run(name: str, settings: ContextSettings, options: dict[str, Any], folder: 
         settings,
         out=options["out"],
         resume=folder,
-        doctor=self_check(model, options["no_doctor"]),
+        doctor=self_check(model, not options["no_doctor"], sys.stderr.isatty()),
         progress=sys.stderr.isatty(),
     )
 

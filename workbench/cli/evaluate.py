@@ -177,7 +177,7 @@ def _evaluate(arguments: _Arguments) -> Any:
 
     Processes.current()  # under torchrun: this process's device, before the model is loaded
     settings = _settings(arguments)
-    data = read_data(settings)  # unknown tasks and broken files are told before a model is loaded
+    data = read_data(settings)  # unknown tasks and broken files are reported before a model is loaded
     model = load_named(arguments["model"], arguments.values)
     return evaluate(
         model,

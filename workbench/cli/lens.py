@@ -74,7 +74,9 @@ def command(model: str, text: str | None, as_json: bool, **options: Any) -> None
     check_figure(options["out"])
     for option in ("corpus", "train"):
         if options[option] is not None:
-            read_corpus(options[option], options["limit"])  # a wrong file is told before a model is loaded
+            read_corpus(
+                options[option], options["limit"]
+            )  # a wrong file is reported before a model is loaded
     if options["neuron"] is not None:
         show_neuron(model, options, as_json)
         return

@@ -99,7 +99,7 @@ def _run(model: str | None, options: dict[str, Any], step: str | None = None) ->
     if model is None:
         raise WorkbenchError("name a MODEL and a --task, or a --resume RUN; see: workbench probe --help")
     check_runs(options["out"])
-    inputs = read_inputs(settings)  # wrong files and names are told before a model is loaded
+    inputs = read_inputs(settings)  # wrong files and names are reported before a model is loaded
     loaded = load_named(step or model, options)
     if step is not None:
         folder = same_run(options["out"], loaded, settings, inputs[1])

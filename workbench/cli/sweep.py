@@ -57,7 +57,7 @@ def command(
     from workbench.cli._sweep import draw_laws, scored, task_settings
     from workbench.training.sweep import parse_variations, store_rows, sweep
 
-    judged = task_settings(tasks, data_dir, limit)  # unknown tasks are told before anything is trained
+    judged = task_settings(tasks, data_dir, limit)  # unknown tasks are reported before anything is trained
     chosen = parse_variations(variations)
     base = settings_from({**options, "report_to": options.get("report_to") or "none"})
     check_folder(out)

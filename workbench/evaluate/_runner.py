@@ -20,7 +20,7 @@ from workbench.evaluate._settings import EvaluateSettings
 from workbench.evaluate._summaries import summarize
 from workbench.evaluate._task import Task, TaskData, TaskItem
 from workbench.evaluate.asking import How, counted_tokens, stream_answers
-from workbench.evaluate.doctor import examine
+from workbench.evaluate.doctor import self_check
 from workbench.evaluate.processes import Processes
 from workbench.models import Kind, LoadedModel
 from workbench.runs import Run, RunFolder, RunRecord
@@ -78,7 +78,7 @@ def evaluate(
     if folder.complete:
         return Run.open(folder.path)
     if processes.rank == 0:
-        folder.examine((lambda: examine(model).to_dict()) if doctor else None)
+        folder.examine(self_check(model, doctor))
     work = [[_work(model, settings, t, i) for i in _within_limit(data[t.name], settings)] for t in tasks]
     mine = [w for of_task in work for w in processes.block(of_task)]
     throughput = _of_all(processes, _score(model, how, mine, folder))

@@ -65,7 +65,12 @@ _RANKS = re.compile(r"(?:top_|p@)(\d+)(_without_frequent)?")
 
 
 def metric_columns(rows: pd.DataFrame, metric: str) -> Iterator[tuple[pd.DataFrame, Array, Measure]]:
-    """Rows, values and measure of what the metric is by definition, as versions have written it."""
+    """Rows, values and measure of what the metric is by definition, as versions have written it.
+
+    Rows that were ``not_scored`` are in no metric.
+    """
+    if "not_scored" in rows:
+        rows = rows[rows["not_scored"].fillna("").eq("")].infer_objects()
     for column in (metric, *_MEANS.get(metric, ())):
         if column in rows and _is_number(rows[column]):
             kept = rows[rows[column].notna()] if "subtask" in rows else rows

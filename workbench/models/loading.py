@@ -36,7 +36,7 @@ from workbench.models.device import resolve_device, resolve_dtype
 from workbench.models.files import content_hash
 from workbench.models.measured import looks_ahead
 from workbench.paths import user_path
-from workbench.pretrained import from_pretrained, reason
+from workbench.pretrained import from_pretrained, quiet, reason
 from workbench.text.load import holds_tokenizer, open_tokenizer
 
 __all__ = ["hub_answers", "load", "load_tokenizer", "local_path", "locate"]
@@ -78,7 +78,7 @@ def load(
         raise ModelError(f"unknown implementation {implementation!r}; allowed: {', '.join(IMPLEMENTATIONS)}")
     where = resolve_device(device)
     precision = resolve_dtype(dtype, where)
-    with _quiet():
+    with quiet():
         source = _find(name)
         tokenizer = _load_tokenizer(source, revision, name)
         kind, model = _load_weights(source, revision, precision, name, len(tokenizer))
@@ -103,13 +103,13 @@ def load(
 
 def load_tokenizer(name: str, revision: str | None = None) -> Any:
     """Only the tokenizer of the model called ``name``."""
-    with _quiet():
+    with quiet():
         return _load_tokenizer(_find(name), revision, name)
 
 
 def locate(name: str) -> str:
     """The folder of the model called ``name``, or its hub id, as ``from_pretrained`` takes it."""
-    with _quiet():
+    with quiet():
         return _find(name).location
 
 
@@ -309,19 +309,3 @@ def _hub_digest(source: _Source, revision: str | None) -> str:
         source.location, revision=revision, allow_patterns="*.safetensors", local_files_only=source.offline
     )
     return content_hash(Path(folder).glob("*.safetensors"))
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """No progress bars and no advice from transformers while it loads; restored afterwards."""
-    from transformers.utils import logging
-
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()

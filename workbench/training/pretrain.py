@@ -11,6 +11,7 @@ from transformers.trainer_callback import PrinterCallback
 
 from workbench.errors import ConfigError, RunError, WorkbenchError
 from workbench.models.device import resolve_device
+from workbench.pretrained import quiet
 from workbench.runs import Run
 from workbench.terminal import say
 from workbench.training._arguments import training_arguments
@@ -21,7 +22,7 @@ from workbench.training._scored import can_skip
 from workbench.training._sizes import training_flops
 from workbench.training._work import TrainingWork, prepare
 from workbench.training.checkpoints import find_checkpoints, resume_point, save_model_folder
-from workbench.training.libraries import PartialState, quiet, should_reduce_batch_size
+from workbench.training.libraries import PartialState, should_reduce_batch_size
 from workbench.training.loop import Clock, KeepSteps, StopWatch, WorkbenchTrainer
 from workbench.training.objectives import MASK_RATE
 from workbench.training.progress import Meter, ProgressLog, peak_flops

@@ -14,11 +14,14 @@ from challenge_sets._pair_sets import CROWS_PAIRS, PairSet
 from challenge_sets._runner import check
 from challenge_sets._set import ChallengeSet, CheckSettings
 from challenge_sets.pairs import pair_scorer, score_pairs
+from challenge_sets.tables import failing
 from tests.model_folders import SIZES, framed_tokenizer
 from tests.unit.scoring.test_masked import by_hand, tiny_bert
 from tests.unit.tiny import loaded, tiny_causal, word_tokenizer
 from workbench import attribute
+from workbench.evaluate.compare import compare
 from workbench.models import Kind, LoadedModel
+from workbench.report import render_report
 
 TEXTS = ("the catsat ran on the mat", "the cat ran on the mat")
 SHARED = "the keys to the cabinet"
@@ -153,3 +156,23 @@ def test_a_pair_that_is_too_long_is_recorded_as_not_scored_and_the_run_goes_on(
     assert f"reads at most {model.max_length}" in found[1]["not_scored"]
     assert run.notes["not_scored"].startswith("1 of 2 pairs are too long for the model and not scored: ")
     assert {estimate.n for group in run.results.values() for estimate in group.values()} == {1}
+
+
+def test_runs_with_pairs_that_were_not_scored_are_compared_and_reported_on_the_others(tmp_path: Path) -> None:
+    model = tiny_causal()
+    long = " ".join(["cat"] * (model.max_length + 1))
+    texts = [TEXTS, (long, TEXTS[1]), ("the keys", "the cabinet"), ("a cat ran", "a cats ran")]
+    items = [MinimalPair(str(n), "x", "paradigm", "phenomenon", *both) for n, both in enumerate(texts)]
+    challenge = PairSet("x", "", lambda _: items)
+    runs = [
+        check(model, challenge, CheckSettings(convention=name), out=tmp_path, doctor=False)
+        for name in ("workbench", "lm-eval")
+    ]
+    (found,) = [c for c in compare(runs) if c.metric == "accuracy" and c.task == "x"]
+    correct = [run.examples().set_index("id")["correct"].drop("1").astype(float).mean() for run in runs]
+    assert found.n == 3
+    assert found.difference.value == pytest.approx(correct[0] - correct[1])
+    assert failing(runs[0])["id"].tolist() == [
+        row["id"] for row in runs[0].examples().to_dict("records") if row["correct"] is False
+    ]
+    assert "not_scored" in render_report(runs[0])

@@ -112,7 +112,7 @@ def attribute_all(
         raise TaskError(
             f"{len(texts)} texts, {len(targets)} targets, {len(contrasts)} contrasts: one for each text"
         )
-    METHODS.get(method)  # an unknown method is told before the model runs
+    METHODS.get(method)  # an unknown method is reported before the model runs
     form = _output(output)
     with model.lock:
         questions = [
@@ -131,22 +131,22 @@ def attribute_targets(
     allow_cost: bool = False,
 ) -> list[Attribution]:
     """Scores for questions that are asked already, in their order."""
-    chosen, told = METHODS.get(method), options or SaliencyOptions()
-    if told.keep_first:
+    chosen, given = METHODS.get(method), options or SaliencyOptions()
+    if given.keep_first:
         questions = [_keeping_first(question) for question in questions]
     name = baseline_name(model, baseline)
     vectors = baseline_vectors(model, baseline)
     for question in questions:
-        _check(model, question, chosen, told, allow_cost)
+        _check(model, question, chosen, given, allow_cost)
     say_cut([question.encoded for question in questions], model)
     done: dict[int, Attribution] = {}
     with differentiable(model):
-        for numbers in _batches(questions, told.batch_tokens):
+        for numbers in _batches(questions, given.batch_tokens):
             seam = EmbeddingModel(model, [questions[i] for i in numbers], vectors)
-            raw = chosen.compute(seam, told)
-            done.update(zip(numbers, _records(seam, raw, chosen, name, told), strict=True))
+            raw = chosen.compute(seam, given)
+            done.update(zip(numbers, _records(seam, raw, chosen, name, given), strict=True))
     results = [done[i] for i in range(len(questions))]
-    _warn(results, told)
+    _warn(results, given)
     return results
 
 

@@ -1,4 +1,4 @@
-"""What a saliency method is, what it may be told, and the registry of all of them."""
+"""What a saliency method is, its options, and the registry of all of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class OcclusionUnit(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class SaliencyOptions:
-    """What a method may be told. ``None`` means: as many as are needed, or the method's own default."""
+    """The options of a method. ``None`` means: as many as are needed, or the method's own default."""
 
     steps: int | None = None  # integrated gradients: exactly so many, else raised until ``tolerance`` holds
     tolerance: float = 0.05  # completeness error, relative to the difference that the scores explain

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.evaluate.doctor._examine import CHECKS, examine
+from workbench.evaluate.doctor._examine import CHECKS, examine, self_check
 from workbench.evaluate.doctor._records import Check, Report, Status
 
-__all__ = ["CHECKS", "Check", "Report", "Status", "examine"]
+__all__ = ["CHECKS", "Check", "Report", "Status", "examine", "self_check"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from tqdm.auto import tqdm
 
@@ -11,7 +12,7 @@ from workbench.evaluate.doctor import _attention, _generation, _gradient, _invar
 from workbench.evaluate.doctor._records import Check, Finding, NotApplicable, Report, Status
 from workbench.models import LoadedModel
 
-__all__ = ["CHECKS", "examine"]
+__all__ = ["CHECKS", "examine", "self_check"]
 
 # name -> what finds out; they run in this order
 CHECKS: dict[str, Callable[[LoadedModel], Finding]] = {
@@ -43,6 +44,13 @@ def examine(model: LoadedModel, progress: bool = False) -> Report:
     """
     names = tqdm(CHECKS, unit="check", leave=False, disable=not progress)
     return Report(tuple(_run(name, model) for name in names))
+
+
+def self_check(
+    model: LoadedModel, wanted: bool, progress: bool = False
+) -> Callable[[], dict[str, Any]] | None:
+    """What :meth:`workbench.runs.RunFolder.examine` takes: :func:`examine` as it is stored, or ``None`` to skip it."""
+    return (lambda: examine(model, progress).to_dict()) if wanted else None
 
 
 def _run(name: str, model: LoadedModel) -> Check:

@@ -21,6 +21,7 @@ from workbench.models.batching import padding_id
 from workbench.models.device import resolve_device
 from workbench.models.files import content_hash
 from workbench.models.loading import locate
+from workbench.pretrained import quiet
 from workbench.runs import Run, RunFolder, RunRecord
 from workbench.statistics import over_seeds
 from workbench.terminal import say
@@ -50,7 +51,7 @@ from workbench.training.finetuning.metrics import compute_metrics
 from workbench.training.finetuning.predict import Answers, predict
 from workbench.training.finetuning.settings import FineSettings
 from workbench.training.finetuning.tasks import FineTask, TaskRows
-from workbench.training.libraries import quiet, should_reduce_batch_size
+from workbench.training.libraries import should_reduce_batch_size
 from workbench.training.progress import Meter, ProgressLog
 
 __all__ = ["finetune", "model_identity"]
