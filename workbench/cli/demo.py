@@ -142,7 +142,7 @@ _QUICK = (
 
 
 @click.command(name="demo")
-@click.option("--quick", is_flag=True, help="Only the bundled models; under a minute.")
+@click.option("--quick", is_flag=True, help="Only the bundled models.")
 @click.option("--out", type=PATH, help="Folder that gets runs and report (default: runs/).")
 def command(quick: bool, out: Path | None) -> None:
     """Examine three models: self-check, word prediction, minimal pairs, a suite, a probe, attention, saliency.
