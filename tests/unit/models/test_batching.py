@@ -24,6 +24,9 @@ from workbench.evaluate.doctor._invariance import batch_size
 from workbench.models import Kind, batching, load
 from workbench.models.batching import Padding, encode_row, head_outputs, padding_id, padding_of
 from workbench.scoring.heads import head_scores
+from workbench.training.finetuning import AnswerKind, FineTask
+from workbench.training.finetuning.encoding import collate, encode
+from workbench.training.finetuning.predict import pads_left
 
 TEXTS = ["the cat", "a key to the cabinet is on the table", "dogs", "cats sat on the mat and the dogs ran"]
 SIZES = {"vocab_size": 4 + len(WORDS), "num_labels": 3}
@@ -63,6 +66,10 @@ FAMILIES = {
     "fnet": lambda: hf.FNetConfig(**{k: v for k, v in STACK.items() if k != "num_attention_heads"}),
     "bloom": lambda: hf.BloomConfig(**SIZES, hidden_size=32, n_layer=2, n_head=4, pad_token_id=3),
 }
+
+
+# refuse a batch without a padding id (fine-tuning gives them one), look for an end token, or mix padding in
+UNPADDED = {"gpt2 without a padding id", "llama without a padding id", "bart", "t5", "fnet"}
 
 
 def classifier(config, tokenizer=None):
@@ -142,6 +149,20 @@ def test_attribution_explains_that_number(family, method):
 )
 def test_the_padding_that_a_head_bears_is_measured(family, padding):
     assert padding_of(classifier(FAMILIES[family]())) is padding
+
+
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name not in UNPADDED])
+def test_fine_tuning_pads_where_the_head_bears_it(family):
+    """The loss of a training batch is the mean of the rows' own losses."""
+    model = classifier(FAMILIES[family]())
+    task = FineTask("texts", AnswerKind.CLASS, "text", "label", labels=("a", "b", "c"))
+    rows = [{"text": text, "label": label} for text, label in zip(TEXTS, "abca", strict=True)]
+    features = encode(rows, task, model.tokenizer, 64)
+    left = pads_left(model.model, model.tokenizer, task)
+    batch = collate(features, padding_id(model.tokenizer, model.config), left=left)
+    with torch.inference_mode():
+        own = [model.model(**collate([feature], 0)).loss for feature in features]
+        close(model.model(**batch).loss, torch.stack(own).mean())
 
 
 def test_the_id_that_the_head_looks_for_is_the_one_to_pad_with():

@@ -152,8 +152,8 @@ _MAKERS: dict[AnswerKind, Callable[[Row, FineTask, Any, int, int], Features]] = 
 }
 
 
-def collate(features: Sequence[Features], pad: int) -> dict[str, Tensor]:
-    """One batch, padded on the right; choices become (B, choices, T)."""
+def collate(features: Sequence[Features], pad: int, *, left: bool = False) -> dict[str, Tensor]:
+    """One batch, padded on the right (``left``: on the left); choices become (B, choices, T)."""
     values = {"input_ids": pad, "labels": IGNORED}
     batch = {}
     for name in features[0]:
@@ -161,16 +161,18 @@ def collate(features: Sequence[Features], pad: int) -> dict[str, Tensor]:
             continue
         column = [feature[name] for feature in features]
         if isinstance(column[0], list):
-            batch[name] = _padded(column, values.get(name, 0))
+            batch[name] = _padded(column, values.get(name, 0), left)
         else:
             batch[name] = torch.tensor(column)
     return batch
 
 
-def _padded(column: list[Any], value: int) -> Tensor:
+def _padded(column: list[Any], value: int, left: bool) -> Tensor:
     if isinstance(column[0][0], list):  # (B, choices, T)
         choices = max(len(row) for row in column)
         flat = [ids for row in column for ids in [*row, *[[value]] * (choices - len(row))]]
-        return _padded(flat, value).view(len(column), choices, -1)
+        return _padded(flat, value, left).view(len(column), choices, -1)
     width = max(len(row) for row in column)
-    return torch.tensor([[*row, *[value] * (width - len(row))] for row in column])
+    gaps = [[value] * (width - len(row)) for row in column]
+    pairs = zip(gaps, column, strict=True)
+    return torch.tensor([[*gap, *row] if left else [*row, *gap] for gap, row in pairs])

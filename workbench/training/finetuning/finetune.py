@@ -7,6 +7,7 @@ import shutil
 import sys
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ from workbench.training.finetuning.methods import (
     try_one_step,
 )
 from workbench.training.finetuning.metrics import compute_metrics
-from workbench.training.finetuning.predict import Answers, predict
+from workbench.training.finetuning.predict import Answers, pads_left, predict
 from workbench.training.finetuning.settings import FineSettings
 from workbench.training.finetuning.tasks import FineTask, TaskRows
 from workbench.training.libraries import should_reduce_batch_size
@@ -229,11 +230,12 @@ def _fit(
 ) -> tuple[Any, int]:
     """The model, trained on the first of ``features`` from the last checkpoint on, and the tokens that it read."""
     settings, task = job.settings, job.rows.task
-    pad = padding_id(headed.tokenizer, headed.model.config)
+    left = pads_left(headed.model, headed.tokenizer, task)
+    batch_of = partial(collate, pad=padding_id(headed.tokenizer, headed.model.config), left=left)
     training, validation = features
     loss, folder, meter = _loss(settings, task, training), seed_folder(job.out, job.seed), Meter()
     if settings.method != Method.FULL:
-        batch = collate(training[:2], pad)
+        batch = batch_of(training[:2])
         try_one_step(
             headed.model,
             Method(settings.method),
@@ -250,7 +252,7 @@ def _fit(
         model=headed.model,
         args=fine_arguments(settings, job.seed, folder, job.device, rows, parameters),
         train_dataset=FeatureRows(training),
-        data_collator=lambda chosen: collate(chosen, pad),
+        data_collator=batch_of,
         callbacks=[watch, log],
     )
     trainer.remove_callback(PrinterCallback)

@@ -11,12 +11,12 @@ from torch.nn import functional as F
 
 from workbench.data.tables import Row
 from workbench.models import Kind, LoadedModel
-from workbench.models.batching import HeadOutput, head_outputs, padding_id, row_of
+from workbench.models.batching import HeadOutput, Padding, head_outputs, padding_id, padding_of, row_of
 from workbench.training.finetuning.encoding import Features, collate
 from workbench.training.finetuning.tasks import AnswerKind, FineTask
 from workbench.training.objectives import IGNORED
 
-__all__ = ["Answers", "predict"]
+__all__ = ["Answers", "pads_left", "predict"]
 
 LONGEST_ANSWER = 30  # tokens of a span
 
@@ -55,6 +55,21 @@ def predict(
         found.update(zip(places, answers, strict=True))
     model.train(was_training)
     return Answers([found[i][0] for i in range(len(found))], [found[i][1] for i in range(len(found))])
+
+
+def pads_left(model: Any, tokenizer: Any, task: FineTask) -> bool:
+    """Whether batches to train on are padded on the left: the head reads the last place (XLNet); found by measuring.
+
+    A head that bears no padding at all is trained with padding on the right. Only one answer a text has no places
+    of its own: labels of tokens, spans and responses are counted from the left.
+    """
+    if task.kind not in (AnswerKind.CLASS, AnswerKind.NUMBER, AnswerKind.CHOICE):
+        return False
+    was_training = model.training
+    model.eval()
+    padding = padding_of(_loaded(model, tokenizer))
+    model.train(was_training)
+    return padding is Padding.LEFT
 
 
 def _loaded(model: Any, tokenizer: Any) -> LoadedModel:
