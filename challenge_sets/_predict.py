@@ -13,7 +13,7 @@ from workbench.errors import TaskError
 from workbench.models import Kind, LoadedModel
 from workbench.models.batching import HeadRow, encode_row
 from workbench.models.problem import ProblemType, problem_of
-from workbench.scoring import Blank, Engine, Fork, Request, Seq2SeqEngine, score_cloze
+from workbench.scoring import Blank, Engine, PrefixGroup, Request, Seq2SeqEngine, score_cloze
 from workbench.scoring.heads import head_scores
 from workbench.text import align
 
@@ -174,8 +174,8 @@ class _Prompted:
             engine = Engine(self.model, "auto", self.batch_tokens)
             sequences = engine.encode([Request(prompt, answer) for prompt, answer in asked])
             size = len(self.prompt.answers)
-            forks = [Fork(tuple(sequences[i : i + size])) for i in range(0, len(sequences), size)]
-            return [score.log_probability for group in engine.score_forks(forks) for score in group]
+            groups = [PrefixGroup(tuple(sequences[i : i + size])) for i in range(0, len(sequences), size)]
+            return [score.log_probability for scores in engine.score_groups(groups) for score in scores]
         if self.model.kind is Kind.MASKED:
             blanks = [Blank(f"{prompt.rstrip()} ", ".", answer.strip()) for prompt, answer in asked]
             return [

@@ -15,9 +15,9 @@ from workbench.errors import ModelError, TooLong
 from workbench.models import Kind, LoadedModel
 from workbench.scoring import (
     Engine,
-    Fork,
     MaskedEngine,
     Masking,
+    PrefixGroup,
     Request,
     Score,
     Seq2SeqEngine,
@@ -96,20 +96,20 @@ class CausalPairs:
         """Convention and reduction."""
         return f"{self.reduction} of log-probabilities; {self.convention.reason}"
 
-    def forks(self, pairs: Sequence[TextPair]) -> list[Fork]:
-        """The trees that are scored: a pair's members, whose common beginning is read once."""
+    def groups(self, pairs: Sequence[TextPair]) -> list[PrefixGroup]:
+        """What is scored together: a pair's members, whose common prefix is read once."""
         space = self.convention.space
         requests = [Request("", space + text) for pair in pairs for text in pair]
         sequences = self._engine().encode(requests)
-        return [Fork((a, b)) for a, b in zip(sequences[::2], sequences[1::2], strict=True)]
+        return [PrefixGroup((a, b)) for a, b in zip(sequences[::2], sequences[1::2], strict=True)]
 
     def encode(self, pairs: Sequence[TextPair]) -> object:
         """See :class:`PairScorer`."""
-        return self.forks(pairs)
+        return self.groups(pairs)
 
     def stream(self, pairs: Sequence[TextPair], done: Set[int] = frozenset()) -> Stream:
         """See :class:`PairScorer`."""
-        for batch in self._engine().stream_forks(self.forks(pairs), done):
+        for batch in self._engine().stream_groups(self.groups(pairs), done):
             yield [(place, self._score(pairs[place], scores)) for place, scores in batch]
 
     def _score(self, pair: TextPair, scores: Sequence[Score]) -> PairScore:

@@ -57,7 +57,7 @@ def test_continuations(family):
     ]
     expected = [plain_scores(model, r.continuation, r.context) for r in requests]
     engine = Engine(model)
-    for found in (engine.score(requests), engine.score_families(engine.encode(requests))):
+    for found in (engine.score(requests), engine.score_shared(engine.encode(requests))):
         for score, right in zip(found, expected, strict=True):
             close(list(score.token_log_probabilities), right)
 

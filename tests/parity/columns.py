@@ -48,7 +48,7 @@ def score(model: LoadedModel) -> float | None:
     elif model.kind is Kind.CAUSAL:
         engine = Engine(model)
         requests = [Request(context, f" {text}") for context in TEXTS[:2] for text in TEXTS]
-        answers = [engine.score(requests), engine.score_families(engine.encode(requests))]
+        answers = [engine.score(requests), engine.score_shared(engine.encode(requests))]
     else:
         return None
     plain = [plain_scores(model, request.continuation.strip(), request.context) for request in requests]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from workbench.scoring._batches import token_budget
 from workbench.scoring._encode import Boundary, FirstToken, encode_texts, prefix_ids, resolve_first_token
-from workbench.scoring._forks import Fork
 from workbench.scoring._forward import Projected, project_only
 from workbench.scoring._lanes import Lanes, lanes
 from workbench.scoring._records import Request, RollingScore, Score, Sequence
 from workbench.scoring.cloze import Blank, ClozeScore, score_cloze
 from workbench.scoring.engine import Engine, score
 from workbench.scoring.masked import MaskedEngine, Masking, pseudo_log_likelihood
+from workbench.scoring.prefix_tree import PrefixGroup
 from workbench.scoring.rolling import score_rolling
 from workbench.scoring.seq2seq import Seq2SeqEngine
 
@@ -20,10 +20,10 @@ __all__ = [
     "ClozeScore",
     "Engine",
     "FirstToken",
-    "Fork",
     "Lanes",
     "MaskedEngine",
     "Masking",
+    "PrefixGroup",
     "Projected",
     "Request",
     "RollingScore",

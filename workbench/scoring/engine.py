@@ -11,11 +11,20 @@ from typing import Any
 from workbench.choices import as_members
 from workbench.models import Kind, LoadedModel
 from workbench.scoring._encode import Boundary, FirstToken, encode_requests, resolve_first_token
-from workbench.scoring._families import Family, Plan, plan_families, read_prefix, reads_prefixes
-from workbench.scoring._forks import Fork, Grove, forward_groves, groves, reads_trees
 from workbench.scoring._forward import forward_batch
 from workbench.scoring._records import Request, Score, Sequence
 from workbench.scoring._stream import Stream, collect
+from workbench.scoring.prefix_tree import (
+    LongPrefix,
+    Plan,
+    PrefixGroup,
+    PrefixTree,
+    build_trees,
+    forward_trees,
+    plan_prefixes,
+    read_prefix,
+    support_of,
+)
 
 __all__ = ["Engine", "score"]
 
@@ -66,82 +75,79 @@ class Engine:
         """As :meth:`stream`, for requests that are token ids already. Equal sequences are computed once."""
         yield from Stream(self.model, forward_batch, self.batch_tokens, self.progress)(sequences, done)
 
-    def stream_forks(
-        self, forks: list[Fork], done: Set[int] = frozenset()
+    def stream_groups(
+        self, groups: list[PrefixGroup], done: Set[int] = frozenset()
     ) -> Iterator[list[tuple[int, tuple[Score, ...]]]]:
         """As :meth:`stream_sequences`, for sequences that start alike: what they share is read once.
 
-        Models that cannot read trees (see :func:`~workbench.scoring._forks.reads_trees`) read the members
+        Models that do not support trees (see :func:`~workbench.scoring.prefix_tree.support_of`) read the members
         one by one, with the same scores.
         """
-        if reads_trees(self.model):
-            yield from self._stream_groves(forks, done)
+        if support_of(self.model).trees:
+            yield from self._stream_trees(groups, done)
         else:
-            yield from Stream(self.model, _one_by_one, self.batch_tokens, self.progress)(forks, done)
+            yield from Stream(self.model, _one_by_one, self.batch_tokens, self.progress)(groups, done)
 
-    def _stream_groves(
-        self, forks: Sequence_[Fork], done: Set[int], kept: Any | None = None
+    def _stream_trees(
+        self, groups: Sequence_[PrefixGroup], done: Set[int], cache: Any | None = None
     ) -> Iterator[list[tuple[int, tuple[Score, ...]]]]:
-        """Equal forks once, in trees of like size. ``kept``: keys and values of what stands before all of them."""
-        places: dict[Fork, list[int]] = defaultdict(list)
-        for place, fork in enumerate(forks):
-            places[fork].append(place)
-        planted = groves(list(places))
-        finished = {i for i, grove in enumerate(planted) if all(done >= set(places[f]) for f in grove.forks)}
+        """Equal groups once, in trees of like size. ``cache``: keys and values of what stands before all of them."""
+        places: dict[PrefixGroup, list[int]] = defaultdict(list)
+        for place, group in enumerate(groups):
+            places[group].append(place)
+        trees = build_trees(list(places))
+        finished = {i for i, tree in enumerate(trees) if all(done >= set(places[g]) for g in tree.groups)}
 
-        def forward(model: LoadedModel, batch: list[Grove]) -> list[tuple[tuple[Score, ...], ...]]:
-            return forward_groves(model, batch, kept)
+        def forward(model: LoadedModel, batch: list[PrefixTree]) -> list[tuple[tuple[Score, ...], ...]]:
+            return forward_trees(model, batch, cache)
 
-        for trees in Stream(self.model, forward, self.batch_tokens, self.progress)(planted, finished):
+        for batch in Stream(self.model, forward, self.batch_tokens, self.progress)(trees, finished):
             yield [
-                (place, answer)
-                for i, answers in trees
-                for fork, answer in zip(planted[i].forks, answers, strict=True)
-                for place in places[fork]
+                (place, scores)
+                for i, of_tree in batch
+                for group, scores in zip(trees[i].groups, of_tree, strict=True)
+                for place in places[group]
             ]
 
-    def stream_families(
+    def stream_shared(
         self, sequences: list[Sequence], done: Set[int] = frozenset()
     ) -> Iterator[list[tuple[int, Score]]]:
         """As :meth:`stream_sequences`, reading once what sequences begin with in common.
 
-        Sequences of one context (the choices of a question) are read as a fork; contexts with a long common
-        beginning (few-shot prompts) are read after it, from its kept keys and values. The plan depends on the
+        Sequences of one context (the choices of a question) are read as a group; contexts with a long common
+        prefix (few-shot prompts) are read after it, from its cached keys and values. The plan depends on the
         sequences alone, so what is computed does not depend on ``done``.
         """
-        plan = (
-            plan_families(sequences)
-            if reads_trees(self.model)
-            else Plan(tuple(range(len(sequences))), (), ())
-        )
+        support = support_of(self.model)
+        plan = plan_prefixes(sequences) if support.trees else Plan(tuple(range(len(sequences))), (), ())
         alone = [sequences[place] for place in plan.alone]
         for batch in self.stream_sequences(alone, {i for i, place in enumerate(plan.alone) if place in done}):
             yield [(plan.alone[i], score) for i, score in batch]
-        forks, families = list(plan.forks), list(plan.families)
-        if not reads_prefixes(self.model):
-            forks += [group for family in families for group in family.groups]
-            families = []
-        together = [Fork(tuple(sequences[place] for place in group)) for group in forks]
-        finished = {i for i, group in enumerate(forks) if done >= set(group)}
-        for trees in self.stream_forks(together, finished):
-            yield [pair for i, scores in trees for pair in zip(forks[i], scores, strict=True)]
-        for family in families:
-            yield from self._stream_family(family, sequences, done)
+        groups, prefixes = list(plan.groups), list(plan.prefixes)
+        if not support.cached:
+            groups += [group for prefix in prefixes for group in prefix.groups]
+            prefixes = []
+        together = [PrefixGroup(tuple(sequences[place] for place in group)) for group in groups]
+        finished = {i for i, group in enumerate(groups) if done >= set(group)}
+        for of_groups in self.stream_groups(together, finished):
+            yield [pair for i, scores in of_groups for pair in zip(groups[i], scores, strict=True)]
+        for prefix in prefixes:
+            yield from self._stream_after(prefix, sequences, done)
 
-    def _stream_family(
-        self, family: Family, sequences: list[Sequence], done: Set[int]
+    def _stream_after(
+        self, prefix: LongPrefix, sequences: list[Sequence], done: Set[int]
     ) -> Iterator[list[tuple[int, Score]]]:
-        finished = {i for i, group in enumerate(family.groups) if done >= set(group)}
-        if len(finished) == len(family.groups):
+        finished = {i for i, group in enumerate(prefix.groups) if done >= set(group)}
+        if len(finished) == len(prefix.groups):
             return
-        kept = read_prefix(self.model, family.prefix)
-        forks = [family.fork(group, sequences) for group in family.groups]
-        for trees in self._stream_groves(forks, finished, kept):
-            yield [pair for i, scores in trees for pair in zip(family.groups[i], scores, strict=True)]
+        cache = read_prefix(self.model, prefix.ids)
+        groups = [prefix.following(group, sequences) for group in prefix.groups]
+        for of_groups in self._stream_trees(groups, finished, cache):
+            yield [pair for i, scores in of_groups for pair in zip(prefix.groups[i], scores, strict=True)]
 
-    def score_families(self, sequences: list[Sequence]) -> list[Score]:
-        """All scores, in the order of ``sequences``."""
-        return collect(self.stream_families(sequences), len(sequences))
+    def score_shared(self, sequences: list[Sequence]) -> list[Score]:
+        """All of :meth:`stream_shared`, in the order of ``sequences``."""
+        return collect(self.stream_shared(sequences), len(sequences))
 
     def score(self, requests: Sequence_[Request]) -> list[Score]:
         """All scores, in the order of ``requests``."""
@@ -151,14 +157,14 @@ class Engine:
         """All scores, in the order of ``sequences``."""
         return collect(self.stream_sequences(sequences), len(sequences))
 
-    def score_forks(self, forks: list[Fork]) -> list[tuple[Score, ...]]:
-        """All scores, in the order of ``forks`` and of their members."""
-        return collect(self.stream_forks(forks), len(forks))
+    def score_groups(self, groups: list[PrefixGroup]) -> list[tuple[Score, ...]]:
+        """All scores, in the order of ``groups`` and of their members."""
+        return collect(self.stream_groups(groups), len(groups))
 
 
-def _one_by_one(model: LoadedModel, forks: list[Fork]) -> list[tuple[Score, ...]]:
-    scores = iter(forward_batch(model, [member for fork in forks for member in fork.members]))
-    return [tuple(next(scores) for _ in fork.members) for fork in forks]
+def _one_by_one(model: LoadedModel, groups: list[PrefixGroup]) -> list[tuple[Score, ...]]:
+    scores = iter(forward_batch(model, [member for group in groups for member in group.members]))
+    return [tuple(next(scores) for _ in group.members) for group in groups]
 
 
 def score(

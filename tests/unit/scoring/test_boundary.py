@@ -39,7 +39,7 @@ def test_the_joint_rule_scores_what_follows_the_shared_token_and_says_so():
     assert (inside.token_ids, inside.inside_token) == ((sat,), True)
     assert (whole.token_ids, whole.inside_token) == ((sat,), False)
     assert inside.token_log_probabilities == pytest.approx(by_hand(model, [the, cat, sat], 2), abs=1e-5)
-    assert [s.inside_token for s in Engine(model).score_families(Engine(model).encode([INSIDE, WHOLE]))] == [
+    assert [s.inside_token for s in Engine(model).score_shared(Engine(model).encode([INSIDE, WHOLE]))] == [
         True,
         False,
     ]

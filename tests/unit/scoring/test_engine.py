@@ -222,8 +222,8 @@ def test_coarse_logits_do_not_make_answers_tie() -> None:
     relative = lambda values: [v - values[0] for v in values]  # noqa: E731
     got = relative([s.token_log_probabilities[-1] for s in found])
     assert got == pytest.approx(relative(expected), abs=0.01)
-    families = Engine(coarse).score_families(sequence)
-    got = relative([s.token_log_probabilities[-1] for s in families])
+    shared = Engine(coarse).score_shared(sequence)
+    got = relative([s.token_log_probabilities[-1] for s in shared])
     assert got == pytest.approx(relative(expected), abs=0.1)  # trees round hidden states otherwise
 
 

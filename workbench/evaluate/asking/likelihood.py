@@ -52,7 +52,7 @@ def _causal(
 ) -> Iterator[list[tuple[int, Score]]]:
     """What requests begin with in common (a question's choices, few-shot examples) is read once."""
     engine = Engine(model, how.first_token, how.batch_tokens, how.progress, how.boundary)
-    yield from engine.stream_families(engine.encode(requests), done)
+    yield from engine.stream_shared(engine.encode(requests), done)
 
 
 def _masked(

@@ -146,7 +146,7 @@ class WorkbenchLM(TemplateLM):
         """Log-likelihood and whether greedy decoding writes it, of ``(texts, context ids, continuation ids)``."""
         sequences = [self._sequence(context, continuation) for _, context, continuation in requests]
         engine = Engine(self.loaded, "unscored", self.batch_tokens, progress=not disable_tqdm)
-        scores = engine.score_families(sequences)
+        scores = engine.score_shared(sequences)
         answers = [(score.log_probability, score.is_greedy) for score in scores]
         for (texts, _, _), answer in zip(requests, answers, strict=True):
             if texts is not None:
