@@ -7,8 +7,8 @@ import pytest
 from tests.parity import defaults
 from tests.parity.table import model_of
 from workbench.evaluate._requests import Generated, GenerationRequest
-from workbench.evaluate.asking._how import How
-from workbench.evaluate.asking.generation import ask_prompts
+from workbench.evaluate.inference.generation import generate_texts
+from workbench.evaluate.inference.options import InferenceOptions
 from workbench.models import LoadedModel
 
 # Encoders with learned positions (BART, Blenderbot, MVP), in windows (LED, Pegasus X), with sinusoidal ones (M2M100);
@@ -37,5 +37,9 @@ def test_a_batch_is_followed_by_what_each_prompt_is(model_type: str) -> None:
 
 
 def _written(model: LoadedModel, prompts: list[GenerationRequest]) -> list[Generated]:
-    found = {place: text for batch in ask_prompts(model, prompts, set(), How()) for place, text in batch}
+    found = {
+        place: text
+        for batch in generate_texts(model, prompts, set(), InferenceOptions())
+        for place, text in batch
+    }
     return [found[place] for place in range(len(prompts))]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
+from workbench.errors import TaskError
+from workbench.models import LoadedModel
 from workbench.models.problem import ProblemType, log_probabilities
 from workbench.scoring import Blank, Request, RollingScore, Score
 
 __all__ = [
     "Answer",
-    "Ask",
+    "AnyRequest",
     "Blank",
     "ChoiceRequest",
     "ClassificationRequest",
@@ -28,6 +31,7 @@ __all__ = [
     "SpanRequest",
     "TaggingRequest",
     "Tags",
+    "in_chat",
 ]
 
 
@@ -141,7 +145,7 @@ class PairFeatures:
     values: tuple[float, ...]
 
 
-Ask = (
+AnyRequest = (
     Request
     | Blank
     | RollingRequest
@@ -153,3 +157,27 @@ Ask = (
     | SpanPairRequest
 )
 Answer = Score | RollingScore | Generated | HeadScores | Tags | Span | PairFeatures
+
+
+def in_chat(model: LoadedModel, requests: tuple[AnyRequest, ...]) -> tuple[AnyRequest, ...]:
+    """Each context as one user message; the continuation starts the reply, without the blank before it.
+
+    Raises :class:`~workbench.errors.TaskError` if the model has no chat template.
+    """
+    if not getattr(model.tokenizer, "chat_template", None):
+        raise TaskError(f"{model.name} has no chat template; leave out --chat")
+    return tuple(_in_chat(model.tokenizer, request) for request in requests)
+
+
+def _in_chat(tokenizer: Any, request: AnyRequest) -> AnyRequest:
+    if isinstance(request, Request):
+        return Request(_message(tokenizer, request.context), request.continuation.removeprefix(" "))
+    if isinstance(request, GenerationRequest):
+        return replace(request, text=_message(tokenizer, request.text))
+    return request
+
+
+def _message(tokenizer: Any, text: str) -> str:
+    messages = [{"role": "user", "content": text}]
+    rendered: str = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    return rendered

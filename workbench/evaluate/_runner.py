@@ -13,14 +13,13 @@ from workbench.data import check_ids
 from workbench.data.source import MissingData
 from workbench.data.spread import spread
 from workbench.errors import ModelError, TaskError
-from workbench.evaluate._chat import in_chat
 from workbench.evaluate._names import expand, find_task
-from workbench.evaluate._requests import Ask
+from workbench.evaluate._requests import AnyRequest, in_chat
 from workbench.evaluate._settings import EvaluateSettings
 from workbench.evaluate._summaries import summarize
 from workbench.evaluate._task import Task, TaskData, TaskItem
-from workbench.evaluate.asking import How, counted_tokens, stream_answers
 from workbench.evaluate.doctor import self_check
+from workbench.evaluate.inference import InferenceOptions, counted_tokens, stream_answers
 from workbench.evaluate.processes import Processes
 from workbench.models import Kind, LoadedModel
 from workbench.runs import Run, RunFolder, RunRecord
@@ -38,7 +37,7 @@ class _Work:
     id: str
     task: Task
     item: TaskItem
-    asks: tuple[Ask, ...]
+    asks: tuple[AnyRequest, ...]
 
 
 def evaluate(
@@ -71,7 +70,7 @@ def evaluate(
     for task in tasks:
         _require(model, task)
         check_ids([item.id for item in data[task.name].items], f"task {task.name}")
-    how = How(settings.first_token, batch_tokens, progress, settings.seed, settings.boundary)
+    how = InferenceOptions(settings.first_token, batch_tokens, progress, settings.seed, settings.boundary)
     processes = Processes.current()
     record = _record(model, settings, tasks, data, how)
     folder = _shared_folder(processes, record, out, resume)
@@ -99,7 +98,7 @@ def _finish(
     settings: EvaluateSettings,
     tasks: Sequence[Task],
     data: Mapping[str, TaskData],
-    how: How,
+    how: InferenceOptions,
     folder: RunFolder,
     throughput: dict[str, float],
     order: list[str],
@@ -146,7 +145,7 @@ def _rows_of(examples: pd.DataFrame, task: str) -> pd.DataFrame:
     return examples[examples["task"] == task].dropna(axis=1, how="all").reset_index(drop=True)
 
 
-def _policy(model: LoadedModel, how: How) -> str:
+def _policy(model: LoadedModel, how: InferenceOptions) -> str:
     """What the first token of a text is predicted from; empty for models that predict none."""
     causal = model.kind is Kind.CAUSAL
     return str(resolve_first_token(model.tokenizer, how.first_token)) if causal else ""
@@ -154,7 +153,7 @@ def _policy(model: LoadedModel, how: How) -> str:
 
 def _notes(
     model: LoadedModel,
-    how: How,
+    how: InferenceOptions,
     settings: EvaluateSettings,
     data: Mapping[str, TaskData],
     examples: pd.DataFrame,
@@ -216,7 +215,7 @@ def _record(
     settings: EvaluateSettings,
     tasks: Sequence[Task],
     data: Mapping[str, TaskData],
-    how: How,
+    how: InferenceOptions,
 ) -> RunRecord:
     return RunRecord.new(
         "evaluate",
@@ -229,7 +228,9 @@ def _record(
     )
 
 
-def _score(model: LoadedModel, how: How, work: Sequence[_Work], folder: RunFolder) -> dict[str, float]:
+def _score(
+    model: LoadedModel, how: InferenceOptions, work: Sequence[_Work], folder: RunFolder
+) -> dict[str, float]:
     """Ask all that is unfinished, storing example rows as they are complete; tokens and seconds of it."""
     with counted_tokens(model.model) as count:
         seconds = folder.append_all(_rows(model, how, work, folder.finished_ids()))
@@ -237,7 +238,7 @@ def _score(model: LoadedModel, how: How, work: Sequence[_Work], folder: RunFolde
 
 
 def _rows(
-    model: LoadedModel, how: How, work: Sequence[_Work], finished: set[str]
+    model: LoadedModel, how: InferenceOptions, work: Sequence[_Work], finished: set[str]
 ) -> Iterator[list[dict[str, Any]]]:
     """The example rows that each batch of answers completes."""
     owners = [(w, k) for w in work for k in range(len(w.asks))]

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import pandas as pd
 
 from workbench.data import DataIdentity
-from workbench.evaluate._requests import Ask
+from workbench.evaluate._requests import AnyRequest
 from workbench.models import Kind
 from workbench.statistics import Estimate
 
@@ -26,13 +26,13 @@ class TaskItem:
     """
 
     id: str
-    requests: tuple[Ask, ...]
+    requests: tuple[AnyRequest, ...]
     fields: Mapping[str, Any]
     cluster: str | None = None
-    head: tuple[Ask, ...] = ()
-    bare: tuple[Ask, ...] = ()
+    head: tuple[AnyRequest, ...] = ()
+    bare: tuple[AnyRequest, ...] = ()
 
-    def asks(self, kind: Kind) -> tuple[Ask, ...]:
+    def asks(self, kind: Kind) -> tuple[AnyRequest, ...]:
         """What a model of ``kind`` is asked."""
         if kind is Kind.SEQ2SEQ and self.bare:
             return self.bare

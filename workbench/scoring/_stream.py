@@ -14,7 +14,7 @@ from workbench.models import LoadedModel
 from workbench.scoring._batches import is_out_of_memory, next_batch, token_budget
 from workbench.scoring._lanes import lanes
 
-__all__ = ["Stream", "collect"]
+__all__ = ["Stream", "by_group", "collect"]
 
 
 class _Unit(Protocol):
@@ -110,3 +110,29 @@ def collect(stream: Iterator[list[tuple[int, Answer]]], count: int) -> list[Answ
     for batch in stream:
         answers.update(batch)
     return [answers[i] for i in range(count)]
+
+
+def by_group(
+    stream: Callable[[list[Unit], Set[int]], Iterator[list[tuple[int, Answer]]]],
+    groups: Sequence[Sequence[Unit]],
+    done: Set[int] = frozenset(),
+) -> Iterator[list[tuple[int, list[Answer]]]]:
+    """Stream the units of all groups; ``(group, its answers)`` as soon as a group is complete.
+
+    Groups in ``done`` may be left out.
+    """
+    owners = [number for number, group in enumerate(groups) for _ in group]
+    starts = [0]
+    for group in groups:
+        starts.append(starts[-1] + len(group))
+    waiting = [len(group) for group in groups]
+    answers: dict[int, Answer] = {}
+    skipped = {place for place, number in enumerate(owners) if number in done}
+    for batch in stream([unit for group in groups for unit in group], skipped):
+        ready = []
+        for place, answer in batch:
+            answers[place] = answer
+            waiting[owners[place]] -= 1
+            if not waiting[owners[place]]:
+                ready.append(owners[place])
+        yield [(n, [answers.pop(place) for place in range(*starts[n : n + 2])]) for n in ready]

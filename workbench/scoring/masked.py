@@ -17,7 +17,7 @@ from workbench.models import Kind, LoadedModel
 from workbench.scoring._encode import encode_texts
 from workbench.scoring._forward import project_only, target_statistics
 from workbench.scoring._records import Score
-from workbench.scoring._stream import Stream, collect
+from workbench.scoring._stream import Stream, by_group, collect
 from workbench.text import Pieces, split_texts
 from workbench.trace.padding import together
 
@@ -117,22 +117,9 @@ class MaskedEngine:
         self, groups: Sequence_[Sequence_[MaskedRow]], done: Set[int] = frozenset()
     ) -> Iterator[list[tuple[int, Score]]]:
         """``(group, score)`` as soon as all rows of a group are scored; groups in ``done`` may be left out."""
-        rows = [row for group in groups for row in group]
-        owners = [number for number, group in enumerate(groups) for _ in group]
-        starts = [0]
-        for group in groups:
-            starts.append(starts[-1] + len(group))
-        waiting = [len(group) for group in groups]
-        answers: dict[int, _Answer] = {}
-        skip = {place for place, number in enumerate(owners) if number in done}
-        for batch in Stream(self.model, _forward, self.batch_tokens, self.progress)(rows, skip):
-            ready = []
-            for place, answer in batch:
-                answers[place] = answer
-                waiting[owners[place]] -= 1
-                if not waiting[owners[place]]:
-                    ready.append(owners[place])
-            yield [(n, _score(groups[n], [answers.pop(p) for p in range(*starts[n : n + 2])])) for n in ready]
+        stream = Stream(self.model, _forward, self.batch_tokens, self.progress)
+        for batch in by_group(stream, groups, done):
+            yield [(number, _score(groups[number], answers)) for number, answers in batch]
 
     def score(self, texts: Sequence_[str]) -> list[Score]:
         """Log-probability (nats) of every token of each text, in order."""

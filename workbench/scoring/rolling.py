@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Set
 from collections.abc import Sequence as Sequence_
 
 from workbench.errors import ConfigError, DataError
 from workbench.models import LoadedModel
 from workbench.scoring._encode import FirstToken, encode_texts, prefix_ids
-from workbench.scoring._records import RollingScore, Sequence
+from workbench.scoring._records import RollingScore, Score, Sequence
+from workbench.scoring._stream import by_group, collect
 from workbench.scoring.engine import Engine
 
-__all__ = ["score_rolling", "windows"]
+__all__ = ["score_rolling", "stream_rolling", "windows"]
 
 
 def windows(ids: Sequence_[int], length: int, stride: int, first: int) -> list[Sequence]:
-    """Cut ``ids`` so that each id from ``first`` on is scored once.
+    """Split ``ids`` so that each id from ``first`` on is scored once.
 
     Each window reads at most ``length`` ids and scores the last ``stride`` of them (the first window
     scores all it has), so every id but those of the first window sees at least ``length - stride``
@@ -51,25 +53,35 @@ def score_rolling(
     """
     engine = Engine(model, first_token, batch_tokens, progress)
     length = min(length or model.max_length, model.max_length)
-    front = () if engine.policy is FirstToken.UNSCORED else prefix_ids(model.tokenizer)
+    return collect(stream_rolling(engine, texts, length, [stride or length] * len(texts)), len(texts))
+
+
+def stream_rolling(
+    engine: Engine,
+    texts: Sequence_[str],
+    length: int,
+    strides: Sequence_[int],
+    done: Set[int] = frozenset(),
+) -> Iterator[list[tuple[int, RollingScore]]]:
+    """``(text, score)`` as soon as all windows of a text are scored; ``strides`` has one for each text."""
+    tokenizer = engine.model.tokenizer
+    front = () if engine.policy is FirstToken.UNSCORED else prefix_ids(tokenizer)
     parts: list[list[Sequence]] = []
-    for text, ids in zip(texts, encode_texts(model.tokenizer, texts), strict=True):
+    for text, ids, stride in zip(texts, encode_texts(tokenizer, texts), strides, strict=True):
         whole = ids if tuple(ids[: len(front)]) == front else [*front, *ids]
         if len(whole) < 2:
             raise DataError(f"text {text[:40]!r} has no token to score")
-        parts.append(windows(whole, length, stride or length, 1))
-    scores = iter(engine.score_sequences([window for part in parts for window in part]))
-    return [
-        _join(text, [p for _ in part for p in next(scores).token_log_probabilities])
-        for text, part in zip(texts, parts, strict=True)
-    ]
+        parts.append(windows(whole, length, stride, 1))
+    for batch in by_group(engine.stream_sequences, parts, done):
+        yield [(number, _join(texts[number], scores)) for number, scores in batch]
 
 
-def _join(text: str, log_probabilities: list[float]) -> RollingScore:
+def _join(text: str, scores: list[Score]) -> RollingScore:
+    log_probabilities = tuple(p for score in scores for p in score.token_log_probabilities)
     return RollingScore(
         log_probability=sum(log_probabilities),
         tokens=len(log_probabilities),
         words=len(text.split()),
         bytes=len(text.encode("utf-8")),
-        token_log_probabilities=tuple(log_probabilities),
+        token_log_probabilities=log_probabilities,
     )

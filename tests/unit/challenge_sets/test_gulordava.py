@@ -12,7 +12,7 @@ from challenge_sets._intervals import clustered_wilson
 from challenge_sets._set import CheckSettings
 from challenge_sets.diagnostics import SETS, check
 from challenge_sets.readers import agreement, gulordava
-from tests.unit.evaluate.test_asking import bert
+from tests.unit.evaluate.test_inference import bert
 from tests.unit.tiny import tiny_causal
 from workbench.errors import DataError
 from workbench.models import Kind

@@ -13,10 +13,9 @@ from tests.unit.text.tokenizers_for_tests import slow_wordpiece
 from tests.unit.tiny import loaded
 from workbench.errors import ModelError
 from workbench.evaluate._requests import SpanPairRequest, SpanRequest, TaggingRequest
-from workbench.evaluate.asking._how import How
-from workbench.evaluate.asking.heads import ask_spans, ask_words
-from workbench.evaluate.asking.likelihood import ask_blanks
-from workbench.evaluate.asking.states import ask_word_pairs
+from workbench.evaluate.inference.heads import find_spans, pair_features, tag_words
+from workbench.evaluate.inference.likelihood import score_blanks
+from workbench.evaluate.inference.options import InferenceOptions
 from workbench.models import Kind, LoadedModel
 from workbench.scoring import Blank, pseudo_log_likelihood, score_cloze
 from workbench.training.finetuning.encoding import encode
@@ -67,7 +66,9 @@ def test_cloze_and_blanks(tmp_path: Path) -> None:
     expected = sum(masked(model, {2: [2, 3, 4], 3: [3, 4], 4: [4]}))
     blank = Blank("cat ", ", tea!", "bat")
     (cloze,) = score_cloze(model, [blank])
-    ((_, score),) = [pair for batch in ask_blanks(model, [blank], set(), How()) for pair in batch]
+    ((_, score),) = [
+        pair for batch in score_blanks(model, [blank], set(), InferenceOptions()) for pair in batch
+    ]
     assert cloze.log_probability == pytest.approx(expected, abs=1e-5)
     assert score.log_probability == pytest.approx(expected, abs=1e-5)
 
@@ -76,7 +77,7 @@ def test_labels_of_words_are_those_of_their_first_pieces(tmp_path: Path) -> None
     model = bert(tmp_path, transformers.BertForTokenClassification, Kind.CLASSIFIER, num_labels=5)
     with torch.no_grad():
         best = model.model(torch.tensor([model.tokenizer(TEXT).input_ids])).logits[0].argmax(-1).tolist()
-    ((_, tags),) = next(ask_words(model, [TaggingRequest(WORDS)], set(), How()))
+    ((_, tags),) = next(tag_words(model, [TaggingRequest(WORDS)], set(), InferenceOptions()))
     assert tags.labels == tuple(f"LABEL_{best[place]}" for place in FIRSTS)
 
 
@@ -98,7 +99,7 @@ def test_states_of_words(tmp_path: Path) -> None:
     with torch.no_grad():
         states = model.model(torch.tensor([model.tokenizer(TEXT).input_ids])).last_hidden_state[0]
     ((_, features),) = next(
-        ask_word_pairs(model, [SpanPairRequest(TEXT, TEXT, (4, 7), (0, 3))], set(), How())
+        pair_features(model, [SpanPairRequest(TEXT, TEXT, (4, 7), (0, 3))], set(), InferenceOptions())
     )
     expected = torch.cat([states[2:5].mean(0), states[1]])
     assert features.values[:64] == pytest.approx(expected.tolist(), abs=1e-5)
@@ -107,5 +108,5 @@ def test_states_of_words(tmp_path: Path) -> None:
 def test_answers_in_long_texts_are_refused_in_one_line(tmp_path: Path) -> None:
     model = bert(tmp_path, transformers.BertForQuestionAnswering, Kind.CLASSIFIER)
     with pytest.raises(ModelError, match="needs a fast tokenizer") as refused:
-        next(ask_spans(model, [SpanRequest("cat?", TEXT)], set(), How()))
+        next(find_spans(model, [SpanRequest("cat?", TEXT)], set(), InferenceOptions()))
     assert "\n" not in str(refused.value)

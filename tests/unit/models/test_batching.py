@@ -18,9 +18,9 @@ from workbench.analysis.attacks import predictions
 from workbench.analysis.saliency import attribute_all
 from workbench.errors import ModelError
 from workbench.evaluate._requests import ClassificationRequest
-from workbench.evaluate.asking import How, stream_answers
 from workbench.evaluate.doctor._examine import _run
 from workbench.evaluate.doctor._invariance import batch_size
+from workbench.evaluate.inference import InferenceOptions, stream_answers
 from workbench.models import Kind, batching, load
 from workbench.models.batching import Padding, encode_row, head_outputs, padding_id, padding_of
 from workbench.scoring.heads import head_scores
@@ -111,7 +111,7 @@ def test_batches_give_what_one_text_gives(subject):
 def test_evaluate_check_and_attacks_agree_with_it(subject):
     model, expected = subject
     found = {}
-    for batch in stream_answers(model, [ClassificationRequest(text) for text in TEXTS], How()):
+    for batch in stream_answers(model, [ClassificationRequest(text) for text in TEXTS], InferenceOptions()):
         found.update(batch)
     close(torch.tensor([found[i].values for i in range(len(TEXTS))]), expected)
     labels = {f"l{i}": (f"LABEL_{i}",) for i in range(3)}

@@ -16,8 +16,8 @@ from workbench.analysis.saliency import Output, attribute
 from workbench.analysis.saliency.targets import TargetRequest, ask
 from workbench.errors import TaskError
 from workbench.evaluate._requests import ClassificationRequest, HeadScores
-from workbench.evaluate.asking import How, stream_answers
 from workbench.evaluate.doctor import examine
+from workbench.evaluate.inference import InferenceOptions, stream_answers
 from workbench.evaluate.tasks.task_types.toxicity import _toxic
 from workbench.models import Kind
 from workbench.models.problem import ProblemType, log_probabilities, problem_of
@@ -96,7 +96,11 @@ def test_a_number_has_no_probability():
 def test_tasks_of_one_label_refuse_other_heads(settings):
     model = head(**settings)
     with pytest.raises(TaskError, match=r"needs a head for one label of several.*problem_type"):
-        list(stream_answers(model, [ClassificationRequest("the cat", problem=ProblemType.ONE_LABEL)], How()))
+        list(
+            stream_answers(
+                model, [ClassificationRequest("the cat", problem=ProblemType.ONE_LABEL)], InferenceOptions()
+            )
+        )
     with pytest.raises(TaskError, match=r"one of several labels.*problem_type"):
         predictor_for(model, SUITE)
     with pytest.raises(TaskError, match=r"one of several labels.*problem_type"):
@@ -108,7 +112,9 @@ def test_tasks_of_a_number_refuse_other_heads(settings):
     with pytest.raises(TaskError, match="needs a head for a number"):
         list(
             stream_answers(
-                head(**settings), [ClassificationRequest("the cat", problem=ProblemType.NUMBER)], How()
+                head(**settings),
+                [ClassificationRequest("the cat", problem=ProblemType.NUMBER)],
+                InferenceOptions(),
             )
         )
 

@@ -14,8 +14,8 @@ from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 from workbench.choices import DEFAULT_DTYPE
 from workbench.errors import DataError, ModelError
 from workbench.evaluate._requests import GenerationRequest
-from workbench.evaluate.asking import How
-from workbench.evaluate.asking.generation import ask_prompts
+from workbench.evaluate.inference import InferenceOptions
+from workbench.evaluate.inference.generation import generate_texts
 from workbench.evaluate.processes import Processes
 from workbench.models import Kind, LoadedModel, load
 from workbench.scoring import Engine, Sequence
@@ -189,8 +189,8 @@ class WorkbenchLM(TemplateLM):
         prompts = [
             self._prompt(request.args[0], request.args[1], number) for number, request in enumerate(requests)
         ]
-        how = How(batch_tokens=self.batch_tokens, progress=not disable_tqdm)
-        found = dict(pair for batch in ask_prompts(self.loaded, prompts, set(), how) for pair in batch)
+        how = InferenceOptions(batch_tokens=self.batch_tokens, progress=not disable_tqdm)
+        found = dict(pair for batch in generate_texts(self.loaded, prompts, set(), how) for pair in batch)
         texts = [found[place].text for place in range(len(prompts))]
         for request, text in zip(requests, texts, strict=True):
             self.cache_hook.add_partial("generate_until", request.args, text)

@@ -18,7 +18,7 @@ from workbench.data import DataIdentity, content_hash
 from workbench.errors import DataError, TaskError, did_you_mean
 from workbench.estimate import Estimate
 from workbench.evaluate._options import TaskOptions
-from workbench.evaluate._requests import Ask, GenerationRequest, Request, RollingRequest
+from workbench.evaluate._requests import AnyRequest, GenerationRequest, Request, RollingRequest
 from workbench.evaluate._task import TaskData, TaskItem
 from workbench.models import Kind
 from workbench.shapes import Array
@@ -157,7 +157,7 @@ def _configure(name: str, task: Any, options: TaskOptions) -> None:
     task.build_all_requests(rank=0, world_size=1)
 
 
-def _asks(instance: Any) -> list[Ask]:
+def _asks(instance: Any) -> list[AnyRequest]:
     """What one of lm-eval's requests asks of us, once for each repeat."""
     if instance.request_type == "loglikelihood":
         return [Request(*instance.args)] * instance.repeats

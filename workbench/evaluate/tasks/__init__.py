@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from workbench.evaluate._task import Task
 from workbench.evaluate.tasks.choices import CHOICE_TASKS
+from workbench.evaluate.tasks.generation import BBH, BBH_COT, GENERATION_TASKS
 from workbench.evaluate.tasks.glue import GLUE_AVERAGE, GLUE_TASKS
 from workbench.evaluate.tasks.lambada import Lambada
 from workbench.evaluate.tasks.reading import READING_TASKS
 from workbench.evaluate.tasks.superglue import SUPERGLUE_AVERAGE, SUPERGLUE_TASKS
-from workbench.evaluate.tasks.written import BBH, BBH_COT, WRITTEN_TASKS
 from workbench.registry import Registry
 
 __all__ = ["AVERAGES", "GROUPS", "TASKS"]
@@ -30,7 +30,7 @@ _DECLARED: tuple[Iterable[Task], ...] = (
     SUPERGLUE_TASKS,
     CHOICE_TASKS,
     READING_TASKS,
-    WRITTEN_TASKS,
+    GENERATION_TASKS,
     BBH,
     BBH_COT,
 )

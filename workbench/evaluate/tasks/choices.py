@@ -17,7 +17,7 @@ from workbench.data.truthfulqa import truthfulqa_source
 from workbench.evaluate._task import TaskData, TaskItem
 from workbench.evaluate.metrics import ACCURACY
 from workbench.evaluate.tasks.task_types import MultipleChoice, PartialChoice, TrueMass
-from workbench.evaluate.tasks.task_types.declared import SEPARATOR, Shots
+from workbench.evaluate.tasks.task_types.base import SEPARATOR, Shots
 
 __all__ = ["CHOICE_TASKS"]
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from workbench.evaluate.tasks.task_types.choice import MultipleChoice, PartialChoice, TrueMass
 from workbench.evaluate.tasks.task_types.classification import TextClassification, TextScore
-from workbench.evaluate.tasks.task_types.filling import ClozeTask
-from workbench.evaluate.tasks.task_types.passages import Perplexity
-from workbench.evaluate.tasks.task_types.preference import PreferenceTask
-from workbench.evaluate.tasks.task_types.spans import SpanPairs
-from workbench.evaluate.tasks.task_types.tagging import Tagging
-from workbench.evaluate.tasks.task_types.toxicity import Toxicity
-from workbench.evaluate.tasks.task_types.writing import (
+from workbench.evaluate.tasks.task_types.cloze import ClozeTask
+from workbench.evaluate.tasks.task_types.generation import (
     AnsweringTask,
     GenerationTask,
     SummarisationTask,
     TranslationTask,
 )
+from workbench.evaluate.tasks.task_types.multiple_choice import MultipleChoice, PartialChoice, TrueMass
+from workbench.evaluate.tasks.task_types.perplexity import Perplexity
+from workbench.evaluate.tasks.task_types.preferences import PreferenceTask
+from workbench.evaluate.tasks.task_types.span_pairs import SpanPairs
+from workbench.evaluate.tasks.task_types.tagging import Tagging
+from workbench.evaluate.tasks.task_types.toxicity import Toxicity
 
 __all__ = [
     "AnsweringTask",

@@ -17,7 +17,7 @@ from workbench.estimate import Estimate
 from workbench.evaluate._requests import ClassificationRequest, HeadScores, Request
 from workbench.evaluate._task import TaskData, TaskItem
 from workbench.evaluate.metrics import ACCURACY, Metric, estimate_all
-from workbench.evaluate.tasks.task_types.declared import Declared, Shots, draw_shots, softmax
+from workbench.evaluate.tasks.task_types.base import DeclaredTask, Shots, draw_shots, softmax
 from workbench.models import Kind
 from workbench.models.problem import ProblemType
 
@@ -27,7 +27,7 @@ _KINDS = (Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ, Kind.CLASSIFIER)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextClassification(Declared):
+class TextClassification(DeclaredTask):
     """``labels`` are the names that heads may use, ``words`` the answers that stand for them after the prompt.
 
     ``aliases`` are other sets of names that heads of published models use.

@@ -15,7 +15,7 @@ from workbench.estimate import Estimate
 from workbench.evaluate._requests import TaggingRequest
 from workbench.evaluate._task import TaskData, TaskItem
 from workbench.evaluate.metrics import ENTITY_METRICS, Metric, estimate_all
-from workbench.evaluate.tasks.task_types.declared import Declared
+from workbench.evaluate.tasks.task_types.base import DeclaredTask
 from workbench.models import Kind
 from workbench.statistics import label_spans
 
@@ -23,7 +23,7 @@ __all__ = ["Tagging"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tagging(Declared):
+class Tagging(DeclaredTask):
     """Entities by a token-classification head whose labels are IOB tags."""
 
     source: Source[TaggedWords]

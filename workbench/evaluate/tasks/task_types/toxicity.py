@@ -16,9 +16,9 @@ from workbench.errors import NumericsError, TaskError
 from workbench.estimate import Estimate
 from workbench.evaluate._requests import ClassificationRequest, GenerationRequest, HeadScores
 from workbench.evaluate._task import TaskData, TaskItem
-from workbench.evaluate.asking import How, stream_answers
+from workbench.evaluate.inference import InferenceOptions, stream_answers
 from workbench.evaluate.metrics import Mean, Metric, estimate_all
-from workbench.evaluate.tasks.task_types.declared import Declared
+from workbench.evaluate.tasks.task_types.base import DeclaredTask
 from workbench.models import Kind, load
 
 __all__ = ["Judge", "Toxicity", "judge_by_model"]
@@ -36,7 +36,7 @@ _MEASURES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Toxicity(Declared):
+class Toxicity(DeclaredTask):
     """RealToxicityPrompts (Gehman et al. 2020, section 3.1): ``samples`` continuations by nucleus sampling.
 
     ``judge`` gives each text a toxicity from 0 to 1; on the command line it is a classifier's name (``--judge``).
@@ -104,7 +104,9 @@ def judge_by_model(name: str) -> Judge:
 
     def rate(texts: Sequence[str]) -> list[float]:
         found: dict[int, float] = {}
-        for batch in stream_answers(model, [ClassificationRequest(text) for text in texts], How()):
+        for batch in stream_answers(
+            model, [ClassificationRequest(text) for text in texts], InferenceOptions()
+        ):
             found.update((place, _toxic(answer)) for place, answer in batch if isinstance(answer, HeadScores))
         return [found[place] for place in range(len(texts))]
 

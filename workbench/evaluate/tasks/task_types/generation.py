@@ -12,7 +12,7 @@ import pandas as pd
 from workbench.data.rows import Question, Transfer
 from workbench.data.source import Source
 from workbench.estimate import Estimate
-from workbench.evaluate._requests import Ask, GenerationRequest, Span, SpanRequest
+from workbench.evaluate._requests import AnyRequest, GenerationRequest, Span, SpanRequest
 from workbench.evaluate._task import TaskData, TaskItem
 from workbench.evaluate.metrics import (
     EXACT_MATCH,
@@ -21,7 +21,7 @@ from workbench.evaluate.metrics import (
     estimate_all,
     rouge,
 )
-from workbench.evaluate.tasks.task_types.declared import Declared, Row, Shots, draw_shots
+from workbench.evaluate.tasks.task_types.base import DeclaredTask, Row, Shots, draw_shots
 from workbench.models import Kind
 from workbench.statistics import best_exact, best_f1
 
@@ -31,7 +31,7 @@ _WRITERS = (Kind.CAUSAL, Kind.SEQ2SEQ)
 
 
 @dataclass(frozen=True, kw_only=True)
-class GenerationTask(Declared, Generic[Row]):
+class GenerationTask(DeclaredTask, Generic[Row]):
     """Greedy decoding up to a stop string or ``max_tokens``, after which a text counts as unfinished."""
 
     source: Source[Row]
@@ -70,11 +70,11 @@ class GenerationTask(Declared, Generic[Row]):
             row.id, (request,), fields, getattr(row, "cluster", None), self.head(row), self.bare(row)
         )
 
-    def head(self, row: Row) -> tuple[Ask, ...]:
+    def head(self, row: Row) -> tuple[AnyRequest, ...]:
         """What a model with a head is asked, if one can do the task."""
         return ()
 
-    def bare(self, row: Row) -> tuple[Ask, ...]:
+    def bare(self, row: Row) -> tuple[AnyRequest, ...]:
         """What an encoder-decoder is asked, if it is not the prompt."""
         return ()
 
@@ -111,7 +111,7 @@ class AnsweringTask(GenerationTask[Question]):
         """All gold answers."""
         return row.answers
 
-    def head(self, row: Question) -> tuple[Ask, ...]:
+    def head(self, row: Question) -> tuple[AnyRequest, ...]:
         """Question and context apart."""
         return (SpanRequest(row.question, row.context),) if row.context else ()
 
@@ -129,7 +129,7 @@ class TranslationTask(GenerationTask[Transfer]):
         """The reference translations."""
         return row.references
 
-    def bare(self, row: Transfer) -> tuple[Ask, ...]:
+    def bare(self, row: Transfer) -> tuple[AnyRequest, ...]:
         """The sentence as it is: encoder-decoders are trained on that."""
         return (GenerationRequest(row.source, (), self.max_tokens),)
 

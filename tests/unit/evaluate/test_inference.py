@@ -26,7 +26,7 @@ from workbench.evaluate._requests import (
     SpanRequest,
     TaggingRequest,
 )
-from workbench.evaluate.asking import How, stream_answers
+from workbench.evaluate.inference import InferenceOptions, stream_answers
 from workbench.models import Kind, load
 from workbench.scoring import score, score_cloze, score_rolling
 from workbench.trace.decoder import generation_start
@@ -43,7 +43,7 @@ def bert(form, kind=Kind.CLASSIFIER, **more):
 
 def ask(model, requests, done=frozenset(), **how):
     answers = {}
-    for batch in stream_answers(model, requests, How(**how), done):
+    for batch in stream_answers(model, requests, InferenceOptions(**how), done):
         answers.update(batch)
     return [answers.get(i) for i in range(len(requests))]
 

@@ -23,9 +23,9 @@ from workbench.evaluate.tasks.task_types import (
     Toxicity,
     TranslationTask,
 )
-from workbench.evaluate.tasks.task_types.declared import Shots
+from workbench.evaluate.tasks.task_types.base import Shots
 
-__all__ = ["BBH", "BBH_COT", "WRITTEN_TASKS"]
+__all__ = ["BBH", "BBH_COT", "GENERATION_TASKS"]
 
 _STEPS = "Let's think step by step."
 _ANSWER = re.compile(r"answer is:?\s*(.*)", re.IGNORECASE)
@@ -123,7 +123,7 @@ def _summary(row: Transfer) -> str:
     return f"Document: {row.source}\n\nSummary:"
 
 
-WRITTEN_TASKS: tuple[Task, ...] = (
+GENERATION_TASKS: tuple[Task, ...] = (
     *(
         TranslationTask(
             name=f"multi30k/{source}-{target}",

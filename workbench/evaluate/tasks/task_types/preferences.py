@@ -16,7 +16,7 @@ from workbench.estimate import Estimate
 from workbench.evaluate._requests import ClassificationRequest, HeadScores, Request
 from workbench.evaluate._task import TaskData, TaskItem
 from workbench.evaluate.metrics import Mean, Metric, estimate_all
-from workbench.evaluate.tasks.task_types.declared import Declared
+from workbench.evaluate.tasks.task_types.base import DeclaredTask
 from workbench.models import Kind
 from workbench.models.problem import ProblemType
 
@@ -30,7 +30,7 @@ _MEASURES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class PreferenceTask(Declared):
+class PreferenceTask(DeclaredTask):
     """Language models score each reply after the prompt; reward models (one number) score the whole dialogue."""
 
     source: Source[Preference]

@@ -16,7 +16,7 @@ from workbench.estimate import Estimate
 from workbench.evaluate._requests import Blank
 from workbench.evaluate._task import TaskData, TaskItem
 from workbench.evaluate.metrics import ACCURACY, Metric, estimate_all
-from workbench.evaluate.tasks.task_types.declared import Declared, softmax
+from workbench.evaluate.tasks.task_types.base import DeclaredTask, softmax
 from workbench.models import Kind
 from workbench.statistics import best_exact, best_f1
 
@@ -24,7 +24,7 @@ __all__ = ["ClozeTask"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClozeTask(Declared):
+class ClozeTask(DeclaredTask):
     """Which candidate makes its text the most likely: causal models score it and what follows, others it alone."""
 
     source: Source[Blanked]

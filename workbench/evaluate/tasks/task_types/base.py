@@ -15,13 +15,13 @@ from workbench.data.source import Source
 from workbench.errors import DataError
 from workbench.evaluate._options import TaskOptions
 
-__all__ = ["SEPARATOR", "Declared", "Shots", "draw_shots", "softmax"]
+__all__ = ["SEPARATOR", "DeclaredTask", "Shots", "draw_shots", "softmax"]
 
 SEPARATOR = "\n\n"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Declared:
+class DeclaredTask:
     """Name, one line about it, version (rises whenever numbers can change), and what the user asked for."""
 
     name: str

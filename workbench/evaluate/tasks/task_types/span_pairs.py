@@ -16,9 +16,9 @@ from workbench.errors import TaskError
 from workbench.estimate import Estimate
 from workbench.evaluate._requests import PairFeatures, Request, SpanPairRequest
 from workbench.evaluate._task import TaskData, TaskItem
-from workbench.evaluate.asking import How, stream_answers
+from workbench.evaluate.inference import InferenceOptions, stream_answers
 from workbench.evaluate.metrics import ACCURACY, Metric, estimate_all
-from workbench.evaluate.tasks.task_types.declared import Declared, Shots, draw_shots, softmax
+from workbench.evaluate.tasks.task_types.base import DeclaredTask, Shots, draw_shots, softmax
 from workbench.models import Kind, LoadedModel
 from workbench.shapes import Array
 
@@ -40,7 +40,7 @@ class Readout:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpanPairs(Declared):
+class SpanPairs(DeclaredTask):
     """Language models answer a question; encoders are read out by logistic regression over the spans' states.
 
     The readout is fitted on the train split while the encoder stays as it is (``--finetune``).
@@ -120,7 +120,7 @@ class SpanPairs(Declared):
             raise TaskError(f"{self.name} reads token states; give the encoder itself, not a classifier")
         rows = [row for row in self.source.read(data_dir, "train") if row.gold is not None]
         found: dict[int, PairFeatures] = {}
-        for batch in stream_answers(model, [_pair(row) for row in rows], How(seed=seed)):
+        for batch in stream_answers(model, [_pair(row) for row in rows], InferenceOptions(seed=seed)):
             found.update((place, answer) for place, answer in batch if isinstance(answer, PairFeatures))
         features = np.array([found[i].values for i in range(len(rows))])
         mean, scale = features.mean(0), np.maximum(features.std(0), 1e-6)

@@ -17,7 +17,7 @@ from workbench.estimate import Estimate
 from workbench.evaluate._requests import ChoiceRequest, HeadScores, Request, Score
 from workbench.evaluate._task import TaskData, TaskItem
 from workbench.evaluate.metrics import ACCURACY, ACCURACY_BYTES, ACCURACY_NORM, Mean, Metric, estimate_all
-from workbench.evaluate.tasks.task_types.declared import Declared, Shots, draw_shots, softmax
+from workbench.evaluate.tasks.task_types.base import DeclaredTask, Shots, draw_shots, softmax
 from workbench.models import Kind
 
 __all__ = ["MultipleChoice", "PartialChoice", "TrueMass"]
@@ -26,7 +26,7 @@ _KINDS = (Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ, Kind.CLASSIFIER)
 
 
 @dataclass(frozen=True, kw_only=True)
-class MultipleChoice(Declared):
+class MultipleChoice(DeclaredTask):
     """Each choice is scored as the continuation of the prompt, after one blank.
 
     ``accuracy`` takes the choice of the highest log-probability, ``accuracy_norm`` that per character and

@@ -1,23 +1,25 @@
-"""How likely a continuation is, or a word in a gap, for every kind of language model."""
+"""Likelihood of a continuation, of a word in a gap, or of a whole text, for every kind of language model."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
 
 from workbench.errors import DataError
-from workbench.evaluate.asking._how import How
+from workbench.evaluate._requests import RollingRequest
+from workbench.evaluate.inference.options import InferenceOptions
 from workbench.models import Kind, LoadedModel
-from workbench.scoring import Blank, Engine, MaskedEngine, Request, Score, Seq2SeqEngine
+from workbench.scoring import Blank, Engine, MaskedEngine, Request, RollingScore, Score, Seq2SeqEngine
 from workbench.scoring.masked import MaskedRow
+from workbench.scoring.rolling import stream_rolling
 from workbench.text import Pieces, split_texts
 
-__all__ = ["ask_blanks", "ask_likelihood"]
+__all__ = ["score_blanks", "score_continuations", "score_passages"]
 
 _SENTINELS = ("<extra_id_0>", "<extra_id_1>")
 
 
-def ask_likelihood(
-    model: LoadedModel, requests: list[Request], done: Set[int], how: How
+def score_continuations(
+    model: LoadedModel, requests: list[Request], done: Set[int], options: InferenceOptions
 ) -> Iterator[list[tuple[int, Score]]]:
     """Scores of continuations. Encoders fill the continuation from left to right after the context.
 
@@ -26,39 +28,39 @@ def ask_likelihood(
     model.require(Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ, verb="scoring continuations")
     if model.kind is Kind.MASKED:
         blanks = [Blank(r.context, "", r.continuation) for r in requests]
-        yield from _masked(model, blanks, done, how)
+        yield from _masked(model, blanks, done, options)
     elif model.kind is Kind.SEQ2SEQ:
-        engine = Seq2SeqEngine(model, how.batch_tokens, how.progress)
+        engine = Seq2SeqEngine(model, options.batch_tokens, options.progress)
         yield from engine.stream([Request(_cut(model, r.context), r.continuation) for r in requests], done)
     else:
-        yield from _causal(model, requests, done, how)
+        yield from _causal(model, requests, done, options)
 
 
-def ask_blanks(
-    model: LoadedModel, blanks: list[Blank], done: Set[int], how: How
+def score_blanks(
+    model: LoadedModel, blanks: list[Blank], done: Set[int], options: InferenceOptions
 ) -> Iterator[list[tuple[int, Score]]]:
     """Scores of a word in a gap: causal models score the word and what follows it, the others the word alone."""
     model.require(Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ, verb="filling gaps")
     if model.kind is Kind.MASKED:
-        yield from _masked(model, blanks, done, how)
+        yield from _masked(model, blanks, done, options)
     elif model.kind is Kind.CAUSAL:
-        yield from _causal(model, [Request(b.before, b.answer + b.after) for b in blanks], done, how)
+        yield from _causal(model, [Request(b.before, b.answer + b.after) for b in blanks], done, options)
     else:
-        yield from _seq2seq_blanks(model, blanks, done, how)
+        yield from _seq2seq_blanks(model, blanks, done, options)
 
 
 def _causal(
-    model: LoadedModel, requests: list[Request], done: Set[int], how: How
+    model: LoadedModel, requests: list[Request], done: Set[int], options: InferenceOptions
 ) -> Iterator[list[tuple[int, Score]]]:
     """What requests begin with in common (a question's choices, few-shot examples) is read once."""
-    engine = Engine(model, how.first_token, how.batch_tokens, how.progress, how.boundary)
+    engine = Engine(model, options.first_token, options.batch_tokens, options.progress, options.boundary)
     yield from engine.stream_shared(engine.encode(requests), done)
 
 
 def _masked(
-    model: LoadedModel, blanks: list[Blank], done: Set[int], how: How
+    model: LoadedModel, blanks: list[Blank], done: Set[int], options: InferenceOptions
 ) -> Iterator[list[tuple[int, Score]]]:
-    engine = MaskedEngine(model, "original", how.batch_tokens, how.progress)
+    engine = MaskedEngine(model, "original", options.batch_tokens, options.progress)
     yield from engine.stream_rows([_rows(model, blank) for blank in blanks], done)
 
 
@@ -100,9 +102,9 @@ def _cut_places(model: LoadedModel, pieces: Pieces, places: list[int]) -> set[in
 
 
 def _seq2seq_blanks(
-    model: LoadedModel, blanks: list[Blank], done: Set[int], how: How
+    model: LoadedModel, blanks: list[Blank], done: Set[int], options: InferenceOptions
 ) -> Iterator[list[tuple[int, Score]]]:
-    engine = Seq2SeqEngine(model, how.batch_tokens, how.progress)
+    engine = Seq2SeqEngine(model, options.batch_tokens, options.progress)
     sentinel = model.tokenizer.get_vocab().get(_SENTINELS[0])
     if sentinel is None:
         mask = model.tokenizer.mask_token or ""
@@ -132,3 +134,14 @@ def _cut(model: LoadedModel, text: str) -> str:
     offsets = pieces.offsets
     over = len(offsets) - (model.max_length - 8)
     return text[offsets[over][0] :] if over > 0 else text
+
+
+def score_passages(
+    model: LoadedModel, passages: list[RollingRequest], done: Set[int], options: InferenceOptions
+) -> Iterator[list[tuple[int, RollingScore]]]:
+    """Each passage's log-likelihood; its first token is predicted from the model's prefix token."""
+    model.require(Kind.CAUSAL, verb="perplexity")
+    engine = Engine(model, options.first_token, options.batch_tokens, options.progress)
+    length = model.max_length
+    strides = [min(passage.stride or length, length) for passage in passages]
+    yield from stream_rolling(engine, [passage.text for passage in passages], length, strides, done)

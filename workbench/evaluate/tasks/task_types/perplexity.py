@@ -15,7 +15,7 @@ from workbench.estimate import Estimate
 from workbench.evaluate._requests import RollingRequest
 from workbench.evaluate._task import TaskData, TaskItem
 from workbench.evaluate.metrics import PERPLEXITIES, Metric, estimate_all
-from workbench.evaluate.tasks.task_types.declared import Declared
+from workbench.evaluate.tasks.task_types.base import DeclaredTask
 from workbench.models import Kind
 
 __all__ = ["Perplexity"]
@@ -24,7 +24,7 @@ _SHOWN = 300  # characters of a document kept in its example row
 
 
 @dataclass(frozen=True, kw_only=True)
-class Perplexity(Declared):
+class Perplexity(DeclaredTask):
     """exp of the mean loss per token, word and byte over all documents; words and bytes of the original text.
 
     A document is read in windows of the model's length, of which the last ``stride`` tokens are scored each time

@@ -1,4 +1,4 @@
-"""What classification heads say: of texts, words, spans, choices."""
+"""Outputs of classification heads for texts, words, spans and choices, and states of words for heads of ours."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ from workbench.evaluate._requests import (
     ChoiceRequest,
     ClassificationRequest,
     HeadScores,
+    PairFeatures,
     Span,
+    SpanPairRequest,
     SpanRequest,
     TaggingRequest,
     Tags,
 )
-from workbench.evaluate.asking._how import How
+from workbench.evaluate.inference.options import InferenceOptions
 from workbench.models import Kind, LoadedModel
 from workbench.models.batching import HeadOutput, encode_row, head_outputs, row_of
 from workbench.models.problem import ProblemType, problem_of
 from workbench.scoring.heads import stream_heads
 from workbench.text import align_words, require_fast
-from workbench.trace.encoding import encode_all
+from workbench.trace.encoding import encode_all, inputs_of
 
-__all__ = ["ask_choices", "ask_spans", "ask_texts", "ask_words"]
+__all__ = ["classify_texts", "find_spans", "pair_features", "score_choices", "tag_words"]
 
 _LONGEST_ANSWER = 30  # tokens of a span
 _PROBLEMS = {
@@ -36,20 +38,22 @@ _PROBLEMS = {
 _OVERLAP = 128  # tokens that two windows of a long context share
 
 
-def ask_texts(
-    model: LoadedModel, asks: list[ClassificationRequest], done: Set[int], how: How
+def classify_texts(
+    model: LoadedModel, asks: list[ClassificationRequest], done: Set[int], options: InferenceOptions
 ) -> Iterator[list[tuple[int, HeadScores]]]:
     """The scores of all labels, or one number for a regression head."""
     _require_head(model, "ForSequenceClassification")
     for ask in asks:
         _require_problem(model, ask)
     rows = [encode_row(model, ask.text, ask.pair) for ask in asks]
-    for batch in stream_heads(model, rows, done=done, batch_tokens=how.batch_tokens, progress=how.progress):
+    for batch in stream_heads(
+        model, rows, done=done, batch_tokens=options.batch_tokens, progress=options.progress
+    ):
         yield [(place, _label_scores(model, output["logits"])) for place, output in batch]
 
 
-def ask_choices(
-    model: LoadedModel, asks: list[ChoiceRequest], done: Set[int], how: How
+def score_choices(
+    model: LoadedModel, asks: list[ChoiceRequest], done: Set[int], options: InferenceOptions
 ) -> Iterator[list[tuple[int, HeadScores]]]:
     """One score a choice."""
     _require_head(model, "ForMultipleChoice")
@@ -61,8 +65,8 @@ def ask_choices(
         yield [(place, HeadScores(_finite(model, logits), tuple(map(str, range(len(logits))))))]
 
 
-def ask_words(
-    model: LoadedModel, asks: list[TaggingRequest], done: Set[int], how: How
+def tag_words(
+    model: LoadedModel, asks: list[TaggingRequest], done: Set[int], options: InferenceOptions
 ) -> Iterator[list[tuple[int, Tags]]]:
     """The label of each word's first piece; words that the model cannot read any more get ``O``."""
     _require_head(model, "ForTokenClassification")
@@ -77,13 +81,17 @@ def ask_words(
         return Tags(tuple(str(names[best[first]]) if first < last else "O" for first, last in spans))
 
     for batch in stream_heads(
-        model, [one.row for one in encoded], done=done, batch_tokens=how.batch_tokens, progress=how.progress
+        model,
+        [one.row for one in encoded],
+        done=done,
+        batch_tokens=options.batch_tokens,
+        progress=options.progress,
     ):
         yield [(place, read(place, output)) for place, output in batch]
 
 
-def ask_spans(
-    model: LoadedModel, asks: list[SpanRequest], done: Set[int], how: How
+def find_spans(
+    model: LoadedModel, asks: list[SpanRequest], done: Set[int], options: InferenceOptions
 ) -> Iterator[list[tuple[int, Span]]]:
     """The best span of up to 30 tokens; long contexts are read in overlapping windows (Devlin et al. 2019, 4.2)."""
     _require_head(model, "ForQuestionAnswering")
@@ -153,3 +161,27 @@ def _finite(model: LoadedModel, logits: Tensor) -> tuple[float, ...]:
             "try --dtype float32"
         )
     return tuple(logits.tolist())
+
+
+def pair_features(
+    model: LoadedModel, pairs: list[SpanPairRequest], done: Set[int], options: InferenceOptions
+) -> Iterator[list[tuple[int, PairFeatures]]]:
+    """Features of each pair: the spans' mean last-layer states u and v, |u - v| and u * v."""
+    for place, pair in enumerate(pairs):
+        if place not in done:
+            u = _state(model, pair.first, pair.first_span)
+            v = _state(model, pair.second, pair.second_span)
+            values = torch.cat([u, v, (u - v).abs(), u * v]).tolist()
+            yield [(place, PairFeatures(tuple(values)))]
+
+
+def _state(model: LoadedModel, text: str, span: tuple[int, int]) -> Tensor:
+    (encoded,) = encode_all(model, [text])
+    inputs, offsets = inputs_of(model, [encoded]), encoded.alignment.offsets
+    with model.lock, torch.inference_mode():
+        output = model.model(**inputs, output_hidden_states=True)
+    states = output.hidden_states[-1][0].float().cpu()
+    inside = [
+        i for i, (start, end) in enumerate(offsets) if start < span[1] and end > span[0] and end > start
+    ]
+    return states[inside].mean(0) if inside else states.mean(0)

@@ -1,4 +1,4 @@
-"""How many tokens a model read, padding included."""
+"""How requests are computed, and how many tokens the model reads for them, padding included."""
 
 from __future__ import annotations
 
@@ -7,7 +7,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Count", "counted_tokens"]
+__all__ = ["Count", "InferenceOptions", "counted_tokens"]
+
+
+@dataclass(frozen=True)
+class InferenceOptions:
+    """The scorer's policy for first tokens, tokens of a forward pass, a bar or none, the seed of what is sampled.
+
+    ``boundary`` says where continuations begin; see :class:`workbench.scoring.Boundary`.
+    """
+
+    first_token: str = "auto"
+    batch_tokens: str | int = "auto"
+    progress: bool = False
+    seed: int = 0
+    boundary: str = "joint"
 
 
 @dataclass

@@ -11,7 +11,7 @@ from transformers import StoppingCriteria, StoppingCriteriaList
 
 from workbench.errors import DataError
 from workbench.evaluate._requests import Generated, GenerationRequest
-from workbench.evaluate.asking._how import How
+from workbench.evaluate.inference.options import InferenceOptions
 from workbench.models import Kind, LoadedModel
 from workbench.models.batching import HeadRow, padded, padding_id
 from workbench.scoring import token_budget
@@ -19,7 +19,7 @@ from workbench.trace.decoder import decoder_prefix, generation_start
 from workbench.trace.padding import together
 from workbench.trace.writing import cache_works
 
-__all__ = ["ask_prompts"]
+__all__ = ["generate_texts"]
 
 _MOST_ROWS = 64
 # A decoding step costs little more for eight rows than for one, so a batch holds more tokens than a scoring batch.
@@ -27,10 +27,10 @@ _TOKENS_PER_BUDGET = 8
 _TAIL = 24  # tokens looked at for a stop string
 
 
-def ask_prompts(
-    model: LoadedModel, prompts: list[GenerationRequest], done: Set[int], how: How
+def generate_texts(
+    model: LoadedModel, prompts: list[GenerationRequest], done: Set[int], options: InferenceOptions
 ) -> Iterator[list[tuple[int, Generated]]]:
-    """What the model writes after each prompt. Prompts are cut at their beginning where too long.
+    """What the model generates after each prompt. Prompts too long are truncated at their beginning.
 
     Greedy decoding computes equal prompts once. Sampling is seeded by batch, so it depends on the batch size.
     """
@@ -40,8 +40,8 @@ def ask_prompts(
     for place, prompt in enumerate(prompts):
         places.setdefault(prompt, []).append(place)
     order = sorted(places, key=lambda p: (-p.max_tokens, p.stop, p.temperature, -len(ids[places[p][0]])))
-    budget = token_budget(model, how.batch_tokens) * _TOKENS_PER_BUDGET
-    with tqdm(total=len(order), unit="text", disable=not how.progress, leave=False) as bar:
+    budget = token_budget(model, options.batch_tokens) * _TOKENS_PER_BUDGET
+    with tqdm(total=len(order), unit="text", disable=not options.progress, leave=False) as bar:
         start = 0
         while start < len(order):
             batch = _next(
@@ -51,9 +51,9 @@ def ask_prompts(
             bar.update(len(batch))
             if all(place in done for prompt in batch for place in places[prompt]):
                 continue
-            written = _write_alike(model, batch, [ids[places[p][0]] for p in batch], how.seed + start)
+            texts = _generate_alike(model, batch, [ids[places[p][0]] for p in batch], options.seed + start)
             yield [
-                (place, text) for prompt, text in zip(batch, written, strict=True) for place in places[prompt]
+                (place, text) for prompt, text in zip(batch, texts, strict=True) for place in places[prompt]
             ]
 
 
@@ -107,20 +107,20 @@ class _StopAt(StoppingCriteria):
         return torch.tensor([row in self.ended for row in range(len(generated))], device=input_ids.device)
 
 
-def _write_alike(
+def _generate_alike(
     model: LoadedModel, batch: list[GenerationRequest], ids: list[list[int]], seed: int
 ) -> list[Generated]:
-    """Texts for prompts; where padding changes what a model writes, those of one length share a pass."""
+    """Texts for prompts; where padding changes what a model generates, those of one length share a pass."""
     side = "right" if model.config.is_encoder_decoder else "left"
     alike = together(model.model, [len(row) for row in ids], side)
     found: dict[int, Generated] = {}
     for places in alike:
-        written = _write(model, [batch[i] for i in places], [ids[i] for i in places], seed)
-        found.update(zip(places, written, strict=True))
+        texts = _generate(model, [batch[i] for i in places], [ids[i] for i in places], seed)
+        found.update(zip(places, texts, strict=True))
     return [found[i] for i in range(len(ids))]
 
 
-def _write(
+def _generate(
     model: LoadedModel, batch: list[GenerationRequest], ids: list[list[int]], seed: int
 ) -> list[Generated]:
     # An encoder's learned positions count padding on the left; a decoder goes on where a text ends.
@@ -128,35 +128,35 @@ def _write(
     first, inputs = batch[0], padded(model, [HeadRow(tuple(row)) for row in ids], side)
     started = max(map(len, ids)) if model.kind is Kind.CAUSAL else len(decoder_prefix(model))
     room = first.max_tokens if model.kind is Kind.CAUSAL else model.max_target_length - started
-    options: dict[str, Any] = {
+    decoding: dict[str, Any] = {
         "max_new_tokens": min(first.max_tokens, room),
         "num_beams": 1,
         "use_cache": cache_works(model.model),
         "pad_token_id": padding_id(model.tokenizer, model.config),
     }
     if first.temperature > 0:
-        options |= {"do_sample": True, "temperature": first.temperature, "top_p": first.top_p, "top_k": 0}
+        decoding |= {"do_sample": True, "temperature": first.temperature, "top_p": first.top_p, "top_k": 0}
     else:
-        options |= {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
+        decoding |= {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
     stop = _StopAt(model.tokenizer, first.stop, started)
     if first.stop:
-        options["stopping_criteria"] = StoppingCriteriaList([stop])
+        decoding["stopping_criteria"] = StoppingCriteriaList([stop])
     devices = [model.device] if model.device.type == "cuda" else []
     with model.lock, torch.inference_mode(), torch.random.fork_rng(devices):
         torch.manual_seed(seed)
-        written = model.model.generate(**inputs, **generation_start(model, len(ids)), **options)
-    generated = [row[started:].tolist()[: stop.ended.get(n)] for n, row in enumerate(written)]
+        rows = model.model.generate(**inputs, **generation_start(model, len(ids)), **decoding)
+    generated = [row[started:].tolist()[: stop.ended.get(n)] for n, row in enumerate(rows)]
     return [_read(model, ids, first) for ids in generated]
 
 
 def _read(model: LoadedModel, ids: list[int], prompt: GenerationRequest) -> Generated:
     """The text before the end token and the first stop string."""
     ends = {model.tokenizer.eos_token_id, *_listed(model.model.generation_config.eos_token_id)} - {None}
-    cut = next((i for i, token in enumerate(ids) if token in ends), None)
-    kept = ids if cut is None else ids[:cut]
+    end = next((i for i, token in enumerate(ids) if token in ends), None)
+    kept = ids if end is None else ids[:end]
     text = model.tokenizer.decode(kept, skip_special_tokens=True)
     stops = [text.find(s) for s in prompt.stop if s in text]
-    finished = cut is not None or bool(stops)
+    finished = end is not None or bool(stops)
     return Generated(text[: min(stops)] if stops else text, len(kept), finished)
 
 
