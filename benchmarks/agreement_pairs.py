@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from challenge_sets.generated import pairs
+from challenge_sets.paradigms import pairs
 from workbench.data.grammar import nouns
 from workbench.errors import DataError
 

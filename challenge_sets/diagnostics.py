@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from challenge_sets._choice_sets import WSC
-from challenge_sets._cloze_sets import LAMA, LM_DIAGNOSTICS
-from challenge_sets._labelled_sets import CHECKLIST, CONTRAST_SETS, HANS
-from challenge_sets._pair_sets import AGREEMENT, BLIMP, BUILTIN, CROWS_PAIRS
 from challenge_sets._runner import check
 from challenge_sets._set import ChallengeSet, CheckSettings
-from challenge_sets._syntaxgym_set import SYNTAXGYM
-from challenge_sets._target_sets import GULORDAVA
+from challenge_sets.sets.cloze import LAMA, LM_DIAGNOSTICS
+from challenge_sets.sets.gulordava import GULORDAVA
+from challenge_sets.sets.labelled import CHECKLIST, CONTRAST_SETS, HANS
+from challenge_sets.sets.minimal_pairs import AGREEMENT, BLIMP, BUILTIN, CROWS_PAIRS
+from challenge_sets.sets.syntaxgym import SYNTAXGYM
+from challenge_sets.sets.winograd import WSC
 from workbench.registry import Registry
 
 __all__ = ["SETS", "ChallengeSet", "CheckSettings", "check"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from itertools import takewhile
 from typing import Protocol, TypeAlias
 
 from challenge_sets._conventions import CONVENTIONS, Convention, Reduction, convention, reduction
-from challenge_sets._differences import common_places
 from challenge_sets._records import MinimalPair
 from workbench.choices import as_members, member
 from workbench.errors import ModelError, TooLong
@@ -35,6 +35,8 @@ __all__ = [
     "Reduction",
     "Seq2SeqPairs",
     "TextPair",
+    "common_places",
+    "first_difference",
     "pair_scorer",
     "score_pairs",
     "too_long",
@@ -305,3 +307,15 @@ def too_long(scorer: PairScorer, pairs: Sequence[TextPair]) -> dict[int, str]:
         later = too_long(scorer, pairs[half:])
         return too_long(scorer, pairs[:half]) | {half + place: reason for place, reason in later.items()}
     return {}
+
+
+def common_places(first: Sequence[int], second: Sequence[int]) -> list[tuple[int, int]]:
+    """Places of the ids that both have, in order."""
+    blocks = SequenceMatcher(None, list(first), list(second), autojunk=False).get_matching_blocks()
+    return [(block.a + k, block.b + k) for block in blocks for k in range(block.size)]
+
+
+def first_difference(first: Sequence[int], second: Sequence[int]) -> int:
+    """Place of the first id that differs; the last place of the shorter where it begins the longer."""
+    same = sum(1 for _ in takewhile(lambda ids: ids[0] == ids[1], zip(first, second, strict=False)))
+    return min(same, len(first) - 1, len(second) - 1)

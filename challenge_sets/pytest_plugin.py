@@ -78,8 +78,8 @@ class SuiteFile(pytest.File):
 
     def collect(self) -> Iterator[SuiteTestItem]:
         """One item a test."""
-        from challenge_sets._suite_set import SuiteCase
         from challenge_sets.suite import load_suites
+        from challenge_sets.suites.suite_set import SuiteCase
         from workbench.errors import WorkbenchError
 
         try:

@@ -15,10 +15,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from challenge_sets._expectations import Invariant, TestKind
 from challenge_sets._records import TestCase
-from challenge_sets._suite import Suite
-from challenge_sets._tests import Test, Tests
+from challenge_sets.suites.expectations import Invariant, TestKind
+from challenge_sets.suites.suite import Suite
+from challenge_sets.suites.tests import Test, Tests
 from workbench.errors import ConfigError, DataError
 from workbench.models import Kind, LoadedModel
 

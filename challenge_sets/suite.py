@@ -5,8 +5,11 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-from challenge_sets._checklist import read_checklist_suite
-from challenge_sets._expectations import (
+from challenge_sets._records import TestCase
+from challenge_sets._runner import check
+from challenge_sets._set import CheckSettings
+from challenge_sets.suites.checklist import read_checklist_suite
+from challenge_sets.suites.expectations import (
     Change,
     CheckListInvariant,
     Custom,
@@ -20,14 +23,11 @@ from challenge_sets._expectations import (
     TestKind,
     VariantLabel,
 )
-from challenge_sets._prediction_file import PredictionFile
-from challenge_sets._records import TestCase
-from challenge_sets._runner import check
-from challenge_sets._set import CheckSettings
-from challenge_sets._suite import Suite
-from challenge_sets._suite_load import load_suite_file
-from challenge_sets._suite_set import SuiteSet, export_texts, suite_set
-from challenge_sets._tests import DIR, INV, MFT, SuitePrompt, Test
+from challenge_sets.suites.load import load_suite_file
+from challenge_sets.suites.prediction_file import PredictionFile
+from challenge_sets.suites.suite import Suite
+from challenge_sets.suites.suite_set import SuiteSet, export_texts, suite_set
+from challenge_sets.suites.tests import DIR, INV, MFT, SuitePrompt, Test
 from workbench.errors import DataError, UnknownName
 from workbench.runs import Run
 

@@ -13,9 +13,9 @@ import pytest
 import challenge_sets
 import probes
 import workbench
-from challenge_sets._expectations import Monotonic
-from challenge_sets._tests import Test
 from challenge_sets.pairs import CausalPairs, MaskedPairs, Seq2SeqPairs
+from challenge_sets.suites.expectations import Monotonic
+from challenge_sets.suites.tests import Test
 from probes._data import ProbeData
 from probes.registry import ProbeKind
 from probes.tasks._task import ProbeTask

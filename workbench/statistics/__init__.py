@@ -30,7 +30,7 @@ from workbench.statistics._paired import (
     paired_difference,
     paired_permutation,
 )
-from workbench.statistics._proportion import wilson
+from workbench.statistics._proportion import clustered_wilson, proportion, wilson
 from workbench.statistics._record import Statistic
 from workbench.statistics._seeds import SeedEstimate, over_seeds, student_interval
 from workbench.statistics._spans import label_spans
@@ -46,6 +46,7 @@ __all__ = [
     "best_f1",
     "bits_per_unit_measure",
     "bootstrap",
+    "clustered_wilson",
     "f1_measure",
     "holm",
     "label_spans",
@@ -62,6 +63,7 @@ __all__ = [
     "paired_permutation",
     "pearson_measure",
     "perplexity_measure",
+    "proportion",
     "span_f1_measure",
     "span_precision_measure",
     "span_recall_measure",

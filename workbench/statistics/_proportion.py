@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 from scipy import stats
 
 from workbench.errors import NumericsError
 from workbench.estimate import Estimate
 
-__all__ = ["wilson"]
+__all__ = ["clustered_wilson", "proportion", "wilson"]
 
 
 def wilson(successes: int, n: int, confidence: float = 0.95, *, higher_is_better: bool = True) -> Estimate:
@@ -32,3 +35,53 @@ def wilson(successes: int, n: int, confidence: float = 0.95, *, higher_is_better
         method="wilson",
         higher_is_better=higher_is_better,
     )
+
+
+def proportion(hits: Sequence[bool], *, higher_is_better: bool = True) -> Estimate:
+    """Share of true values with the interval of Wilson (1927), cases taken as independent."""
+    return wilson(sum(map(bool, hits)), len(hits), higher_is_better=higher_is_better)
+
+
+def clustered_wilson(
+    hits: Sequence[bool],
+    clusters: Sequence[Any],
+    *,
+    confidence: float = 0.95,
+    higher_is_better: bool = True,
+) -> Estimate:
+    """Share of true values with Wilson's interval at the effective sample size.
+
+    The variance of the share is that of a ratio over clusters (Cochran 1977, equation 11.12, without the
+    finite-population term); the sample size that would give it under independence, ``p (1 - p) / variance``,
+    takes the place of n in Wilson's formula (Korn & Graubard 1998 do so with another interval). It is
+    never taken to be more than the number of cases. One cluster has no spread, and neither have cases that
+    all agree: cases then count as independent, and the interval speaks of this template alone.
+    """
+    values = np.asarray(hits, dtype=float)
+    codes = np.unique(np.asarray([str(c) for c in clusters]), return_inverse=True)[1]
+    if values.shape != codes.shape or not len(values):
+        raise NumericsError(f"a share needs one cluster for each case, got {len(codes)} for {len(values)}")
+    n, groups, share = len(values), int(codes.max()) + 1, float(values.mean())
+    effective = float(n)
+    if 0 < share < 1 and groups > 1:
+        residuals = np.bincount(codes, weights=values - share)
+        variance = groups / (groups - 1) * float((residuals**2).sum()) / n**2
+        effective = min(n, share * (1 - share) / variance) if variance > 0 else n
+    low, high = _wilson_bounds(share, effective, confidence)
+    return Estimate(
+        value=share,
+        standard_error=math.sqrt(share * (1 - share) / effective),
+        low=low,
+        high=high,
+        n=n,
+        confidence=confidence,
+        method=f"wilson over {groups} clusters" if groups > 1 else "wilson",
+        higher_is_better=higher_is_better,
+    )
+
+
+def _wilson_bounds(share: float, n: float, confidence: float) -> tuple[float, float]:
+    z = float(stats.norm.ppf(0.5 + confidence / 2))
+    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
+    return max(0.0, centre - half), min(1.0, centre + half)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import BertConfig, BertForSequenceClassification
 
-from challenge_sets._labelled_sets import CONTRAST_SETS
+from challenge_sets.sets.labelled import CONTRAST_SETS
 from challenge_sets.suite import CheckSettings, check
 from challenge_sets.tables import suite_table
 from tests.model_folders import SIZES, framed_tokenizer

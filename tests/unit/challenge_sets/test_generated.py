@@ -1,6 +1,6 @@
 import pytest
 
-from challenge_sets.generated import PARADIGMS, all_pairs, pairs
+from challenge_sets.paradigms import PARADIGMS, all_pairs, pairs
 from workbench.data.grammar import nouns
 from workbench.errors import ConfigError, DataError
 

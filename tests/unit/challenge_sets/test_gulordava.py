@@ -8,7 +8,6 @@ import pytest
 import torch
 from transformers import BertForMaskedLM
 
-from challenge_sets._intervals import clustered_wilson
 from challenge_sets._set import CheckSettings
 from challenge_sets.diagnostics import SETS, check
 from challenge_sets.readers import agreement, gulordava
@@ -16,6 +15,7 @@ from tests.unit.evaluate.test_inference import bert
 from tests.unit.tiny import tiny_causal
 from workbench.errors import DataError
 from workbench.models import Kind
+from workbench.statistics import clustered_wilson
 
 # Two originals, one of them with a nonsense sentence; "sat" stands where the forms go.
 SENTENCES = [

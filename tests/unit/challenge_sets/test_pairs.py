@@ -8,14 +8,13 @@ import pytest
 import torch
 
 from challenge_sets import MinimalPair
-from challenge_sets._intervals import clustered_wilson
-from challenge_sets._pair_sets import PairSet, _row
 from challenge_sets._set import CheckSettings, within_limits
 from challenge_sets.explanations import explain
 from challenge_sets.pairs import PairScore, _common_places, _differing_words, pair_scorer, score_pairs
+from challenge_sets.sets.minimal_pairs import PairSet, _row
 from tests.unit.tiny import tiny_causal
 from workbench.errors import ConfigError, DataError
-from workbench.statistics import wilson
+from workbench.statistics import clustered_wilson, wilson
 
 PAIRS = [
     ("the keys to the cabinet are on the table", "the keys to the cabinet is on the table"),

@@ -10,10 +10,10 @@ import torch
 from transformers import BertConfig, BertForSequenceClassification, T5Config, T5ForConditionalGeneration
 
 from challenge_sets import MinimalPair, explain
-from challenge_sets._pair_sets import CROWS_PAIRS, PairSet
 from challenge_sets._runner import check
 from challenge_sets._set import ChallengeSet, CheckSettings
 from challenge_sets.pairs import pair_scorer, score_pairs
+from challenge_sets.sets.minimal_pairs import CROWS_PAIRS, PairSet
 from challenge_sets.tables import failing
 from tests.model_folders import SIZES, framed_tokenizer
 from tests.unit.scoring.test_masked import by_hand, tiny_bert

@@ -9,7 +9,6 @@ import pytest
 import torch
 from transformers import BertConfig, BertForSequenceClassification
 
-from challenge_sets._predict import Example, predictor_for
 from challenge_sets.suite import (
     MFT,
     Change,
@@ -30,6 +29,7 @@ from challenge_sets.suite import (
     suite_names,
     suite_set,
 )
+from challenge_sets.suites.predict import Example, predictor_for
 from challenge_sets.tables import suite_table
 from tests.model_folders import SIZES, framed_tokenizer
 from tests.unit.tiny import loaded, tiny_causal

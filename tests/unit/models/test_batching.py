@@ -9,8 +9,8 @@ import pytest
 import torch
 import transformers as hf
 
-from challenge_sets._predict import Example, predictor_for
 from challenge_sets.suite import MFT, Suite, TestCase
+from challenge_sets.suites.predict import Example, predictor_for
 from tests.helpers import assert_near
 from tests.model_folders import framed_tokenizer, save
 from tests.unit.tiny import WORDS, loaded

@@ -6,8 +6,8 @@ import pytest
 import torch
 from transformers import BertConfig, BertForSequenceClassification
 
-from challenge_sets._predict import predictor_for
 from challenge_sets.suite import MFT, Suite, TestCase
+from challenge_sets.suites.predict import predictor_for
 from tests.model_folders import SIZES, framed_tokenizer
 from tests.unit.tiny import loaded
 from workbench.analysis.attacks import predictions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from challenge_sets._paradigm_words import PEOPLE, Contrast, other, sentence, someone
+from challenge_sets.paradigms.words import PEOPLE, Contrast, other, sentence, someone
 from workbench.data.grammar import (
     Noun,
     Number,

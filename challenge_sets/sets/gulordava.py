@@ -9,14 +9,14 @@ from typing import Any
 import pandas as pd
 
 from challenge_sets._conventions import convention
-from challenge_sets._folders import data_folder
-from challenge_sets._intervals import clustered_wilson
 from challenge_sets._set import CheckSettings, Results, Rows, Work, within_limits
 from challenge_sets.readers import gulordava
+from challenge_sets.sets.folders import data_folder
 from workbench.data import DataIdentity, Dataset, content_hash
 from workbench.errors import DataError
 from workbench.models import Kind, LoadedModel
 from workbench.scoring import Blank, score_cloze
+from workbench.statistics import clustered_wilson
 
 __all__ = ["GULORDAVA", "Gulordava"]
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from jaxtyping import Int
 
-from challenge_sets._expand import FULL_LIMIT, combinations, flat_indices
-from challenge_sets._slots import Reference, TemplateError, parse, parse_reference
+from challenge_sets.templates._expand import FULL_LIMIT, combinations, flat_indices
+from challenge_sets.templates._slots import Reference, TemplateError, parse, parse_reference
 from workbench.data.grammar import lexicon, lexicon_names
 from workbench.errors import did_you_mean
 
 if TYPE_CHECKING:
-    from challenge_sets._suggest import Suggestion
+    from challenge_sets.templates._suggest import Suggestion
     from workbench.models import LoadedModel
 
 __all__ = ["Case", "Template", "TemplateError"]
@@ -219,7 +219,7 @@ class Template:
         Raises :class:`~workbench.errors.ModelError` for a model that is not masked and
         :class:`TemplateError` for a slot that the template lacks.
         """
-        from challenge_sets._suggest import MARK, suggest
+        from challenge_sets.templates._suggest import MARK, suggest
 
         if min(count, contexts, pieces) < 1:
             raise TemplateError(

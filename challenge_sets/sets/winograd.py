@@ -10,15 +10,15 @@ from typing import Any
 import pandas as pd
 
 from challenge_sets._conventions import convention
-from challenge_sets._folders import data_folder
-from challenge_sets._intervals import proportion
 from challenge_sets._set import CheckSettings, Results, Rows, Work
 from challenge_sets.readers import winograd
+from challenge_sets.sets.folders import data_folder
 from workbench.data import DataIdentity, Dataset, content_hash
 from workbench.data.files import find_file
 from workbench.errors import DataError
 from workbench.models import Kind, LoadedModel
 from workbench.scoring import Engine, Request
+from workbench.statistics import proportion
 
 __all__ = ["WSC", "Winograd"]
 

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from challenge_sets._expectations import EqualLabel, Expectation, Invariant, TestKind
 from challenge_sets._records import TestCase
+from challenge_sets.suites.expectations import EqualLabel, Expectation, Invariant, TestKind
 from workbench.choices import as_members
 from workbench.errors import ConfigError
 

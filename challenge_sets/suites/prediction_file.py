@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from challenge_sets._expectations import Prediction
-from challenge_sets._predict import Example
-from challenge_sets._tests import Tests
+from challenge_sets.suites.expectations import Prediction
+from challenge_sets.suites.predict import Example
+from challenge_sets.suites.tests import Tests
 from workbench.data.files import read_jsonl, text_field
 from workbench.data.tables import class_label
 from workbench.errors import DataError

@@ -10,17 +10,17 @@ from typing import Any
 
 import pandas as pd
 
-from challenge_sets import generated
 from challenge_sets._conventions import convention
-from challenge_sets._folders import data_folder
-from challenge_sets._intervals import proportion
 from challenge_sets._records import MinimalPair
 from challenge_sets._set import CheckSettings, Results, Rows, Work, within_limits
 from challenge_sets.pairs import PairScore, PairScorer, pair_scorer, too_long
+from challenge_sets.paradigms import PARADIGMS, SET_NAME, all_pairs
 from challenge_sets.readers import agreement, blimp, crows_pairs
+from challenge_sets.sets.folders import data_folder
 from workbench.data import DataIdentity, Dataset, content_hash
 from workbench.errors import DataError
 from workbench.models import Kind, LoadedModel
+from workbench.statistics import proportion
 
 __all__ = ["AGREEMENT", "BLIMP", "BUILTIN", "CROWS_PAIRS", "CrowsPairs", "PairSet"]
 
@@ -212,7 +212,7 @@ def _blimp_groups(by_paradigm: Mapping[str, float]) -> dict[str, float]:
 
 
 def _builtin(settings: CheckSettings) -> list[MinimalPair]:
-    return generated.all_pairs(settings.limit_per_paradigm or 1000, settings.seed)
+    return all_pairs(settings.limit_per_paradigm or 1000, settings.seed)
 
 
 def _agreement(settings: CheckSettings) -> list[MinimalPair]:
@@ -237,9 +237,7 @@ BLIMP = PairSet(
     _blimp_published,
     default_source=_BLIMP_HUB,
 )
-BUILTIN = PairSet(
-    generated.SET_NAME, f"{len(generated.PARADIGMS)} generated paradigms; needs no files", _builtin
-)
+BUILTIN = PairSet(SET_NAME, f"{len(PARADIGMS)} generated paradigms; needs no files", _builtin)
 AGREEMENT = PairSet(
     "agreement", "subject-verb agreement in text (Linzen) and templates (Marvin & Linzen)", _agreement
 )

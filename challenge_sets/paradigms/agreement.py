@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from challenge_sets._paradigm_words import (
+from challenge_sets.paradigms.words import (
     Contrast,
     Phrase,
     Predicate,

@@ -11,17 +11,17 @@ from typing import Any
 
 import pandas as pd
 
-from challenge_sets._expectations import Prediction
-from challenge_sets._intervals import clustered_wilson
-from challenge_sets._predict import Example, Predictor, predictor_for
-from challenge_sets._prediction_file import PredictionFile
 from challenge_sets._records import TestCase
 from challenge_sets._set import CheckSettings, Results, Rows, Work, within_limits
-from challenge_sets._tests import LeftOut, Test, Tests
+from challenge_sets.suites.expectations import Prediction
+from challenge_sets.suites.predict import Example, Predictor, predictor_for
+from challenge_sets.suites.prediction_file import PredictionFile
+from challenge_sets.suites.tests import LeftOut, Test, Tests
 from workbench.data import DataIdentity, Dataset, content_hash
 from workbench.errors import ConfigError, TaskError
 from workbench.models import Kind, LoadedModel
 from workbench.runs import write_atomically
+from workbench.statistics import clustered_wilson
 
 __all__ = ["SuiteCase", "SuiteSet", "counted", "export_texts", "suite_set"]
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pandas as pd
 
-from challenge_sets._folders import data_folder
-from challenge_sets._intervals import proportion
 from challenge_sets._set import CheckSettings, Results, Rows, Work, within_limits
 from challenge_sets.readers import syntaxgym
+from challenge_sets.sets.folders import data_folder
 from workbench.data import DataIdentity, Dataset, content_hash
 from workbench.errors import DataError
 from workbench.models import Kind, LoadedModel
 from workbench.scoring import Engine, Request
+from workbench.statistics import proportion
 from workbench.text import split_texts
 
 __all__ = ["SYNTAXGYM", "SyntaxGym"]

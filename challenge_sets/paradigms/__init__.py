@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from challenge_sets import _paradigms_agreement as agreement
-from challenge_sets import _paradigms_arguments as arguments
-from challenge_sets import _paradigms_determiners as determiners
-from challenge_sets import _paradigms_gaps as gaps
-from challenge_sets import _paradigms_polarity as polarity
-from challenge_sets import _paradigms_reflexives as reflexives
-from challenge_sets._paradigm_words import Contrast
 from challenge_sets._records import MinimalPair
+from challenge_sets.paradigms import agreement, arguments, determiners, gaps, polarity, reflexives
+from challenge_sets.paradigms.words import Contrast
 from workbench.data.grammar import Sampler
 from workbench.errors import ConfigError, DataError, did_you_mean
 

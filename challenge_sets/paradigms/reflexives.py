@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from challenge_sets._paradigm_words import Contrast, Phrase, clear_name, phrase, sentence
+from challenge_sets.paradigms.words import Contrast, Phrase, clear_name, phrase, sentence
 from workbench.data.grammar import Number, Sampler, verbs
 
 __all__ = ["across_clause", "across_possessor", "across_preposition", "across_relative", "gender", "number"]

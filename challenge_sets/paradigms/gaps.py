@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from challenge_sets._paradigm_words import Contrast, inanimate_object_verbs, people, sentence, someone, thing
+from challenge_sets.paradigms.words import Contrast, inanimate_object_verbs, people, sentence, someone, thing
 from workbench.data.grammar import Sampler, verbs
 
 __all__ = ["adjunct_island", "gap_needs_filler", "gap_needs_filler_far", "no_gap_no_filler"]

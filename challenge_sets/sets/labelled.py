@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pandas as pd
 
-from challenge_sets._checklist import SENTIMENT_PROMPT, read_checklist_suite
-from challenge_sets._expectations import EqualLabel, TestKind
-from challenge_sets._folders import data_folder
-from challenge_sets._intervals import proportion
 from challenge_sets._records import TestCase
 from challenge_sets._set import CheckSettings, Results
-from challenge_sets._suite import Suite
-from challenge_sets._suite_set import SuiteSet
-from challenge_sets._tests import SuitePrompt, Test
 from challenge_sets.readers import contrast_sets, hans
+from challenge_sets.sets.folders import data_folder
+from challenge_sets.suites.checklist import SENTIMENT_PROMPT, read_checklist_suite
+from challenge_sets.suites.expectations import EqualLabel, TestKind
+from challenge_sets.suites.suite import Suite
+from challenge_sets.suites.suite_set import SuiteSet
+from challenge_sets.suites.tests import SuitePrompt, Test
 from workbench.errors import DataError
+from workbench.statistics import proportion
 
 __all__ = ["CHECKLIST", "CONTRAST_SETS", "HANS"]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from challenge_sets._runner import check
 from challenge_sets._set import CheckSettings
-from challenge_sets._suite_set import suite_set
-from challenge_sets._tests import Tests
+from challenge_sets.suites.suite_set import suite_set
+from challenge_sets.suites.tests import Tests
 from workbench.models import LoadedModel
 from workbench.runs import Run
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from challenge_sets._expectations import Prediction
-from challenge_sets._tests import SuitePrompt, Tests
+from challenge_sets.suites.expectations import Prediction
+from challenge_sets.suites.tests import SuitePrompt, Tests
 from workbench.errors import TaskError
 from workbench.models import Kind, LoadedModel
 from workbench.models.batching import HeadRow, encode_row

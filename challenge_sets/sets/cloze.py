@@ -11,14 +11,14 @@ from typing import Any
 import pandas as pd
 
 from challenge_sets._conventions import convention
-from challenge_sets._folders import data_folder
-from challenge_sets._intervals import proportion
 from challenge_sets._set import CheckSettings, Results, Rows, Work, within_limits
 from challenge_sets.readers import lama, lm_diagnostics
+from challenge_sets.sets.folders import data_folder
 from workbench.data import DataIdentity, Dataset, content_hash
 from workbench.errors import DataError
 from workbench.models import Kind, LoadedModel
 from workbench.scoring import Blank, ClozeScore, score_cloze
+from workbench.statistics import proportion
 
 __all__ = ["LAMA", "LM_DIAGNOSTICS", "Lama", "LmDiagnostics"]
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from challenge_sets._expectations import (
+from challenge_sets._records import TestCase
+from challenge_sets.readers import checklist
+from challenge_sets.suites.expectations import (
     Change,
     CheckListInvariant,
     EqualLabel,
@@ -16,10 +18,8 @@ from challenge_sets._expectations import (
     TestKind,
     VariantLabel,
 )
-from challenge_sets._records import TestCase
-from challenge_sets._suite import Suite
-from challenge_sets._tests import LeftOut, SuitePrompt, Test
-from challenge_sets.readers import checklist
+from challenge_sets.suites.suite import Suite
+from challenge_sets.suites.tests import LeftOut, SuitePrompt, Test
 from workbench.errors import DataError
 
 __all__ = ["PARAPHRASE_PROMPT", "SENTIMENT_PROMPT", "read_checklist_suite"]

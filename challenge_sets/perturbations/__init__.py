@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from challenge_sets import _perturb_characters as characters
-from challenge_sets import _perturb_context as context
-from challenge_sets import _perturb_negation as negation
-from challenge_sets import _perturb_words as words
+from challenge_sets.perturbations import _characters as characters
+from challenge_sets.perturbations import _context as context
+from challenge_sets.perturbations import _negation as negation
+from challenge_sets.perturbations import _words as words
 from workbench.errors import ConfigError, did_you_mean
 
 __all__ = ["PERTURBATIONS", "Perturbation", "perturbation"]

@@ -8,7 +8,9 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from challenge_sets._expectations import (
+from challenge_sets._records import TestCase
+from challenge_sets.perturbations import PERTURBATIONS, perturbation
+from challenge_sets.suites.expectations import (
     Change,
     EqualLabel,
     Expectation,
@@ -17,11 +19,9 @@ from challenge_sets._expectations import (
     NotLabel,
     TestKind,
 )
-from challenge_sets._records import TestCase
-from challenge_sets._suite import Suite
-from challenge_sets._tests import SuitePrompt, Test
-from challenge_sets._yaml import Entry, read_yaml
-from challenge_sets.perturbations import PERTURBATIONS, perturbation
+from challenge_sets.suites.suite import Suite
+from challenge_sets.suites.tests import SuitePrompt, Test
+from challenge_sets.suites.yaml_entries import Entry, read_yaml
 from challenge_sets.templates import Case, Template
 from workbench.data.grammar import lexicon_names
 from workbench.errors import WorkbenchError, did_you_mean
