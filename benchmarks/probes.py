@@ -44,7 +44,7 @@ import workbench
 from probes._fit import Labels, labellings, layer_rows
 from probes._prepare import Prepared, prepare, read_data
 from probes.features import extract
-from probes.features._pool import batches_by_length
+from probes.features._stream import batches_by_length
 from probes.settings import ProbeSettings
 from probes.solvers import Problems, solve_logistic
 from probes.tasks import read_treebank

@@ -9,8 +9,7 @@ from typing import Any, Protocol, TypeVar
 import pandas as pd
 
 from challenge_sets._conventions import convention, reduction
-from workbench.data import Dataset
-from workbench.data.spread import spread
+from workbench.data import Dataset, spread
 from workbench.errors import ConfigError
 from workbench.models import Kind
 from workbench.records import check_fields

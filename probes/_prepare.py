@@ -11,7 +11,7 @@ from jaxtyping import Int
 
 from probes._data import ProbeData, joined
 from probes.controls import control_labels
-from probes.estimators.labels import MAX_CLASSES
+from probes.estimators.fitting import MAX_CLASSES
 from probes.features import Features, extract, with_random_weights
 from probes.features.policy import resolve_pool
 from probes.settings import ProbeSettings

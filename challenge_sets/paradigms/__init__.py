@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from challenge_sets._records import MinimalPair
-from challenge_sets.paradigms import agreement, arguments, determiners, gaps, polarity, reflexives
+from challenge_sets.paradigms import agreement, arguments, licensing, reflexives
 from challenge_sets.paradigms.words import Contrast
 from workbench.data.grammar import Sampler
 from workbench.errors import ConfigError, DataError, did_you_mean
@@ -44,16 +44,16 @@ _RULES: dict[str, dict[str, Callable[[Sampler], Contrast]]] = {
         "reflexive_across_clause": reflexives.across_clause,
     },
     "negative_polarity": {
-        "npi_ever_under_no": polarity.ever_under_no,
-        "npi_any_under_negation": polarity.any_under_negation,
-        "npi_ever_under_only": polarity.ever_under_only,
-        "npi_ever_in_scope": polarity.ever_in_scope,
+        "npi_ever_under_no": licensing.ever_under_no,
+        "npi_any_under_negation": licensing.any_under_negation,
+        "npi_ever_under_only": licensing.ever_under_only,
+        "npi_ever_in_scope": licensing.ever_in_scope,
     },
     "filler_gap": {
-        "filler_gap_gap_needs_filler": gaps.gap_needs_filler,
-        "filler_gap_no_gap_no_filler": gaps.no_gap_no_filler,
-        "filler_gap_gap_needs_filler_far": gaps.gap_needs_filler_far,
-        "filler_gap_adjunct_island": gaps.adjunct_island,
+        "filler_gap_gap_needs_filler": licensing.gap_needs_filler,
+        "filler_gap_no_gap_no_filler": licensing.no_gap_no_filler,
+        "filler_gap_gap_needs_filler_far": licensing.gap_needs_filler_far,
+        "filler_gap_adjunct_island": licensing.adjunct_island,
     },
     "argument_structure": {
         "argument_transitive": arguments.transitive,
@@ -62,11 +62,11 @@ _RULES: dict[str, dict[str, Callable[[Sampler], Contrast]]] = {
         "argument_infinitive": arguments.infinitive,
     },
     "determiner_noun_agreement": {
-        "determiner_noun": determiners.noun,
-        "determiner_noun_determiner": determiners.determiner,
-        "determiner_noun_adjective": determiners.noun_behind_adjective,
-        "determiner_noun_irregular": determiners.irregular_noun,
-        "determiner_noun_quantifier": determiners.quantifier,
+        "determiner_noun": agreement.noun,
+        "determiner_noun_determiner": agreement.determiner,
+        "determiner_noun_adjective": agreement.noun_behind_adjective,
+        "determiner_noun_irregular": agreement.irregular_noun,
+        "determiner_noun_quantifier": agreement.quantifier,
     },
 }
 

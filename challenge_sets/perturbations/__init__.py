@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from challenge_sets.perturbations import _characters as characters
-from challenge_sets.perturbations import _context as context
 from challenge_sets.perturbations import _negation as negation
+from challenge_sets.perturbations import _surface as surface
 from challenge_sets.perturbations import _words as words
 from workbench.errors import ConfigError, did_you_mean
 
@@ -52,13 +51,13 @@ class Perturbation:
 
 
 _ALL = (
-    Perturbation("typos", "meaning, to a reader who sees through one typing error", characters.typos),
-    Perturbation("contract", "meaning and every label", characters.contract),
-    Perturbation("expand_contractions", "meaning and every label", characters.expand_contractions),
+    Perturbation("typos", "meaning, to a reader who sees through one typing error", surface.typos),
+    Perturbation("contract", "meaning and every label", surface.contract),
+    Perturbation("expand_contractions", "meaning and every label", surface.expand_contractions),
     Perturbation(
-        "punctuation", "the words; a question may no longer show as one", characters.punctuation, False
+        "punctuation", "the words; a question may no longer show as one", surface.punctuation, False
     ),
-    Perturbation("case", "the words; names and sentence starts no longer show", characters.letter_case),
+    Perturbation("case", "the words; names and sentence starts no longer show", surface.letter_case),
     Perturbation(
         "change_names", "every label that does not depend on who it is; the gender", words.change_names
     ),
@@ -77,15 +76,15 @@ _ALL = (
     Perturbation(
         "remove_negation", "grammar and topic; what was denied is stated", negation.remove_negation, False
     ),
-    Perturbation("add_url", "meaning and every label", context.add_url, False),
-    Perturbation("add_handle", "meaning and every label", context.add_handle, False),
+    Perturbation("add_url", "meaning and every label", surface.add_url, False),
+    Perturbation("add_handle", "meaning and every label", surface.add_handle, False),
     Perturbation(
-        "near_context", "the text and its label; an unrelated sentence follows", context.near_context, False
+        "near_context", "the text and its label; an unrelated sentence follows", surface.near_context, False
     ),
     Perturbation(
         "distant_context",
         "the text and its label; five unrelated sentences precede",
-        context.distant_context,
+        surface.distant_context,
         False,
     ),
 )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from probes.estimators.cka import cka_between, linear_cka
 from probes.estimators.erasure import INLPEraser, LeaceEraser
-from probes.estimators.linear import LinearProbe, RidgeProbe
+from probes.estimators.linear import LinearProbe, NeuronRanking, RidgeProbe, rank_neurons
 from probes.estimators.mlp import MLPProbe
 from probes.estimators.neighbours import NeighbourProbe
-from probes.estimators.neurons import NeuronRanking, rank_neurons
 from probes.estimators.online_code import OnlineCode, online_code
 from probes.estimators.scalar_mix import EdgeProbe, ScalarMixProbe
 from probes.estimators.structural import StructuralProbe, tree_depths, tree_distances, uuas

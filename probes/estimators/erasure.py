@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from probes.estimators.labels import encode, features_of
+from probes.estimators.fitting import encode, features_of
 from probes.estimators.linear import LinearProbe
 from workbench.shapes import Array
 

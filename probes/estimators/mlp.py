@@ -7,8 +7,7 @@ import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from torch import nn
 
-from probes.estimators._training import train_classifier
-from probes.estimators.labels import encode, features_of
+from probes.estimators.fitting import encode, features_of, train_classifier
 from workbench.shapes import Array
 
 __all__ = ["MLPProbe"]

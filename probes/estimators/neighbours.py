@@ -7,7 +7,7 @@ import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from torch.nn import functional as F
 
-from probes.estimators.labels import features_of
+from probes.estimators.fitting import features_of
 from workbench.errors import TaskError
 from workbench.shapes import Array
 

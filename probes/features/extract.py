@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+
+import torch
 
 from probes._data import Place, Unit, Words, places_hash
 from probes.features._stream import FeatureStream
@@ -15,7 +19,7 @@ from workbench.folders import cached_folder
 from workbench.models import LoadedModel
 from workbench.trace import Stack, structure_of
 
-__all__ = ["extract", "words_of"]
+__all__ = ["extract", "with_random_weights", "words_of"]
 
 
 def words_of(sentences: Sequence[str | Sequence[str] | Words]) -> list[Words]:
@@ -88,3 +92,20 @@ def _policy(
     pooled = resolve_pool(pool, model, Unit.WORD if single else Unit.SPAN)
     numbers = chosen_layers(layers if isinstance(layers, str) else tuple(layers), what, structure, where)
     return Policy(pooled, what, str(where), numbers), where
+
+
+def with_random_weights(model: LoadedModel, seed: int = 0) -> LoadedModel:
+    """A new model of the same class and configuration, initialised by its own rule with ``seed``.
+
+    The tokenizer stays, so words become the same tokens. The caller's random state is left alone.
+    """
+    config = copy.deepcopy(model.config)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        fresh = type(model.model)(config)
+    return replace(
+        model,
+        model=fresh.to(device=model.device, dtype=model.dtype).eval(),
+        name=f"{model.name} (random weights)",
+        path=None,
+    )

@@ -5,13 +5,11 @@
 
 from __future__ import annotations
 
-from probes.tasks._sources import BUILTIN, Treebank, read_treebank
-from probes.tasks._task import TASKS, ProbeTask, load_task
+from probes.tasks._task import BUILTIN, TASKS, ProbeTask, Treebank, load_task, read_treebank
 from probes.tasks.pairs import read_edges, read_wic
 from probes.tasks.sentences import SENTENCE_TASKS
 from probes.tasks.tables import read_iob2, read_table
-from probes.tasks.trees import TREE_TASKS
-from probes.tasks.words import WORD_TASKS
+from probes.tasks.treebank import TREE_TASKS, WORD_TASKS
 
 __all__ = [
     "BUILTIN",

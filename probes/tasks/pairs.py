@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from probes._data import Place, ProbeData, ProbeItem, Unit, Words
-from probes.tasks._sources import probe_data
-from probes.tasks._task import ProbeTask, register
+from probes.tasks._task import ProbeTask, probe_data, register
 from workbench.data.files import read_jsonl, text_field
 from workbench.errors import DataError
 from workbench.text import Span, split_words

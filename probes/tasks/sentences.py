@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from probes._data import Place, ProbeData, ProbeItem, Unit, Words
-from probes.tasks._sources import Treebank, feature, probe_data, subtree
-from probes.tasks._task import ProbeTask, register
+from probes.tasks._task import ProbeTask, Treebank, feature, probe_data, register, subtree
 from workbench.data.conllu import ConlluSentence
 
 __all__ = ["SENTENCE_TASKS"]

@@ -7,8 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from probes._data import Place, ProbeData, ProbeItem, Unit, Words
-from probes.tasks._sources import probe_data
-from probes.tasks._task import ProbeTask, register
+from probes.tasks._task import ProbeTask, probe_data, register
 from workbench.data.files import read_lines, text_field
 from workbench.data.tables import Row, class_label
 from workbench.data.tables import read_table as read_records

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.data._dataset import DataIdentity, Dataset, check_ids, content_hash
+from workbench.data._dataset import DataIdentity, Dataset, check_ids, content_hash, spread
 from workbench.data.lambada import LAMBADA_VARIANTS, Passage, read_lambada, split_target
 
 __all__ = [
@@ -14,4 +14,5 @@ __all__ = [
     "content_hash",
     "read_lambada",
     "split_target",
+    "spread",
 ]

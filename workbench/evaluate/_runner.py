@@ -9,9 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from workbench.data import check_ids
+from workbench.data import check_ids, spread
 from workbench.data.source import MissingData
-from workbench.data.spread import spread
 from workbench.errors import ModelError, TaskError
 from workbench.evaluate._names import expand, find_task
 from workbench.evaluate._requests import AnyRequest, in_chat

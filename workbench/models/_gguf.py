@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 
 from workbench.errors import ModelError, needs_extra
 from workbench.folders import cached_folder, folder_by_rename
-from workbench.models.files import content_hash
+from workbench.models.weights import content_hash
 from workbench.pretrained import from_pretrained, reason
 from workbench.terminal import say
 from workbench.text.gguf import GGUFFile, gguf_tokenizer, read_gguf

@@ -12,8 +12,8 @@ import torch
 
 from workbench.choices import as_members
 from workbench.errors import ModelError
-from workbench.models._weights import hash_of
 from workbench.models.measured import longest_input, looks_ahead
+from workbench.models.weights import hash_of
 
 __all__ = ["Kind", "LoadedModel"]
 

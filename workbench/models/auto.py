@@ -14,20 +14,20 @@ from workbench.models.configuration import (
 from workbench.models.decoder import TransformerDecoder
 from workbench.models.encoder import TransformerEncoder
 from workbench.models.encoder_decoder import TransformerEncoderDecoder
-from workbench.models.heads.both_sides import (
+from workbench.models.heads.causal import TransformerDecoderForCausalLM
+from workbench.models.heads.generation import TransformerEncoderDecoderForConditionalGeneration
+from workbench.models.heads.masked import TransformerEncoderForMaskedLM, TransformerEncoderForPreTraining
+from workbench.models.heads.seq2seq import (
     TransformerEncoderDecoderForQuestionAnswering,
     TransformerEncoderDecoderForSequenceClassification,
     TransformerEncoderDecoderForTokenClassification,
 )
-from workbench.models.heads.causal import TransformerDecoderForCausalLM
-from workbench.models.heads.generation import TransformerEncoderDecoderForConditionalGeneration
-from workbench.models.heads.masked import TransformerEncoderForMaskedLM, TransformerEncoderForPreTraining
-from workbench.models.heads.texts import (
+from workbench.models.heads.sequence_classification import (
     TransformerDecoderForSequenceClassification,
     TransformerEncoderForMultipleChoice,
     TransformerEncoderForSequenceClassification,
 )
-from workbench.models.heads.tokens import (
+from workbench.models.heads.token_classification import (
     TransformerDecoderForQuestionAnswering,
     TransformerDecoderForTokenClassification,
     TransformerEncoderForQuestionAnswering,

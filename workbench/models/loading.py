@@ -23,18 +23,15 @@ import torch
 from workbench.choices import DEFAULT_DTYPE
 from workbench.errors import ModelError, WorkbenchError, WorkbenchWarning
 from workbench.models._adapters import Adapter, has_adapter, load_base, read_adapter, with_adapter
-from workbench.models._folders import check_folder, refuse_pickle
+from workbench.models._folders import check_config, check_folder, check_weights, refuse_pickle
 from workbench.models._gguf import gguf_to_folder
-from workbench.models._kind import auto_classes
+from workbench.models._kind import auto_classes, keep_sparse_attention
 from workbench.models._known import KNOWN_MODELS
 from workbench.models._loaded import Kind, LoadedModel
-from workbench.models._plausible import check_config, check_weights
-from workbench.models._sparse import keep_sparse_attention
-from workbench.models._weights import remember_files
 from workbench.models.checkpoints import checkpoint_path, expand_checkpoints, is_checkpoint_name
 from workbench.models.device import resolve_device, resolve_dtype
-from workbench.models.files import content_hash
 from workbench.models.measured import looks_ahead
+from workbench.models.weights import content_hash, remember_files
 from workbench.paths import user_path
 from workbench.pretrained import from_pretrained, quiet, reason
 from workbench.text.load import holds_tokenizer, open_tokenizer

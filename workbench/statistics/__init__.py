@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from workbench.estimate import Estimate
-from workbench.statistics._answers import best_exact, best_f1, normalized
+from workbench.statistics._answers import best_exact, best_f1, label_spans, normalized
 from workbench.statistics._bootstrap import bootstrap
-from workbench.statistics._corrections import benjamini_hochberg, holm
-from workbench.statistics._mean import mean_estimate
+from workbench.statistics._intervals import clustered_wilson, mean_estimate, proportion, wilson
 from workbench.statistics._measures import (
     Measure,
     bits_per_unit_measure,
@@ -25,15 +24,15 @@ from workbench.statistics._measures import (
 )
 from workbench.statistics._paired import (
     McNemar,
+    benjamini_hochberg,
+    holm,
     mcnemar,
     minimum_detectable_difference,
     paired_difference,
     paired_permutation,
 )
-from workbench.statistics._proportion import clustered_wilson, proportion, wilson
 from workbench.statistics._record import Statistic
 from workbench.statistics._seeds import SeedEstimate, over_seeds, student_interval
-from workbench.statistics._spans import label_spans
 
 __all__ = [
     "Estimate",

@@ -1,4 +1,4 @@
-"""Answers as texts: SQuAD's exact match and F1 (Rajpurkar et al. 2016, section 6.1)."""
+"""Answers compared with gold answers: texts (exact match, token F1) and labelled spans (IOB tags)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import string
 from collections import Counter
 from collections.abc import Sequence
 
-__all__ = ["best_exact", "best_f1", "normalized"]
+__all__ = ["best_exact", "best_f1", "label_spans", "normalized"]
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -35,3 +35,21 @@ def _f1(predicted: list[str], gold: list[str]) -> float:
         return float(predicted == gold)
     shared = (Counter(predicted) & Counter(gold)).total()
     return 2 * shared / (len(predicted) + len(gold))
+
+
+def label_spans(labels: Sequence[str]) -> set[tuple[int, int, str]]:
+    """Start, end (exclusive) and type of each span in IOB1 or IOB2 labels; ``I-`` after another type starts one.
+
+    Tjong Kim Sang & De Meulder 2003, section 3. The type of labels that are ``B`` and ``I`` alone is empty.
+    """
+    spans: set[tuple[int, int, str]] = set()
+    start: int = 0
+    kind: str | None = None
+    for place, label in enumerate([*labels, "O"]):
+        mark, _, name = label.partition("-")
+        if kind is not None and not (mark == "I" and name == kind):
+            spans.add((start, place, kind))
+            kind = None
+        if kind is None and mark in ("B", "I"):
+            start, kind = place, name
+    return spans

@@ -1,4 +1,4 @@
-"""Two systems on the same items: is one better, by how much, and what could not have been seen."""
+"""Paired tests of two systems on the same items, and corrections for several tests."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from workbench.statistics._measures import Measure, mean_measure
 
 __all__ = [
     "McNemar",
+    "benjamini_hochberg",
+    "holm",
     "mcnemar",
     "minimum_detectable_difference",
     "paired_difference",
@@ -181,3 +183,32 @@ def _pair(first: Any, second: Any) -> tuple[Array, Array]:
                 f"the {name} system has {len(bad)} scores that are not finite, from item {bad[0]}"
             )
     return a, b
+
+
+def holm(p_values: Sequence[float] | Array) -> Array:
+    """p-values adjusted so that the chance of any false one is held (Holm 1979); same order, at most 1.
+
+    Raises :class:`~workbench.errors.NumericsError` for values outside 0 to 1.
+    """
+    p = _checked(p_values)
+    order = np.argsort(p, kind="stable")
+    scaled = p[order] * np.arange(len(p), 0, -1)
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(scaled))
+    return adjusted
+
+
+def benjamini_hochberg(p_values: Sequence[float] | Array) -> Array:
+    """p-values adjusted so that the share of false ones among those found is held (Benjamini & Hochberg 1995).
+
+    Raises :class:`~workbench.errors.NumericsError` for values outside 0 to 1.
+    """
+    p = _checked(p_values)
+    return np.asarray(stats.false_discovery_control(p)) if len(p) else p
+
+
+def _checked(p_values: Sequence[float] | Array) -> Array:
+    p = np.asarray(p_values, dtype=np.float64)
+    if p.ndim != 1 or not bool(((p >= 0) & (p <= 1)).all()):
+        raise NumericsError(f"p-values must be a list of numbers from 0 to 1, got {p_values!r:.80}")
+    return p

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from workbench.errors import ConfigError, DataError, WorkbenchError
 from workbench.text import _pipelines
-from workbench.text._check import checked
 from workbench.text._kinds import SpecialTokenSet, TokenizerKind
+from workbench.text.words import checked
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer, models

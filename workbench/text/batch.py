@@ -12,8 +12,8 @@ from jaxtyping import Int
 
 from workbench.choices import member
 from workbench.errors import ConfigError, DataError
-from workbench.text._check import checked
 from workbench.text.alignment import Alignment, align
+from workbench.text.words import checked
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -1,4 +1,4 @@
-"""A training run as a run folder: recipe, identity, loss curve, results."""
+"""A training run as a run folder: recipe, identity, sizes, loss curve, results."""
 
 from __future__ import annotations
 
@@ -7,16 +7,54 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from transformers import PreTrainedModel
+
 from workbench.errors import RunError
 from workbench.estimate import Estimate
-from workbench.models.files import content_hash
+from workbench.models.configuration import TransformerConfig
+from workbench.models.size import flops_per_token
+from workbench.models.weights import content_hash
 from workbench.runs import Run, RunFolder, RunRecord, write_atomically
-from workbench.training._sizes import describe_model
 from workbench.training.corpora import Corpora
+from workbench.training.objectives import Distilled, ReplacedTokens
 from workbench.training.progress import read_log
 from workbench.training.settings import TrainSettings
 
-__all__ = ["finish_run", "open_run"]
+__all__ = ["describe_model", "finish_run", "open_run", "training_flops"]
+
+
+def describe_model(model: Any) -> dict[str, Any]:
+    """Class and weights of the model that the folder will hold, and of the one beside it."""
+    if isinstance(model, Distilled):
+        return {**_size(model.student), "teacher": _size(model.teacher)}
+    if isinstance(model, ReplacedTokens):
+        return {**_size(model.discriminator), "generator": _size(model.generator)}
+    return _size(model)
+
+
+def _size(model: Any) -> dict[str, Any]:
+    return {"class": type(model).__name__, "parameters": sum(p.numel() for p in model.parameters())}
+
+
+def training_flops(model: Any, length: int, scored: float = 1.0) -> float:
+    """Operations of a training step per token: three forward passes for one with its gradient; a teacher has none.
+
+    ``scored`` is the share of places at which the output layer runs.
+    """
+    if isinstance(model, Distilled):
+        return 3.0 * _forward(model.student, length) + _forward(model.teacher, length)
+    if isinstance(model, ReplacedTokens):
+        return 3.0 * (_forward(model.generator, length) + _forward(model.discriminator, length))
+    skipped = 2.0 * model.get_output_embeddings().weight.numel() if scored < 1.0 else 0.0
+    return 3.0 * (_forward(model, length) - (1.0 - scored) * skipped)
+
+
+def _forward(model: Any, length: int) -> float:
+    """Of a forward pass; for foreign models two a weight (Kaplan et al. 2020, section 2.1)."""
+    config = getattr(model, "config", None)
+    if isinstance(config, TransformerConfig) and isinstance(model, PreTrainedModel):
+        return float(flops_per_token(config, length, type(model)))
+    return 2.0 * sum(p.numel() for p in model.parameters())
 
 
 def open_run(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from probes.features.random_weights import with_random_weights
+from probes.features.extract import with_random_weights
 from tests.unit.models.tiny import decoder, encoder, encoder_decoder
 from tests.unit.trace import tiny
 from workbench.analysis.lens import (

@@ -8,7 +8,7 @@ import pytest
 
 from challenge_sets._set import CheckSettings, within_limits
 from tests.unit.tiny import tiny_causal
-from workbench.data.spread import spread
+from workbench.data import spread
 from workbench.evaluate import EvaluateSettings, evaluate
 from workbench.evaluate._names import find_task
 

@@ -47,7 +47,7 @@ def test_models_built_by_hand_differ_by_their_weights() -> None:
 
 def test_a_loaded_model_has_the_hash_of_its_files_until_its_weights_change(tmp_path: Path) -> None:
     """The files' hash is what runs have always stored; after a step of training the weights are not the files'."""
-    from workbench.models.files import content_hash
+    from workbench.models.weights import content_hash
 
     folder = save_llama(tmp_path / "llama")
     model = load(str(folder), dtype="float32", device="cpu")

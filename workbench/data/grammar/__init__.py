@@ -6,8 +6,8 @@ from workbench.data.grammar._lexicon import Adjective, Name, Noun, Verb, adjecti
 from workbench.data.grammar._morphology import NUMBERS, Number, indefinite_article
 from workbench.data.grammar._morphology import plural as regular_plural
 from workbench.data.grammar._nominals import adjective_class, modifiers
-from workbench.data.grammar._sampler import Sampler
 from workbench.data.grammar._sentence import Sentence, Word
+from workbench.data.grammar._tree import Sampler
 
 __all__ = [
     "CONSTRUCTION_NAMES",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from workbench.data.grammar._lexicon import nouns, read_lexicon
 from workbench.data.grammar._nominals import noun_phrase, prepositional
-from workbench.data.grammar._sampler import Sampler
-from workbench.data.grammar._tree import Node, node
+from workbench.data.grammar._tree import Node, Sampler, node
 from workbench.data.grammar._verbs import Form
 
 __all__ = ["frequency", "manner", "place", "time"]

@@ -16,8 +16,7 @@ from workbench.data.grammar._nominals import (
     prepositional,
 )
 from workbench.data.grammar._relatives import with_relative
-from workbench.data.grammar._sampler import Sampler
-from workbench.data.grammar._tree import Node, node
+from workbench.data.grammar._tree import Node, Sampler, node
 from workbench.data.grammar._verbs import BE, Agreement, Form, VerbGroup, choose_form, verb_group
 
 __all__ = ["CLAUSES", "Clause", "agreement", "declarative", "simple_clause", "subject_of", "with_object"]

@@ -17,8 +17,7 @@ from workbench.data.grammar._clauses import (
 from workbench.data.grammar._lexicon import Verb, adjectives, nouns, verbs
 from workbench.data.grammar._morphology import NUMBERS
 from workbench.data.grammar._nominals import Nominal, nominal, noun_phrase
-from workbench.data.grammar._sampler import Sampler
-from workbench.data.grammar._tree import Node, node
+from workbench.data.grammar._tree import Node, Sampler, node
 from workbench.data.grammar._verbs import BE, Agreement, Form, VerbGroup, choose_form, infinitive, verb_group
 
 __all__ = ["CONSTRUCTIONS"]

@@ -8,9 +8,8 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from workbench.data.grammar._constructions import CONSTRUCTIONS
-from workbench.data.grammar._sampler import Sampler
 from workbench.data.grammar._sentence import Sentence
-from workbench.data.grammar._tree import linearise
+from workbench.data.grammar._tree import Sampler, linearise
 from workbench.errors import ConfigError, did_you_mean
 
 __all__ = ["CONSTRUCTION_NAMES", "sentences", "to_conllu", "write_conllu"]

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 
 from workbench.data.grammar._lexicon import PEOPLE, Gender, Noun, adjectives, names, nouns, read_lexicon
 from workbench.data.grammar._morphology import NUMBERS, Number, Person, indefinite_article
-from workbench.data.grammar._sampler import Sampler
-from workbench.data.grammar._tree import Node, node
+from workbench.data.grammar._tree import Node, Sampler, node
 
 __all__ = [
     "Nominal",

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from workbench.data.grammar._lexicon import PEOPLE, Noun, Verb, verbs
 from workbench.data.grammar._nominals import Nominal, nominal
-from workbench.data.grammar._sampler import Sampler
-from workbench.data.grammar._tree import Node, node
+from workbench.data.grammar._tree import Node, Sampler, node
 from workbench.data.grammar._verbs import Agreement, Form, VerbGroup, verb_group
 
 __all__ = ["with_relative"]

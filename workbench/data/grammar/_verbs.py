@@ -7,8 +7,7 @@ from enum import StrEnum
 
 from workbench.data.grammar._lexicon import Verb
 from workbench.data.grammar._morphology import Number, Person, Tense, be, finite, have
-from workbench.data.grammar._sampler import Sampler
-from workbench.data.grammar._tree import Node, node
+from workbench.data.grammar._tree import Node, Sampler, node
 
 __all__ = ["BE", "Agreement", "Form", "VerbGroup", "choose_form", "infinitive", "verb_group"]
 

@@ -11,7 +11,7 @@ from transformers.modeling_outputs import CausalLMOutputWithCrossAttentions
 from workbench.models.base import TransformerPreTrainedModel, relabel, tuple_on_request
 from workbench.models.configuration import DecoderConfig
 from workbench.models.decoder import TransformerDecoder
-from workbench.models.heads._vocabulary import IGNORED_LABEL, VocabularyHead, keep_positions, token_loss
+from workbench.models.heads.base import IGNORED_LABEL, VocabularyHead, keep_positions, token_loss
 
 __all__ = ["TransformerDecoderForCausalLM"]
 

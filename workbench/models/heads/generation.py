@@ -12,7 +12,7 @@ from transformers.modeling_outputs import Seq2SeqLMOutput
 from workbench.models.base import TransformerPreTrainedModel, relabel, tuple_on_request
 from workbench.models.configuration import EncoderDecoderConfig
 from workbench.models.encoder_decoder import TransformerEncoderDecoder, shift_right
-from workbench.models.heads._vocabulary import VocabularyHead, keep_positions, token_loss
+from workbench.models.heads.base import VocabularyHead, keep_positions, token_loss
 
 __all__ = ["TransformerEncoderDecoderForConditionalGeneration"]
 

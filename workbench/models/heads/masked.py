@@ -13,7 +13,7 @@ from workbench.errors import ConfigError
 from workbench.models.base import TransformerPreTrainedModel, relabel, tuple_on_request
 from workbench.models.configuration import EncoderConfig
 from workbench.models.encoder import TransformerEncoder
-from workbench.models.heads._vocabulary import VocabularyHead, keep_positions, token_loss
+from workbench.models.heads.base import VocabularyHead, keep_positions, token_loss
 from workbench.nn import ACTIVATIONS
 
 __all__ = [

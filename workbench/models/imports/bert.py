@@ -7,11 +7,11 @@ from typing import Any
 from workbench.models.configuration import EncoderConfig, TransformerConfig
 from workbench.models.encoder import TransformerEncoder
 from workbench.models.heads.masked import TransformerEncoderForMaskedLM, TransformerEncoderForPreTraining
-from workbench.models.heads.texts import (
+from workbench.models.heads.sequence_classification import (
     TransformerEncoderForMultipleChoice,
     TransformerEncoderForSequenceClassification,
 )
-from workbench.models.heads.tokens import (
+from workbench.models.heads.token_classification import (
     TransformerEncoderForQuestionAnswering,
     TransformerEncoderForTokenClassification,
 )

@@ -7,8 +7,8 @@ from typing import Any
 from workbench.models.configuration import EncoderConfig, TransformerConfig
 from workbench.models.encoder import TransformerEncoder
 from workbench.models.heads.masked import TransformerEncoderForMaskedLM
-from workbench.models.heads.texts import TransformerEncoderForSequenceClassification
-from workbench.models.heads.tokens import (
+from workbench.models.heads.sequence_classification import TransformerEncoderForSequenceClassification
+from workbench.models.heads.token_classification import (
     TransformerEncoderForQuestionAnswering,
     TransformerEncoderForTokenClassification,
 )

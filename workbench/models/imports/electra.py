@@ -10,8 +10,8 @@ from workbench.models.heads.masked import (
     TransformerEncoderForMaskedLM,
     TransformerEncoderForReplacedTokenDetection,
 )
-from workbench.models.heads.texts import TransformerEncoderForSequenceClassification
-from workbench.models.heads.tokens import (
+from workbench.models.heads.sequence_classification import TransformerEncoderForSequenceClassification
+from workbench.models.heads.token_classification import (
     TransformerEncoderForQuestionAnswering,
     TransformerEncoderForTokenClassification,
 )

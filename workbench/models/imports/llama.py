@@ -8,8 +8,8 @@ from workbench.errors import ModelError
 from workbench.models.configuration import DecoderConfig, TransformerConfig
 from workbench.models.decoder import TransformerDecoder
 from workbench.models.heads.causal import TransformerDecoderForCausalLM
-from workbench.models.heads.texts import TransformerDecoderForSequenceClassification
-from workbench.models.heads.tokens import TransformerDecoderForTokenClassification
+from workbench.models.heads.sequence_classification import TransformerDecoderForSequenceClassification
+from workbench.models.heads.token_classification import TransformerDecoderForTokenClassification
 from workbench.models.imports._mapping import GATED, ModelFamily, activation, refuse, special_ids
 from workbench.models.parts import (
     AttentionConfig,

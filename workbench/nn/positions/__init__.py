@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from workbench.nn.positions.absolute import LearnedPositions, SinusoidalPositions, sinusoids
 from workbench.nn.positions.alibi import AlibiPositions, alibi_slopes
 from workbench.nn.positions.base import Angles, PositionEncoding
-from workbench.nn.positions.learned import LearnedPositions
 from workbench.nn.positions.relative import RelativeBuckets, bucket_of_distance
 from workbench.nn.positions.rotary import RotaryPositions
-from workbench.nn.positions.sinusoidal import SinusoidalPositions, sinusoids
 
 __all__ = [
     "AlibiPositions",

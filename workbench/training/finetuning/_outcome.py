@@ -1,16 +1,20 @@
-"""What one seed's training gave, kept beside the run until all seeds are done."""
+"""What one seed's training gave and needed, kept beside the run until all seeds are done."""
 
 from __future__ import annotations
 
 import json
+import resource
+import sys
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+
+import torch
 
 from workbench.errors import RunError
 from workbench.estimate import Estimate
 from workbench.runs import write_atomically
 
-__all__ = ["Outcome", "read_outcome", "seed_folder", "store_outcome"]
+__all__ = ["Outcome", "peak_mib", "read_outcome", "seed_folder", "store_outcome"]
 
 
 @dataclass(frozen=True)
@@ -55,3 +59,11 @@ def read_outcome(out: Path, seed: int) -> Outcome | None:
         raise RunError(
             f"{_file(out, seed)} is damaged ({error}); remove it to train this seed again"
         ) from error
+
+
+def peak_mib(device: torch.device) -> float:
+    """The most memory used so far, in MiB: of the card, or of this process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**20
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10

@@ -20,8 +20,8 @@ from workbench.estimate import Estimate
 from workbench.folders import share
 from workbench.models.batching import padding_id
 from workbench.models.device import resolve_device
-from workbench.models.files import content_hash
 from workbench.models.loading import locate
+from workbench.models.weights import content_hash
 from workbench.pretrained import quiet
 from workbench.runs import Run, RunFolder, RunRecord
 from workbench.statistics import over_seeds
@@ -29,8 +29,7 @@ from workbench.terminal import say
 from workbench.training._folders import claim_folder, discard_broken_checkpoints, has_progress
 from workbench.training.checkpoints import find_checkpoints, save_model_folder
 from workbench.training.finetuning._losses import HeadLoss, check_losses
-from workbench.training.finetuning._memory import peak_mib
-from workbench.training.finetuning._outcome import Outcome, read_outcome, seed_folder, store_outcome
+from workbench.training.finetuning._outcome import Outcome, peak_mib, read_outcome, seed_folder, store_outcome
 from workbench.training.finetuning._trainer import (
     FeatureRows,
     HeadTrainer,

@@ -1,4 +1,4 @@
-"""Intervals of proportions."""
+"""Intervals of proportions and means, of independent and of clustered cases."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from scipy import stats
 
 from workbench.errors import NumericsError
 from workbench.estimate import Estimate
+from workbench.shapes import Array
+from workbench.statistics._bootstrap import bootstrap
 
-__all__ = ["clustered_wilson", "proportion", "wilson"]
+__all__ = ["clustered_wilson", "mean_estimate", "proportion", "wilson"]
 
 
 def wilson(successes: int, n: int, confidence: float = 0.95, *, higher_is_better: bool = True) -> Estimate:
@@ -85,3 +87,28 @@ def _wilson_bounds(share: float, n: float, confidence: float) -> tuple[float, fl
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
     return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def mean_estimate(
+    values: Array | Sequence[float],
+    *,
+    seed: int,
+    resamples: int = 2000,
+    clusters: Array | Sequence[Any] | None = None,
+    higher_is_better: bool = True,
+) -> Estimate:
+    """The mean of ``values`` (item,): of 0 and 1 with Wilson's interval, else, or with clusters, bootstrapped.
+
+    Where clustered items are all right or all wrong no resample differs: Wilson's interval is then that of one item
+    a cluster. Raises :class:`~workbench.errors.NumericsError` as :func:`bootstrap` does.
+    """
+    found = set(np.unique(values).tolist())
+    if found <= {0.0, 1.0} and found:
+        if clusters is None:
+            return wilson(int(np.sum(values)), len(values), higher_is_better=higher_is_better)
+        if len(found) == 1:
+            count = len(np.unique(np.asarray(clusters)))
+            return wilson(count * int(found.pop()), count, higher_is_better=higher_is_better)
+    return bootstrap(
+        values, seed=seed, resamples=resamples, clusters=clusters, higher_is_better=higher_is_better
+    )

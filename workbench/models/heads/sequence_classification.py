@@ -13,8 +13,7 @@ from workbench.models.base import relabel, tuple_on_request
 from workbench.models.configuration import DecoderConfig, EncoderConfig, TransformerConfig
 from workbench.models.decoder import TransformerDecoder
 from workbench.models.encoder import TransformerEncoder
-from workbench.models.heads._classifier import ClassifierModel
-from workbench.models.heads._vocabulary import token_loss
+from workbench.models.heads.base import ClassifierModel, token_loss
 from workbench.nn import first_token, last_token
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""From states to scores over the vocabulary."""
+"""What heads share: scores over the vocabulary, the classifiers' linear layer, and their losses."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from workbench.models.assembly import make_norm
+from workbench.models.base import TransformerPreTrainedModel
 from workbench.models.configuration import TransformerConfig
 from workbench.nn import ACTIVATIONS
 
-__all__ = ["VocabularyHead", "keep_positions", "token_loss"]
+__all__ = ["ClassifierModel", "VocabularyHead", "keep_positions", "token_loss"]
 
 IGNORED_LABEL = -100
 
@@ -64,3 +65,26 @@ def token_loss(logits: Tensor, labels: Tensor, num_items_in_batch: Tensor | int 
         logits.float().flatten(0, -2), labels.flatten(), ignore_index=IGNORED_LABEL, reduction=reduction
     )
     return loss if num_items_in_batch is None else loss / num_items_in_batch
+
+
+class ClassifierModel(TransformerPreTrainedModel):
+    """``model`` is the body; ``outputs`` is how many numbers the linear layer gives."""
+
+    def __init__(
+        self,
+        config: TransformerConfig,
+        body: TransformerPreTrainedModel,
+        outputs: int | None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(config)
+        self.model = body
+        rate = config.dropout if config.classifier_dropout is None else config.classifier_dropout
+        self.classifier_dropout = nn.Dropout(rate)
+        self.classifier = nn.Linear(config.hidden_size, outputs or 1, bias=bias)
+        self.post_init()
+
+    def classify(self, states: Tensor) -> Tensor:
+        """Scores (…, outputs) of states (…, D)."""
+        return self.classifier(self.classifier_dropout(states))

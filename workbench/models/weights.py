@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 
-__all__ = ["hash_of", "remember_files"]
+__all__ = ["content_hash", "hash_of", "remember_files"]
 
 # The digest of a module's weights, and the number of changes in place that they had seen by then.
 _known: WeakKeyDictionary[Any, tuple[int, str]] = WeakKeyDictionary()
@@ -42,4 +44,14 @@ def _of_weights(model: Any) -> str:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         flat = tensor.detach().cpu().contiguous().reshape(-1)
         digest.update(flat.view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
+def content_hash(files: Iterable[Path]) -> str:
+    """SHA-256 over the bytes of ``files`` in name order."""
+    digest = hashlib.sha256()
+    for file in sorted(files):
+        with file.open("rb") as stream:
+            while block := stream.read(1 << 22):
+                digest.update(block)
     return digest.hexdigest()

@@ -18,10 +18,9 @@ from transformers.modeling_outputs import (
 from workbench.models.base import relabel, tuple_on_request
 from workbench.models.configuration import EncoderDecoderConfig
 from workbench.models.encoder_decoder import TransformerEncoderDecoder
-from workbench.models.heads._classifier import ClassifierModel
-from workbench.models.heads._vocabulary import token_loss
-from workbench.models.heads.texts import text_loss
-from workbench.models.heads.tokens import span_loss
+from workbench.models.heads.base import ClassifierModel, token_loss
+from workbench.models.heads.sequence_classification import text_loss
+from workbench.models.heads.token_classification import span_loss
 from workbench.nn import last_token
 
 __all__ = [

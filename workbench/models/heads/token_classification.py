@@ -9,8 +9,7 @@ from workbench.models.base import relabel, tuple_on_request
 from workbench.models.configuration import DecoderConfig, EncoderConfig
 from workbench.models.decoder import TransformerDecoder
 from workbench.models.encoder import TransformerEncoder
-from workbench.models.heads._classifier import ClassifierModel
-from workbench.models.heads._vocabulary import IGNORED_LABEL, token_loss
+from workbench.models.heads.base import IGNORED_LABEL, ClassifierModel, token_loss
 
 __all__ = [
     "TransformerDecoderForQuestionAnswering",
