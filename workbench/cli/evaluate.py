@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["command", "print_run"]
 
-_TASK_OPTIONS = ("shots", "chat", "split", "stride", "judge")
-
-
 @click.command(name="evaluate")
 @click.argument("model", required=False)
 @click.option("--task", "tasks", help="Task names, separated by commas; see: workbench tasks.")
@@ -144,13 +141,15 @@ def _stored(run: Run) -> dict[str, Any]:
 
 
 def _options_of(recipe: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]:
+    from workbench.evaluate import TaskOptions
+
     return {
         "model": model["name"],
         "tasks": ",".join(recipe["tasks"]),
         "data_dir": recipe["data_dir"],
         "limit": recipe["limit"],
         "seed": recipe["seed"],
-        **{name: recipe.get(name) for name in _TASK_OPTIONS},
+        **{name: recipe.get(name) for name in TaskOptions.names()},
         "first_token": recipe["first_token"],
         "boundary": recipe.get("boundary", "joint"),
         **{name: model[name] for name in MODEL_OPTIONS},
@@ -158,7 +157,7 @@ def _options_of(recipe: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]
 
 
 def _settings(arguments: _Arguments) -> EvaluateSettings:
-    from workbench.evaluate import EvaluateSettings
+    from workbench.evaluate import EvaluateSettings, TaskOptions
 
     return EvaluateSettings(
         tasks=tuple(name.strip() for name in arguments["tasks"].split(",") if name.strip()),
@@ -167,7 +166,7 @@ def _settings(arguments: _Arguments) -> EvaluateSettings:
         seed=arguments["seed"],
         first_token=arguments["first_token"],
         boundary=arguments["boundary"],
-        **{name: arguments[name] for name in _TASK_OPTIONS},
+        **{name: arguments[name] for name in TaskOptions.names()},
     )
 
 
@@ -233,6 +232,7 @@ def _remarks(notes: dict[str, Any]) -> list[str]:
         )
     if notes.get("truncated"):
         found.append(f"{notes['truncated']} items were cut at their beginning to fit the model")
+    found += [f"{task}: {policy}" for task, policy in notes.get("policies", {}).items()]
     for task, count in notes.get("spread_over", {}).items():
         found.append(f"{task}: the limit is spread over {count} subjects, drawn by --seed")
     for task, answer in notes.get("one_answer_throughout", {}).items():

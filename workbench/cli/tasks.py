@@ -22,8 +22,9 @@ def command(name: str | None) -> None:
     workbench tasks superglue
     """
     from workbench.cli._tables import table
-    from workbench.evaluate import GROUPS, TASKS, expand
+    from workbench.evaluate import GROUPS, TASKS, expand, register_tasks
 
+    register_tasks()
     if name is None:
         header = ("task", "version", "kinds", "about")
         say(table(header, [_row(task) for task in TASKS if not _is_listed_as_group(task)]))

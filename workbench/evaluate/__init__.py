@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.evaluate._names import expand, find_task
+from workbench.evaluate._names import expand, find_task, register_tasks
 from workbench.evaluate._options import TaskOptions
 from workbench.evaluate._runner import evaluate, read_data
 from workbench.evaluate._settings import EvaluateSettings
@@ -22,4 +22,5 @@ __all__ = [
     "expand",
     "find_task",
     "read_data",
+    "register_tasks",
 ]

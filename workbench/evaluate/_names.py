@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
+from importlib.metadata import entry_points
 from typing import Any
 
 from workbench.errors import TaskError, UnknownName
@@ -11,7 +13,22 @@ from workbench.evaluate._options import TaskOptions
 from workbench.evaluate._task import Task
 from workbench.evaluate.tasks import GROUPS, TASKS
 
-__all__ = ["expand", "find_task"]
+__all__ = ["expand", "find_task", "register_tasks"]
+
+_ENTRY_POINTS = "workbench.tasks"
+
+
+@cache
+def register_tasks() -> None:
+    """Add the tasks of installed packages to :data:`TASKS`, once; names that are taken stay as they are.
+
+    A package names an iterable of tasks as an entry point of the group ``workbench.tasks``; the challenge sets come
+    this way.
+    """
+    for point in entry_points(group=_ENTRY_POINTS):
+        for task in point.load():
+            if task.name not in TASKS:
+                TASKS.register(task.name, task)
 
 
 def expand(names: Sequence[str]) -> tuple[str, ...]:
@@ -20,6 +37,8 @@ def expand(names: Sequence[str]) -> tuple[str, ...]:
     Raises :class:`~workbench.errors.UnknownName` for a name that is neither, with the nearest known ones.
     """
     found: dict[str, None] = {}
+    if not all(name in TASKS or name in GROUPS or ":" in name for name in names):
+        register_tasks()
     for name in names:
         if name not in TASKS and name not in GROUPS and ":" not in name:
             raise UnknownName("task", name, [*TASKS, *GROUPS], "list them with: workbench tasks")
@@ -29,6 +48,8 @@ def expand(names: Sequence[str]) -> tuple[str, ...]:
 
 def find_task(name: str, options: TaskOptions | None = None) -> Task:
     """The task called ``name`` with ``options``; raises :class:`~workbench.errors.TaskError` for those it lacks."""
+    if name not in TASKS:
+        register_tasks()
     task: Any = _bridged(name) if name.startswith("harness:") else TASKS.get(name)
     options = options or TaskOptions()
     accepts = getattr(task, "accepts", ())

@@ -10,6 +10,7 @@ from workbench.errors import ConfigError
 __all__ = ["Split", "TaskOptions"]
 
 Split = Literal["train", "validation", "test"]
+_OF_ALL = ("seed", "limit", "data_dir")
 _SPLITS = ("train", "validation", "test")
 
 
@@ -19,7 +20,8 @@ class TaskOptions:
 
     ``shots`` examples stand before each question, drawn with ``seed``; ``chat`` writes the prompt in the model's
     chat format; ``split`` is the part of the data; ``stride`` the tokens scored in each window of a long text;
-    ``judge`` the classifier that rates generated text.
+    ``judge`` the classifier that rates generated text. All tasks get ``seed``, which draws, the folder of the data,
+    and ``limit``: how many items will be asked.
     """
 
     shots: int | None = None
@@ -28,6 +30,8 @@ class TaskOptions:
     stride: int | None = None
     judge: str | None = None
     seed: int = 0
+    limit: int | None = None
+    data_dir: str | None = None
 
     def __post_init__(self) -> None:
         if self.shots is not None and not 0 <= self.shots <= 100:
@@ -37,8 +41,11 @@ class TaskOptions:
         if self.stride is not None and self.stride < 1:
             raise ConfigError(f"stride is {self.stride}; allowed: 1 or more tokens")
 
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """The options that a task may know, beside those that all of them get."""
+        return tuple(field.name for field in fields(TaskOptions) if field.name not in _OF_ALL)
+
     def given(self) -> list[str]:
         """Names of the options that are not left to the task."""
-        return [
-            f.name for f in fields(self) if f.name != "seed" and getattr(self, f.name) not in (None, False)
-        ]
+        return [name for name in self.names() if getattr(self, name) not in (None, False)]

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain, groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 
 from workbench.data import check_ids, spread
 from workbench.data.source import MissingData
 from workbench.errors import ModelError, TaskError
+from workbench.estimate import Estimate
 from workbench.evaluate._names import expand, find_task
 from workbench.evaluate._requests import AnyRequest, in_chat
 from workbench.evaluate._settings import EvaluateSettings
 from workbench.evaluate._summaries import summarize
-from workbench.evaluate._task import Task, TaskData, TaskItem
+from workbench.evaluate._task import RequestTask, RowTask, Task, TaskData, TaskItem
 from workbench.evaluate.doctor import self_check
 from workbench.evaluate.inference import InferenceOptions, counted_tokens, stream_answers
 from workbench.evaluate.processes import Processes
@@ -104,9 +106,21 @@ def _finish(
 ) -> None:
     """Metrics over the stored rows of all processes; marks the run complete."""
     examples = pd.DataFrame(folder.rows())
-    results = {t.name: t.metrics(_rows_of(examples, t.name), settings.seed) for t in tasks}
+    results: dict[str, dict[str, Estimate]] = {}
+    for task in tasks:
+        results |= _results(task, _rows_of(examples, task.name), settings.seed)
     results |= summarize(settings.tasks, results)
-    folder.finish(results, throughput, _notes(model, how, settings, data, examples), order=order)
+    notes = _notes(model, how, settings, data, examples)
+    policies = {task.name: task.policy(model) for task in tasks if isinstance(task, RowTask)}
+    if policies:
+        notes["policies"] = policies
+    folder.finish(results, throughput, notes, order=order)
+
+
+def _results(task: Task, rows: pd.DataFrame, seed: int) -> dict[str, dict[str, Estimate]]:
+    if isinstance(task, RowTask):
+        return task.results(rows)
+    return {task.name: cast(RequestTask, task).metrics(rows, seed)}
 
 
 def _of_all(processes: Processes, part: dict[str, float]) -> dict[str, float]:
@@ -231,8 +245,12 @@ def _score(
     model: LoadedModel, how: InferenceOptions, work: Sequence[_Work], folder: RunFolder
 ) -> dict[str, float]:
     """Ask all that is unfinished, storing example rows as they are complete; tokens and seconds of it."""
+    finished = folder.finished_ids()
+    asked = [w for w in work if not isinstance(w.task, RowTask)]
+    others = [w for w in work if isinstance(w.task, RowTask)]
     with counted_tokens(model.model) as count:
-        seconds = folder.append_all(_rows(model, how, work, folder.finished_ids()))
+        rows = chain(_rows(model, how, asked, finished), _own_rows(model, how, others, finished))
+        seconds = folder.append_all(rows)
     return {"tokens": count.tokens, "seconds": seconds}
 
 
@@ -253,9 +271,21 @@ def _rows(
         yield rows
 
 
+def _own_rows(
+    model: LoadedModel, how: InferenceOptions, work: Sequence[_Work], finished: set[str]
+) -> Iterator[list[dict[str, Any]]]:
+    """The example rows of tasks that ask the model themselves, task by task."""
+    for _, group in groupby(work, key=lambda w: w.task.name):
+        of_task = list(group)
+        done = {place for place, w in enumerate(of_task) if w.id in finished}
+        if len(done) < len(of_task):
+            yield from cast(RowTask, of_task[0].task).rows(model, [w.item for w in of_task], how, done)
+
+
 def _row(work: _Work, answers: dict[int, Any], tokenizer: Any) -> dict[str, Any]:
     in_order = [answers[k] for k in range(len(answers))]
-    row = {"id": work.id, "task": work.task.name, **work.task.example(work.item, in_order, tokenizer)}
+    example = cast(RequestTask, work.task).example(work.item, in_order, tokenizer)
+    row = {"id": work.id, "task": work.task.name, **example}
     if any(getattr(answer, "inside_token", False) for answer in in_order):
         row["inside_token"] = True
     return row if work.item.cluster is None else {**row, "cluster": work.item.cluster}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ __all__ = ["EvaluateSettings"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateSettings:
+class EvaluateSettings(TaskOptions):
     """What to evaluate and how. ``limit`` takes the first items of each task; ``seed`` draws the resamples.
 
     ``first_token`` says what the first token of a text is predicted from, where nothing stands before it
@@ -26,23 +26,15 @@ class EvaluateSettings:
     """
 
     tasks: tuple[str, ...]
-    data_dir: str | None = None
-    limit: int | None = None
-    seed: int = 0
     first_token: str = "auto"
     boundary: Boundary = Boundary.JOINT
-    shots: int | None = None
-    chat: bool = False
-    split: str | None = None
-    stride: int | None = None
-    judge: str | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
         member(FirstToken, self.first_token, "first-token policy")
         if not self.tasks:
             raise ConfigError("no task named; see workbench tasks")
-        _ = self.options  # checks them
+        super().__post_init__()
 
     @property
     def folder(self) -> Path | None:
@@ -52,14 +44,7 @@ class EvaluateSettings:
     @property
     def options(self) -> TaskOptions:
         """What the tasks are asked to do differently from their own way."""
-        return TaskOptions(
-            shots=self.shots,
-            chat=self.chat,
-            split=self.split,
-            stride=self.stride,
-            judge=self.judge,
-            seed=self.seed,
-        )
+        return TaskOptions(**{field.name: getattr(self, field.name) for field in fields(TaskOptions)})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionary for the run's recipe."""

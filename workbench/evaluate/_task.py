@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pandas as pd
 
 from workbench.data import DataIdentity
 from workbench.evaluate._requests import AnyRequest
-from workbench.models import Kind
+from workbench.evaluate.inference import InferenceOptions
+from workbench.models import Kind, LoadedModel
 from workbench.statistics import Estimate
 
-__all__ = ["Task", "TaskData", "TaskItem"]
+__all__ = ["RequestTask", "RowTask", "Task", "TaskData", "TaskItem"]
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,28 @@ class Task(Protocol):
     def load(self, data_dir: Path | None) -> TaskData:
         """Read the items; raises :class:`~workbench.errors.DataError` naming the files looked for."""
 
+
+class RequestTask(Task, Protocol):
+    """A task whose items have requests, which the runner asks: most tasks."""
+
     def example(self, item: TaskItem, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
         """The example row of one item, given the answers to its requests (an ``Answer`` each)."""
 
     def metrics(self, examples: pd.DataFrame, seed: int) -> dict[str, Estimate]:
         """The metrics over all example rows, each with its interval."""
+
+
+@runtime_checkable
+class RowTask(Task, Protocol):
+    """A task that asks the model itself, such as a challenge set, whose pairs share what they begin with."""
+
+    def rows(
+        self, model: LoadedModel, items: Sequence[TaskItem], options: InferenceOptions, done: Set[int]
+    ) -> Iterator[list[dict[str, Any]]]:
+        """The example rows (with ``id`` and ``task``) of ``items`` but those at the places ``done``, as they come."""
+
+    def results(self, examples: pd.DataFrame) -> dict[str, dict[str, Estimate]]:
+        """Group -> metric -> value with interval; the group of all items has the task's name."""
+
+    def policy(self, model: LoadedModel) -> str:
+        """How texts are scored, in words."""
