@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ class SetTask:
     """A challenge set, scored with the workbench's convention; ``check`` has the others."""
 
     challenge: ChallengeSet
-    options: TaskOptions = TaskOptions()
+    options: TaskOptions = field(default_factory=TaskOptions)
 
     @property
     def name(self) -> str:

@@ -28,7 +28,8 @@ MOST_LINES = 2500  # drawn at a change of head or token, however long the text
 INK = """() => { const c = document.querySelector('main canvas, .cells canvas'), x = c.getContext('2d');
   const d = x.getImageData(0, 0, c.width, c.height).data; let n = 0;
   for (let i = 3; i < d.length; i += 4) n += d[i] > 40; return n; }"""
-LINES_OF_A_CHANGE = """async (selector) => { const context = CanvasRenderingContext2D.prototype, stroke = context.stroke;
+LINES_OF_A_CHANGE = """async (selector) => {
+  const context = CanvasRenderingContext2D.prototype, stroke = context.stroke;
   let n = 0; context.stroke = function () { n += 1; stroke.call(this); };
   document.querySelectorAll(selector)[1].click();
   await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));

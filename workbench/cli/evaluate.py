@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command", "print_run"]
 
+
 @click.command(name="evaluate")
 @click.argument("model", required=False)
 @click.option("--task", "tasks", help="Task names, separated by commas; see: workbench tasks.")
