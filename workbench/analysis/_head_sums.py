@@ -13,7 +13,7 @@ from torch import Tensor
 from workbench.analysis._ratio import RatioSums
 from workbench.analysis._token_classes import CLASSES
 from workbench.shapes import Array
-from workbench.trace import AttentionCall, Stack
+from workbench.trace import AttentionCall, AttentionObserver, Stack
 
 __all__ = ["NAMES", "BatchOfTexts", "HeadSums", "reduce_heads", "uniform_attention"]
 
@@ -113,11 +113,11 @@ def uniform_attention(width: int, lengths: Tensor, causal: bool) -> Tensor:
     return weights / weights.sum(-1, keepdim=True)
 
 
-class HeadSums:
+class HeadSums(AttentionObserver):
     """Observes one stack and adds up, for each layer, what :func:`reduce_heads` makes of every batch."""
 
     def __init__(self, stack: Stack, layers: int, causal: bool) -> None:
-        self._stack = stack
+        super().__init__(stack)
         self._causal = causal
         self.sums = [RatioSums() for _ in range(layers)]
         self.uniform = RatioSums()
@@ -129,10 +129,6 @@ class HeadSums:
         width = batch.queries.shape[1]
         uniform = uniform_attention(width, batch.lengths, self._causal)
         self.uniform.add(reduce_heads(uniform, batch).cpu().numpy(), batch.counts(self._causal))
-
-    def wants(self, stack: Stack, layer: int) -> bool:
-        """Every layer of the stack."""
-        return stack is self._stack
 
     def observe(self, call: AttentionCall) -> None:
         """Add one layer of the batch."""

@@ -11,7 +11,6 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import entr
 
-from workbench.analysis._flow import maximum_flows
 from workbench.analysis._words import WordGroups, word_groups
 from workbench.errors import TraceError
 from workbench.shapes import Array, AttentionArray
@@ -21,7 +20,6 @@ __all__ = [
     "WordGroups",
     "attention_distance",
     "attention_entropy",
-    "attention_flow",
     "attention_rollout",
     "check_rows",
     "effective_attention",
@@ -107,19 +105,6 @@ def attention_rollout(
     for layer in mixed[1:]:
         rolled.append(layer @ rolled[-1])
     return _between_tokens("attention rollout", "share", np.stack(rolled), ("layer", "query", "key"), tokens)
-
-
-def attention_flow(
-    attention: AttentionArray, tokens: Sequence[str] | None = None, residual: float = 0.5
-) -> Statistic:
-    """Maximum flow from each position of the last layer to each input token (Abnar & Zuidema 2020, section 3).
-
-    Edges are head-averaged attention with the residual as in :func:`attention_rollout`, and carry at most
-    their weight: (query, key). Costs one maximum-flow problem for each pair: for some dozens of tokens.
-    """
-    check_rows(attention)
-    flows = maximum_flows(_with_residual(attention, residual))
-    return _between_tokens("attention flow", "flow", flows, ("query", "key"), tokens)
 
 
 def effective_attention(

@@ -28,7 +28,7 @@ from workbench.models import LoadedModel
 from workbench.shapes import Array
 from workbench.statistics import Statistic
 from workbench.text import align_words
-from workbench.trace import AttentionCall, Stack, observe_attention
+from workbench.trace import AttentionCall, AttentionObserver, Stack, observe_attention
 from workbench.trace.encoding import Encoded, inputs_of
 from workbench.trace.structure import call_model
 
@@ -149,17 +149,13 @@ def _frequent(halves: tuple[list[ParsedSentence], list[ParsedSentence]], min_wor
     ]
 
 
-class _Hits:
+class _Hits(AttentionObserver):
     """Observes one stack; calls ``take`` with each layer's hits."""
 
     def __init__(self, stack: Stack, take: Callable[[int, Tensor], None]) -> None:
-        self._stack = stack
+        super().__init__(stack)
         self._take = take
         self.batch: BatchOfTrees | None = None
-
-    def wants(self, stack: Stack, layer: int) -> bool:
-        """Every layer of the stack."""
-        return stack is self._stack
 
     def observe(self, call: AttentionCall) -> None:
         """Add one layer of the batch."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -13,7 +12,7 @@ from workbench.analysis._ratio import RatioSums
 from workbench.errors import DataError
 from workbench.models import Kind, LoadedModel
 from workbench.statistics import Statistic
-from workbench.trace import AttentionCall, Stack, observe_attention, structure_of
+from workbench.trace import AttentionCall, AttentionObserver, Stack, observe_attention, structure_of
 from workbench.trace.structure import call_model
 
 __all__ = ["repetition_scores"]
@@ -73,20 +72,13 @@ def _random_tokens(model: LoadedModel, length: int, sequences: int, seed: int) -
     return torch.tensor(np.concatenate([start, once, once], axis=1), device=model.device)
 
 
-@dataclass
-class _Repetition:
+class _Repetition(AttentionObserver):
     """Sums, for each layer, of the weights on three diagonals below the second copy's queries."""
 
-    stack: Stack
-    layers: int
-    length: int
-
-    def __post_init__(self) -> None:
-        self.sums = [RatioSums() for _ in range(self.layers)]
-
-    def wants(self, stack: Stack, layer: int) -> bool:
-        """Every layer of the stack."""
-        return stack is self.stack
+    def __init__(self, stack: Stack, layers: int, length: int) -> None:
+        super().__init__(stack)
+        self.length = length
+        self.sums = [RatioSums() for _ in range(layers)]
 
     def observe(self, call: AttentionCall) -> None:
         """Add one layer of the batch."""

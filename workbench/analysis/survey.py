@@ -24,7 +24,7 @@ from workbench.runs import Run, RunFolder, RunRecord
 from workbench.shapes import Array
 from workbench.statistics import Statistic
 from workbench.text import align_words
-from workbench.trace import AttentionCall, Stack, Text, observe_attention, structure_of
+from workbench.trace import AttentionCall, AttentionObserver, Stack, Text, observe_attention, structure_of
 
 __all__ = ["SurveySettings", "survey"]
 
@@ -111,16 +111,16 @@ def _dependencies(model: LoadedModel, corpus: Corpus, settings: SurveySettings) 
     return dependency_heads(model, corpus.trees, subtypes=settings.subtypes, min_words=settings.min_words)
 
 
-class _Ticker:
+class _Ticker(AttentionObserver):
     """Observes the first layer and counts the texts that pass it."""
 
     def __init__(self, stack: Stack, bar: Any) -> None:
-        self._stack = stack
+        super().__init__(stack)
         self._bar = bar
 
     def wants(self, stack: Stack, layer: int) -> bool:
         """Only the first layer of the stack."""
-        return layer == 0 and stack is self._stack
+        return layer == 0 and stack is self.stack
 
     def observe(self, call: AttentionCall) -> None:
         """Count the call's texts."""

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -23,6 +23,7 @@ from workbench.errors import ConfigError
 
 __all__ = ["Job", "JobBoard", "JobState"]
 
+_COMMAND = (sys.executable, "-P", "-m", "workbench")
 _MOST_AT_ONCE = 2
 _PATIENCE = 5.0  # seconds that a job has to end by itself after it was asked to
 _PERCENT = re.compile(r"(\d{1,3})%\|")
@@ -39,42 +40,6 @@ class JobState(StrEnum):
     CANCELLED = "cancelled"
 
 
-class _Worker:
-    """A process that waits for the arguments of its ``workbench`` command; its error stream is a terminal."""
-
-    def __init__(self) -> None:
-        self.output = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the job)
-        self.terminal, theirs = pty.openpty()
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "workbench.cli.worker"],
-            stdin=subprocess.PIPE,
-            stdout=self.output,
-            stderr=theirs,
-            start_new_session=True,  # Ctrl-C in the dashboard's terminal is not meant for it
-        )
-        os.close(theirs)
-
-    def begin(self, arguments: Sequence[str]) -> None:
-        """Let the command begin; without arguments the process just ends."""
-        assert self.process.stdin is not None
-        with suppress(BrokenPipeError), self.process.stdin as stream:
-            if arguments:
-                stream.write(json.dumps([*arguments]).encode() + b"\n")
-
-    def signal(self, number: int) -> None:
-        """To the process and those it started."""
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, number)
-
-    def discard(self) -> None:
-        """End a process that got no command."""
-        self.begin([])
-        self.signal(signal.SIGKILL)  # without waiting for its imports
-        self.process.wait()
-        os.close(self.terminal)
-        self.output.close()
-
-
 class Job:
     """One ``workbench VERB …``, in a process of its own that shows its progress bar, which is read here.
 
@@ -86,27 +51,31 @@ class Job:
         title: str,
         arguments: Sequence[str],
         known_run: str | None = None,
-        worker: _Worker | None = None,
-        ended: Callable[[], None] = lambda: None,
     ) -> None:
         self.title = title
         self.arguments = tuple(arguments)
         self.started = time.monotonic()
         self._known_run = known_run
-        self._ended = ended
         self._asked_to_end = False
         self._said: list[str] = []
         self._percent: int | None = None
         self._printed = b""
-        self._worker = worker or _Worker()
-        self._process = self._worker.process
-        self._worker.begin(arguments)
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the job)
+        self._terminal, theirs = pty.openpty()  # its error stream, so that it shows a progress bar
+        self._process = subprocess.Popen(
+            [*_COMMAND, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=self._output,
+            stderr=theirs,
+            start_new_session=True,  # Ctrl-C in the dashboard's terminal is not meant for it
+        )
+        os.close(theirs)
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
 
     def _listen(self) -> None:
         rest = b""
-        with os.fdopen(self._worker.terminal, "rb", buffering=0) as stream:
+        with os.fdopen(self._terminal, "rb", buffering=0) as stream:
             while True:
                 try:
                     part = stream.read(4096)
@@ -119,10 +88,9 @@ class Job:
                     self._hear(line.decode("utf-8", "replace"))
         self._hear(rest.decode("utf-8", "replace"))
         self._process.wait()
-        with self._worker.output as output:
+        with self._output as output:
             output.seek(0)
             self._printed = output.read()
-        self._ended()
 
     def _hear(self, line: str) -> None:
         text = _COLOURS.sub("", line).strip()
@@ -187,8 +155,13 @@ class Job:
         """Ask it to end, as Ctrl-C would, and end it if it does not; what it stored so far stays."""
         if self._process.poll() is None:
             self._asked_to_end = True
-            self._worker.signal(signal.SIGINT)
+            self._signal(signal.SIGINT)
             threading.Thread(target=self._end, daemon=True).start()
+
+    def _signal(self, number: int) -> None:
+        """To the process and those it started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
 
     def _end(self) -> None:
         try:
@@ -200,7 +173,7 @@ class Job:
         """End it at once."""
         if self._process.poll() is None:
             self._asked_to_end = True
-            self._worker.signal(signal.SIGKILL)
+            self._signal(signal.SIGKILL)
             self._listener.join()
 
 
@@ -209,8 +182,6 @@ class JobBoard:
 
     def __init__(self) -> None:
         self._jobs: list[Job] = []
-        self._spare: _Worker | None = None
-        self._keeps_spare = False
         self._lock = threading.Lock()
         atexit.register(self.close)
 
@@ -222,20 +193,9 @@ class JobBoard:
                 raise ConfigError(
                     f"{len(running)} jobs are running ({', '.join(running)}); wait for one, or cancel it"
                 )
-            worker, self._spare = self._spare, None
-            job = Job(title, arguments, known_run, worker, ended=self._renew)
+            job = Job(title, arguments, known_run)
             self._jobs.append(job)
             return job
-
-    def keep_spare(self) -> None:
-        """From now on have a process ready whose imports are done, so that the next job begins at once."""
-        self._keeps_spare = True
-        self._renew()
-
-    def _renew(self) -> None:
-        with self._lock:
-            if self._keeps_spare and self._spare is None:
-                self._spare = _Worker()
 
     @property
     def jobs(self) -> list[Job]:
@@ -251,10 +211,5 @@ class JobBoard:
 
     def close(self) -> None:
         """End all jobs."""
-        with self._lock:
-            self._keeps_spare = False
-            if self._spare is not None:
-                self._spare.discard()
-                self._spare = None
         for job in self.jobs:
             job.kill()

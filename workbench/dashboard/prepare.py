@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import threading
 from contextlib import suppress
 
 from workbench.dashboard.inspection.texts import EXAMPLE
-from workbench.dashboard.jobs_panel import board
 from workbench.dashboard.resources import models_on_offer, opened, traced
 from workbench.errors import WorkbenchError
 from workbench.figures.looking import ViewKind
@@ -25,17 +23,6 @@ def prepare() -> None:
     with suppress(WorkbenchError):
         if names:
             traced(opened(names[0]), EXAMPLE, None, ViewKind.HEAD)
-    _spare_collections()
-    board().keep_spare()
-
-
-def _spare_collections() -> None:
-    """Leave what is loaded by now, half a million objects of imported modules, out of later garbage collections.
-
-    Streamlit collects after every run of a page, which would hold back the next answer by a quarter of a second.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 def prepare_beside() -> threading.Thread:

@@ -12,7 +12,7 @@ from workbench.figures.head import head_view
 from workbench.figures.matrix import head_statistics_grid, heat_map
 from workbench.figures.model import model_view
 from workbench.figures.neuron import neuron_view
-from workbench.figures.plots import Curve, curve_plot, mds_plot
+from workbench.figures.plots import Curve, curve_plot
 from workbench.figures.saliency import attribution_view
 from workbench.figures.table import dependency_table
 from workbench.figures.text import highlighted_text
@@ -28,7 +28,6 @@ __all__ = [
     "head_view",
     "heat_map",
     "highlighted_text",
-    "mds_plot",
     "model_view",
     "neuron_view",
 ]

@@ -1,10 +1,10 @@
-"""Curves with bands, and heads as points on a plane."""
+"""Curves with bands."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -14,12 +14,11 @@ from workbench.figures._page import page
 from workbench.figures._view import View
 from workbench.figures.palette import OKABE_ITO
 from workbench.shapes import Array
-from workbench.statistics import Statistic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Curve", "curve_plot", "mds_plot"]
+__all__ = ["Curve", "curve_plot"]
 
 _DASHES = ("-", "--", ":", "-.")
 
@@ -70,10 +69,8 @@ def curve_plot(
         {"name": c.name, **{key: _plain(getattr(c, key)) for key in ("x", "y", "low", "high")}}
         for c in curves
     ]
-    plot = {
-        **{"x": x, "y": y, "limits": [float(across.min()), float(across.max()), low, high]},
-        **{"series": series, "grid": True, "axes_shown": True},
-    }
+    limits = [float(across.min()), float(across.max()), low, high]
+    plot = {"x": x, "y": y, "limits": limits, "series": series}
     return View(
         title=title,
         render=lambda: page(
@@ -82,43 +79,6 @@ def curve_plot(
         draw=lambda: _draw_curves(curves, (x, y), (low, high), title),
         tabulate=lambda: pd.concat([_curve_frame(c) for c in curves], ignore_index=True),
         height=460,
-    )
-
-
-def mds_plot(
-    positions: Statistic,
-    *,
-    clusters: Mapping[tuple[int, int], int] | None = None,
-    note: str = "Nearby heads attend alike; the axes themselves mean nothing.",
-    title: str = "Heads by how they attend",
-    display_mode: str = "auto",
-) -> View:
-    """Heads as points on a plane; ``positions`` has axes ``layer``, ``head``, ``dimension`` (two of them).
-
-    Colours and marks are layers, or ``clusters`` (a number per (layer, head)) where given. Both axes have
-    one scale, as distances are what such a plot shows (Clark et al., 2019, section 6).
-
-    Raises:
-        ConfigError: other axes, or not two dimensions.
-    """
-    if positions.axes != ("layer", "head", "dimension") or positions.values.shape[2] != 2:
-        raise ConfigError(
-            f"{positions.name}: axes {positions.axes} of shape {positions.values.shape} must be "
-            "('layer', 'head', 'dimension') with two dimensions"
-        )
-    frame = _points_frame(positions, clusters)
-    by = "layer" if clusters is None else "cluster"
-    return View(
-        title=title,
-        render=lambda: page(
-            title=title,
-            script="plot",
-            data={"plot": _points_record(frame, by), "note": note},
-            display_mode=display_mode,
-        ),
-        draw=lambda: _draw_points(frame, by, title),
-        tabulate=frame.copy,
-        height=620,
     )
 
 
@@ -138,38 +98,6 @@ def _curve_frame(curve: Curve) -> pd.DataFrame:
     if curve.low is not None:
         columns |= {key: np.asarray(getattr(curve, key), float) for key in ("low", "high")}
     return pd.DataFrame({"curve": curve.name, **columns})
-
-
-def _points_frame(positions: Statistic, clusters: Mapping[tuple[int, int], int] | None) -> pd.DataFrame:
-    layers, heads, _ = positions.values.shape
-    layer_names = positions.labels.get("layer", tuple(range(layers)))
-    head_names = positions.labels.get("head", tuple(range(heads)))
-    layer, head = (axis.ravel() for axis in np.indices((layers, heads)))
-    frame = pd.DataFrame({"layer": np.take(layer_names, layer), "head": np.take(head_names, head)})
-    frame[["x", "y"]] = positions.values.reshape(-1, 2)
-    if clusters is not None:
-        frame["cluster"] = [
-            clusters[int(a), int(b)] for a, b in zip(frame["layer"], frame["head"], strict=True)
-        ]
-    return frame
-
-
-def _points_record(frame: pd.DataFrame, by: str) -> dict[str, Any]:
-    series = []
-    for number, (value, rows) in enumerate(frame.groupby(by)):
-        names = [f"{layer}-{head}" for layer, head in zip(rows["layer"], rows["head"], strict=True)]
-        series.append(
-            {
-                **{"name": f"{by} {value}", "colour": number, "mark": number // 8},
-                **{"x": _plain(rows["x"].to_numpy()), "y": _plain(rows["y"].to_numpy())},
-                **{"short": names, "labels": [f"layer-head {name}, {by} {value}" for name in names]},
-            }
-        )
-    (x0, x1), (y0, y1) = (_padded(float(frame[a].min()), float(frame[a].max())) for a in ("x", "y"))
-    return {
-        **{"x": "", "y": "", "limits": [x0, x1, y0, y1], "series": series, "equal": True},
-        **{"grid": False, "axes_shown": False, "write_labels": len(frame) <= 160},
-    }
 
 
 def _draw_curves(
@@ -194,24 +122,4 @@ def _draw_curves(
     legend = figure.legend(loc="outside lower center", ncols=min(4, len(curves)), frameon=False)
     for text in legend.get_texts():
         text.set_parse_math(False)
-    return figure
-
-
-def _draw_points(frame: pd.DataFrame, by: str, title: str) -> Figure:
-    from workbench.figures.static import figure_of
-
-    figure = figure_of(7.0, 6.2, title)
-    axes = figure.add_subplot()
-    for number, (value, rows) in enumerate(frame.groupby(by)):
-        marker = "os^Dv"[(number // 8) % 5]
-        axes.scatter(
-            rows["x"], rows["y"], color=OKABE_ITO[number % 8], marker=marker, s=26, label=f"{by} {value}"
-        )
-    for row in frame.itertuples():
-        axes.annotate(
-            f"{row.layer}-{row.head}", (row.x, row.y), (4, 2), textcoords="offset points", fontsize=6
-        )
-    axes.set_aspect("equal", adjustable="datalim")
-    axes.set(xticks=[], yticks=[])
-    figure.legend(loc="outside lower center", ncols=6, frameon=False)
     return figure

@@ -22,7 +22,6 @@ from workbench.trace.interventions import (
     scale,
 )
 from workbench.trace.observing import AttentionObserver, observe_attention
-from workbench.trace.patching import activation_patching
 from workbench.trace.recording import trace
 from workbench.trace.storage import load_trace, save_trace
 from workbench.trace.structure import Route, Structure, structure_of
@@ -41,7 +40,6 @@ __all__ = [
     "TextTrace",
     "Trace",
     "ablate_heads",
-    "activation_patching",
     "attention_implementation",
     "intervene",
     "load_trace",

@@ -13,13 +13,13 @@ from torch import Tensor
 from workbench.errors import TraceError
 from workbench.shapes import Array
 from workbench.trace._trace import Record
-from workbench.trace.attention_hook import AttentionCall, Session, Stack, active
+from workbench.trace.attention_hook import AttentionCall, Session, Stack, Watcher, active
 from workbench.trace.parts import on_output, parts_of
 
 __all__ = ["Recorder", "to_numpy"]
 
 
-class Recorder:
+class Recorder(Watcher):
     """A watcher that keeps the chosen layers and heads of one batch."""
 
     def __init__(

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from workbench.terminal import say
-from workbench.trace.attention_hook import AttentionCall, Session, Stack, attention_implementation
+from workbench.trace.attention_hook import AttentionCall, Session, Stack, Watcher, attention_implementation
 from workbench.trace.observing import session_on
 from workbench.trace.structure import Route, call_model, sample_inputs, structure_of
 
@@ -154,16 +154,12 @@ class ArchitectureExamination:
     kernel_difference: float
 
 
-class _Look:
-    """Watches row sums and direction of every layer."""
+class _RowSums(Watcher):
+    """Sums of rows and direction of every layer."""
 
     def __init__(self) -> None:
         self.error = 0.0
         self.ahead: dict[Stack, bool] = {}
-
-    def wants(self, stack: Stack, layer: int) -> bool:
-        """Whether this layer is looked at."""
-        return True
 
     def on_weights(self, call: AttentionCall) -> Tensor:
         """Look at the weights."""
@@ -171,10 +167,6 @@ class _Look:
         ahead = bool(call.weights.triu(1).abs().max() > 0)
         self.ahead[call.stack] = self.ahead.get(call.stack, False) or ahead
         return call.weights
-
-    def on_heads(self, call: AttentionCall, heads: Tensor) -> Tensor:
-        """Go on with what came."""
-        return heads
 
 
 def build_tiny(family: Architecture) -> Any:
@@ -196,7 +188,7 @@ def examine(family: Architecture) -> ArchitectureExamination:
     """Build the family tiny, watch one pass, and compare its output with the model's own eager attention."""
     model = build_tiny(family)
     structure = structure_of(model)
-    look = _Look()
+    look = _RowSums()
     inputs = sample_inputs(model)
     with session_on(model, Session(structure.sites, (look,))):
         watched = call_model(model, **inputs)

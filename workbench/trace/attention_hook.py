@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -60,20 +60,20 @@ class AttentionCall:
     value: Tensor | None = None
 
 
-class Watcher(Protocol):
-    """What a session may contain: it watches attention, and may change weights and head outputs."""
+class Watcher:
+    """What a session contains: it sees attention, and may change weights and head outputs; this one changes nothing."""
 
     def wants(self, stack: Stack, layer: int) -> bool:
         """Whether this watcher needs the attention weights of a layer."""
-        ...
+        return True
 
     def on_weights(self, call: AttentionCall) -> Tensor:
         """See the weights; return the ones with which the model goes on."""
-        ...
+        return call.weights
 
     def on_heads(self, call: AttentionCall, heads: Tensor) -> Tensor:
         """See each head's output (B, Q, H, d) before the output projection; return the one to go on with."""
-        ...
+        return heads
 
 
 @dataclass(eq=False)

@@ -16,7 +16,7 @@ from workbench.choices import as_members
 from workbench.errors import TraceError
 from workbench.models import LoadedModel
 from workbench.shapes import Array
-from workbench.trace.attention_hook import AttentionCall, Session, Stack, active
+from workbench.trace.attention_hook import AttentionCall, Session, Stack, Watcher, active
 from workbench.trace.encoding import Text, batches_of
 from workbench.trace.observing import session_on
 from workbench.trace.parts import on_output, parts_of
@@ -186,8 +186,8 @@ def _place(edit: Edit, structure: Structure) -> Edit:
     return Edit(edit.site, edit.layer, edit.change, edit.heads, edit.positions, stack)
 
 
-class _Editor:
-    """A watcher that applies the edits on the attention seam."""
+class _Editor(Watcher):
+    """Applies the edits of attention weights and head outputs."""
 
     def __init__(self, edits: Sequence[Edit]) -> None:
         self._edits = [edit for edit in edits if edit.site in (Site.ATTENTION, Site.HEAD_OUTPUT)]

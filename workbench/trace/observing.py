@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -24,36 +24,27 @@ from workbench.trace.structure import Route, Structure, output_attentions, struc
 __all__ = ["AttentionObserver", "active", "observe_attention", "session_on", "watching"]
 
 
-class AttentionObserver(Protocol):
-    """Sees every attention layer as it is computed, and keeps of it what it likes."""
+class AttentionObserver(Watcher):
+    """Sees every attention layer of ``stack`` (``None``: of all) as it is computed, and keeps what it likes of it.
+
+    Override :meth:`observe`, and :meth:`wants` to leave out layers: where nobody wants weights the fused kernel runs.
+    """
+
+    def __init__(self, stack: Stack | None = None) -> None:
+        self.stack = stack
 
     def wants(self, stack: Stack, layer: int) -> bool:
-        """Whether the weights of this layer are needed; where nobody wants them the fused kernel runs."""
-        ...
-
-    def observe(self, call: AttentionCall) -> None:
-        """Look at one layer of one batch. The tensors are the model's own: copy what outlives the call."""
-        ...
-
-
-class _Observing:
-    """An observer as a watcher that changes nothing."""
-
-    def __init__(self, observer: AttentionObserver) -> None:
-        self._observer = observer
-
-    def wants(self, stack: Stack, layer: int) -> bool:
-        """Whether this layer is looked at."""
-        return self._observer.wants(stack, layer)
+        """Every layer of the stack."""
+        return self.stack is None or stack is self.stack
 
     def on_weights(self, call: AttentionCall) -> Tensor:
-        """Look at the weights."""
-        self._observer.observe(call)
+        """Observe the layer; its weights stay as they are."""
+        self.observe(call)
         return call.weights
 
-    def on_heads(self, call: AttentionCall, heads: Tensor) -> Tensor:
-        """Go on with what came."""
-        return heads
+    def observe(self, call: AttentionCall) -> None:
+        """See one layer of one batch. The tensors are the model's own: copy what outlives the call."""
+        raise NotImplementedError
 
 
 @contextmanager
@@ -64,7 +55,7 @@ def observe_attention(model: LoadedModel, *observers: AttentionObserver) -> Iter
     Memory is one layer's weights at a time; architectures whose attention can only be had from their
     outputs (:class:`Route.OUTPUTS`) hold all layers of a batch.
     """
-    with model.lock, watching(model.model, tuple(map(_Observing, observers))) as structure:
+    with model.lock, watching(model.model, observers) as structure:
         yield structure
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from workbench.errors import TraceError
-from workbench.trace.attention_hook import AttentionCall, Session, Stack
+from workbench.trace.attention_hook import AttentionCall, Session, Stack, Watcher
 from workbench.trace.observing import session_on
 from workbench.trace.structure import Structure, call_model, sample_inputs, structure_of
 
@@ -44,24 +44,16 @@ def parts_of(model: Any) -> Parts:
 
 
 @dataclass
-class _Order:
+class _Order(Watcher):
     """What ran, in order: attention modules (by id), linear layers and ends of blocks."""
 
     events: list[tuple[str, nn.Module]] = field(default_factory=list)
-
-    def wants(self, stack: Stack, layer: int) -> bool:
-        """Whether this layer is looked at."""
-        return True
 
     def on_weights(self, call: AttentionCall) -> Tensor:
         """Look at the weights."""
         if call.module is not None:
             self.events.append(("attention", call.module))
         return call.weights
-
-    def on_heads(self, call: AttentionCall, heads: Tensor) -> Tensor:
-        """Go on with what came."""
-        return heads
 
     def hook(self, kind: str) -> Callable[..., None]:
         """A forward hook that notes its module."""

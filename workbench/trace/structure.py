@@ -19,6 +19,7 @@ from workbench.trace.attention_hook import (
     AttentionCall,
     Session,
     Stack,
+    Watcher,
     attention_implementation,
     opened,
 )
@@ -87,23 +88,15 @@ def structure_of(model: Any) -> Structure:
 
 
 @dataclass
-class _Examiner:
+class _Examiner(Watcher):
     """Remembers shape and direction of every attention call."""
 
     seen: list[tuple[int, tuple[int, ...], bool]] = field(default_factory=list)
-
-    def wants(self, stack: Stack, layer: int) -> bool:
-        """Whether this layer is looked at."""
-        return True
 
     def on_weights(self, call: AttentionCall) -> Tensor:
         """Look at the weights."""
         self.seen.append((id(call.module), tuple(call.weights.shape), looks_ahead(call.weights)))
         return call.weights
-
-    def on_heads(self, call: AttentionCall, heads: Tensor) -> Tensor:
-        """Go on with what came."""
-        return heads
 
 
 def looks_ahead(weights: Tensor) -> bool:

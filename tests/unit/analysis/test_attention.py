@@ -9,7 +9,6 @@ from tests.unit.trace import tiny
 from workbench.analysis.attention import (
     attention_distance,
     attention_entropy,
-    attention_flow,
     attention_rollout,
     effective_attention,
     merge_words,
@@ -79,15 +78,6 @@ def test_rollout():
     rolled = attention_rollout(np.stack([copy, copy])).values
     np.testing.assert_allclose(rolled[0], [[1, 0], [0.5, 0.5]])
     np.testing.assert_allclose(rolled[1], [[1, 0], [0.75, 0.25]])
-
-
-def test_flow():
-    """The same two layers: from token 1 to input 0 flow 1/2 over itself and 1/2 over token 0; to input 1 only
-    the residual path of capacity 1/2."""
-    copy = np.array([[[1, 0], [1, 0]]], dtype=np.float32)
-    np.testing.assert_allclose(attention_flow(np.stack([copy, copy])).values, [[1, 0], [1, 0.5]], atol=1e-6)
-    with pytest.raises(TraceError, match="at most 1500"):
-        attention_flow(np.full((12, 1, 200, 200), 1 / 200, dtype=np.float32))
 
 
 def test_effective_attention():

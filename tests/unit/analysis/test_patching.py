@@ -68,6 +68,14 @@ def test_batches_and_skipped_layers_change_nothing(build: Any, site: PatchSite) 
         assert found.values[layer, position] == pytest.approx(expected, abs=1e-4)
 
 
+def test_patching_the_last_layer_brings_the_answer_back() -> None:
+    """The answer is read off the last position, so after the last layer that one restores all and others nothing."""
+    found = activation_patching(pair_of())
+    np.testing.assert_allclose(found.values[-1], [0, 0, 0, 0, 1], atol=1e-4)
+    np.testing.assert_allclose(found.values[:, 0], 0, atol=1e-4)  # nothing differs before the changed token
+    assert abs(found.values[0, 1]) > 0.1
+
+
 def test_heads_together_are_the_attention_output() -> None:
     pair = pair_of()
     every = tuple(range(pair.heads))

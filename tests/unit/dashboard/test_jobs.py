@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -90,46 +89,3 @@ def test_a_third_job_waits_and_all_end_with_the_board(fake: Callable[[str], None
     assert {job.state for job in board.jobs} == {JobState.CANCELLED}
     board.dismiss(first)
     assert board.jobs == [second]
-
-
-def test_a_process_is_kept_ready_for_the_next_job(fake: Callable[[str], None]) -> None:
-    fake("import sys, time; print('ready', file=sys.stderr); print(sys.stdin.readline()); time.sleep(0.2)")
-    board = JobBoard()
-    board.keep_spare()
-    spare = board._spare
-    assert spare is not None
-    assert spare.process.poll() is None
-    job = board.start("one", ["doctor", "--json", "tiny"])
-    assert job._worker is spare
-    wait_for(lambda: job.state is JobState.DONE and board._spare is not None)
-    assert job._printed.strip() == b'["doctor", "--json", "tiny"]'
-    waiting = board._spare
-    assert waiting is not None
-    board.close()
-    assert waiting.process.poll() is not None
-
-
-def test_a_command_that_answers_is_done_whatever_it_found(fake: Callable[[str], None]) -> None:
-    fake("""import sys; print('{"verdict": "fail"}'); sys.exit(1)""")
-    job = Job("doctor", ["doctor"])
-    wait_for(lambda: job.state is not JobState.RUNNING)
-    assert job.state is JobState.DONE
-    assert job.answer == {"verdict": "fail"}
-    assert job.run is None
-
-
-def test_a_real_command_stores_a_run(llama: str, tmp_path: Path) -> None:
-    options = [
-        "check",
-        f"--out={tmp_path}",
-        "--json",
-        "--set=pairs_builtin",
-        "--limit=4",
-        "--no-doctor",
-        "--",
-        llama,
-    ]
-    job = Job("check", options)
-    wait_for(lambda: job.state is not JobState.RUNNING)
-    assert job.problem == "" or job.state is JobState.DONE
-    assert [path.name for path in tmp_path.iterdir()] == [job.run]

@@ -19,7 +19,6 @@ from workbench.figures import (
     head_statistics_grid,
     heat_map,
     highlighted_text,
-    mds_plot,
 )
 from workbench.statistics import Statistic
 
@@ -58,7 +57,6 @@ def figures() -> list[View]:
         head_statistics_grid(ENTROPY),
         highlighted_text(["Ġa", "<b>", "$"], [1.0, -0.5, 0.0]),
         dependency_table(RELATIONS),
-        mds_plot(PLACES),
         curve_plot([Curve(name="$x", x=[0, 1], y=[0.1, np.nan], low=[0.0, 0.1], high=[0.2, 0.3])]),
     ]
 
@@ -139,13 +137,6 @@ def test_dependency_table_names_head_interval_and_baseline():
 def test_dependency_table_says_which_columns_it_lacks():
     with pytest.raises(ConfigError, match="lacks low, high"):
         dependency_table(RELATIONS.drop(columns=["low", "high"]))
-
-
-def test_mds_plot_has_a_point_per_head_in_its_layers_colour():
-    series = page_data(mds_plot(PLACES))["plot"]["series"]
-    assert [s["name"] for s in series] == ["layer 0", "layer 1"]
-    assert series[1]["short"] == ["1-0", "1-1", "1-2"]
-    assert (series[1]["x"], series[1]["y"]) == ([6.0, 8.0, 10.0], [7.0, 9.0, 11.0])
 
 
 def test_curves_break_at_missing_values():

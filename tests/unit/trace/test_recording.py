@@ -177,21 +177,16 @@ def test_two_threads_never_mix(name):
 
 def test_session_of_one_thread_is_unseen_by_a_plain_pass_in_another():
     """Without any lock: a second thread's forward pass neither feeds the observer nor changes its result."""
+    from workbench.trace.attention_hook import Watcher
     from workbench.trace.observing import watching
     from workbench.trace.structure import call_model
 
-    class Count:
+    class Count(Watcher):
         calls = 0
-
-        def wants(self, stack, layer):
-            return True
 
         def on_weights(self, call):
             self.calls += 1
             return call.weights * 0  # would be noticed
-
-        def on_heads(self, call, heads):
-            return heads
 
     model = tiny.llama()
     inputs = model.tokenizer(TEXTS[0], return_tensors="pt")

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from workbench.analysis.saliency.attribution_target import AttributionTarget
 from workbench.analysis.saliency.embedding_model import EmbeddingModel
-from workbench.trace import AttentionCall, Edit, Site, Stack, intervene, observe_attention, structure_of
+from workbench.trace import (
+    AttentionCall,
+    AttentionObserver,
+    Edit,
+    Site,
+    Stack,
+    intervene,
+    observe_attention,
+    structure_of,
+)
 
 __all__ = ["Watched", "first_reads", "reading_weights", "sizes", "watch"]
 
@@ -31,15 +40,12 @@ def sizes(seam: EmbeddingModel, row: int) -> tuple[int, int]:
     return (text + len(read.suffix) if read.decoder is None else len(read.decoder)), text
 
 
-@dataclass
-class Watched:
+class Watched(AttentionObserver):
     """Attention weights (R, H, Q, K) of all layers by stack, still part of the graph where one is built."""
 
-    weights: dict[Stack, list[Tensor]] = field(default_factory=dict)
-
-    def wants(self, stack: Stack, layer: int) -> bool:
-        """All of them."""
-        return True
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights: dict[Stack, list[Tensor]] = {}
 
     def observe(self, call: AttentionCall) -> None:
         """Keep the weights."""
