@@ -22,7 +22,7 @@ import torch
 from _frame import Result, alternate, in_subprocess, machine, parser, peak_mib, report
 
 import workbench
-from workbench.analysis._token_classes import count_words, token_classes
+from workbench.analysis._head_sums import count_words, token_classes
 from workbench.analysis.heads import head_statistics
 from workbench.trace.encoding import encode_all
 

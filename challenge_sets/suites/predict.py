@@ -14,7 +14,7 @@ from workbench.models import Kind, LoadedModel
 from workbench.models.batching import HeadRow, encode_row
 from workbench.models.problem import ProblemType, problem_of
 from workbench.scoring import Blank, Engine, PrefixGroup, Request, Seq2SeqEngine, score_cloze
-from workbench.scoring.heads import head_scores
+from workbench.scoring.streams import head_scores
 from workbench.text import align
 
 __all__ = ["Example", "Predictor", "predictor_for"]

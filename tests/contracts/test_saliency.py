@@ -17,7 +17,7 @@ from tests.unit.analysis.saliency_models import (
 )
 from tests.unit.tiny import tiny_causal
 from workbench.analysis.faithfulness import rank_agreement
-from workbench.analysis.faithfulness_randomised import shuffled
+from workbench.analysis.faithfulness_examine import shuffled
 from workbench.analysis.saliency import (
     METHODS,
     Attribution,

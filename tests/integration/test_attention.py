@@ -8,8 +8,7 @@ import pytest
 import workbench
 from tests.helpers import data_dir, needs_data, needs_minilm, needs_smollm2
 from workbench.analysis.dependency import dependency_heads
-from workbench.analysis.heads import head_statistics
-from workbench.analysis.repetition import repetition_scores
+from workbench.analysis.heads import head_statistics, repetition_scores
 from workbench.data.conllu import read_conllu
 from workbench.trace import trace
 

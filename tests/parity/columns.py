@@ -21,7 +21,7 @@ from tests.plain_scores import plain_scores
 from workbench.models import Kind, LoadedModel
 from workbench.models.batching import encode_row
 from workbench.scoring import Engine, MaskedEngine, Request, Seq2SeqEngine
-from workbench.scoring.heads import head_scores
+from workbench.scoring.streams import head_scores
 from workbench.trace import trace
 from workbench.trace.decoder import decoder_prefix
 

@@ -2,20 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from workbench.analysis._ratio import RatioSums
-from workbench.analysis._token_classes import CLASSES
 from workbench.shapes import Array
+from workbench.text import Alignment, split_words
 from workbench.trace import AttentionCall, AttentionObserver, Stack
 
-__all__ = ["NAMES", "BatchOfTexts", "HeadSums", "reduce_heads", "uniform_attention"]
+__all__ = [
+    "CLASSES",
+    "NAMES",
+    "BatchOfTexts",
+    "HeadSums",
+    "RatioSums",
+    "count_words",
+    "reduce_heads",
+    "token_classes",
+    "uniform_attention",
+]
+
+# Columns of token_classes, as the statistics name them.
+CLASSES = ("[CLS]", "[SEP]", "punctuation", "rare words")
+
+
+class RatioSums:
+    """Ratios of sums over texts, kept in memory that does not grow with the number of texts.
+
+    Each text adds a total ``x`` (an array of any fixed shape) over ``n`` tokens (broadcast to it). The
+    estimate is sum(x) / sum(n); its variance that of a ratio estimator over clusters (Cochran 1977,
+    chapter 6, one cluster a text): T / (T - 1) * sum((x - ratio * n)^2) / sum(n)^2 for T texts.
+    """
+
+    def __init__(self) -> None:
+        self.clusters = 0
+        self._sums: Array | None = None  # (5, ...): x, n, x^2, x n, n^2
+
+    def add(self, totals: Array, counts: Array) -> None:
+        """Add texts: ``totals`` (text, ...) over ``counts`` tokens, broadcastable to the same shape."""
+        x = np.asarray(totals, dtype=np.float64)
+        n = np.broadcast_to(np.asarray(counts, dtype=np.float64), x.shape)
+        new = np.stack([part.sum(0) for part in (x, n, x * x, x * n, n * n)])
+        self._sums = new if self._sums is None else self._sums + new
+        self.clusters += len(x)
+
+    @property
+    def values(self) -> Array:
+        """sum(x) / sum(n); NaN where no token was counted."""
+        x, n = self._parts()[:2]
+        with np.errstate(invalid="ignore"):
+            return np.divide(x, n)
+
+    @property
+    def counts(self) -> Array:
+        """sum(n)."""
+        return self._parts()[1]
+
+    @property
+    def standard_errors(self) -> Array:
+        """Standard errors, clustered by text; NaN with fewer than two texts."""
+        _, n, xx, xn, nn = self._parts()
+        ratio = self.values
+        if self.clusters < 2:
+            return np.full_like(ratio, np.nan)
+        residual = np.maximum(xx - 2 * ratio * xn + ratio**2 * nn, 0.0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.sqrt(self.clusters / (self.clusters - 1) * residual) / n
+
+    def _parts(self) -> Array:
+        assert self._sums is not None, "nothing was added"
+        return self._sums
+
 
 # What is summed for each head, in the order of the last axis of reduce_heads: name -> (unit, meaning).
 NAMES: dict[str, tuple[str, str]] = {
@@ -32,6 +97,8 @@ NAMES: dict[str, tuple[str, str]] = {
     "first token": ("mass", "weight on the first token, from all later queries"),
     **{name: ("mass", f"weight on {name} tokens") for name in CLASSES},
 }
+
+
 _TINY = 1e-30  # log of an unattended key is finite, and times its weight 0
 
 
@@ -147,3 +214,47 @@ class HeadSums(AttentionObserver):
     def standard_errors(self) -> Float[Array, "layer head statistic"]:
         """Standard errors, clustered by text."""
         return np.stack([sums.standard_errors for sums in self.sums])
+
+
+def count_words(texts: Iterable[str]) -> Counter[str]:
+    """How often each word occurs, ignoring case; punctuation marks are words of their own."""
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(text[start:end].lower() for start, end in split_words(text, punctuation=True))
+    return counts
+
+
+def token_classes(
+    alignment: Alignment, tokenizer: Any, counts: Counter[str], rare_count: int
+) -> Float[Array, "token class"]:
+    """1 where a token belongs to the class, else 0; the columns are :data:`CLASSES`.
+
+    [CLS] and [SEP] are whatever the tokenizer calls its cls and sep tokens. A rare word occurs at most
+    ``rare_count`` times in ``counts``; punctuation and special tokens are never rare.
+    """
+    classes = np.zeros((len(alignment), len(CLASSES)), dtype=np.float32)
+    ids = np.array(alignment.ids)
+    for column, special in enumerate((tokenizer.cls_token_id, tokenizer.sep_token_id)):
+        if special is not None:
+            classes[:, column] = ids == special
+    for token, word in enumerate(alignment.word_ids):
+        if word is None:
+            continue
+        if is_punctuation(alignment.piece(token)):
+            classes[token, 2] = 1
+        elif counts[strip_punctuation(alignment.word(word)).lower()] <= rare_count:
+            classes[token, 3] = 1
+    return classes
+
+
+@lru_cache(maxsize=8192)
+def is_punctuation(piece: str) -> bool:
+    """Whether a piece of text is nothing but punctuation marks and symbols (Unicode categories P and S)."""
+    return bool(piece) and all(unicodedata.category(char)[0] in "PS" for char in piece)
+
+
+@lru_cache(maxsize=8192)
+def strip_punctuation(word: str) -> str:
+    """The longest run without punctuation: ``"(well-known),"`` counts as ``"known"``."""
+    runs = [word[start:end] for start, end in split_words(word, punctuation=True)]
+    return max(runs, key=lambda run: (not is_punctuation(run), len(run)), default=word)

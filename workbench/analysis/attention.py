@@ -6,15 +6,19 @@ Functions take attention (layer, head, query, key) as a trace holds it, without 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 from scipy.special import entr
 
-from workbench.analysis._words import WordGroups, word_groups
 from workbench.errors import TraceError
+from workbench.models import LoadedModel
 from workbench.shapes import Array, AttentionArray
 from workbench.statistics import Statistic
+from workbench.text import Alignment
+from workbench.trace import Stack, TextTrace, Trace
+from workbench.trace.parts import head_projections
 
 __all__ = [
     "WordGroups",
@@ -25,6 +29,8 @@ __all__ = [
     "effective_attention",
     "merge_words",
     "sink_mass",
+    "transformed_value_norms",
+    "value_weighted_norms",
     "without_sink",
     "word_groups",
 ]
@@ -161,3 +167,87 @@ def _over_queries(name: str, unit: str, values: Float[Array, "layer head query"]
         standard_error=errors,
         note=f"one text, {count} queries; for errors between texts use head_statistics",
     )
+
+
+@dataclass(frozen=True, eq=False)
+class WordGroups:
+    """Words of a text in order; special tokens are words of their own where they were kept."""
+
+    labels: tuple[str, ...]
+    sum_matrix: Float[Array, "word token"]  # 1 where a token belongs to a word
+    word_ids: tuple[int | None, ...]  # word of the alignment, or None for a special token
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens of the text."""
+        return int(self.sum_matrix.shape[1])
+
+    @property
+    def mean_matrix(self) -> Float[Array, "word token"]:
+        """1 / number of its tokens, where a token belongs to a word."""
+        counts = self.sum_matrix.sum(1, keepdims=True)
+        return self.sum_matrix / np.maximum(counts, 1)
+
+
+def word_groups(alignment: Alignment, special: bool = True) -> WordGroups:
+    """The words of ``alignment``; without ``special``, tokens that the tokenizer added belong to none.
+
+    A token that straddles words counts for the first of them; words without a token of their own are left out.
+    """
+    groups: list[tuple[int | None, list[int]]] = []
+    for token, word in enumerate(alignment.word_ids):
+        if word is not None and groups and groups[-1][0] == word:
+            groups[-1][1].append(token)
+        elif word is not None or special:
+            groups.append((word, [token]))
+    matrix = np.zeros((len(groups), len(alignment)), dtype=np.float32)
+    for row, (_, tokens) in enumerate(groups):
+        matrix[row, tokens] = 1
+    labels = tuple(
+        alignment.tokens[tokens[0]] if word is None else alignment.word(word) for word, tokens in groups
+    )
+    return WordGroups(labels, matrix, tuple(word for word, _ in groups))
+
+
+def value_weighted_norms(model: LoadedModel, trace: Trace, text: TextTrace) -> Statistic:
+    """||a f(x)|| for each query and key: attention a times the norm of the key's transformed value f(x).
+
+    f(x) = (x W_V + b_V) W_O of one head (Kobayashi et al. 2020, norm-based analysis); the bias of the output
+    projection belongs to no token and is left out. Needs ``record={"attention", "queries_keys"}``.
+    """
+    norms = transformed_value_norms(model, trace, text)
+    stack = Stack.ENCODER if text.decoder_attention is None else Stack.DECODER
+    return Statistic(
+        name="value-weighted attention",
+        unit="norm",
+        values=text.attention * norms[:, :, None, :],
+        axes=("layer", "head", "query", "key"),
+        labels={
+            "layer": trace.layers[stack],
+            "head": trace.heads[stack],
+            "query": text.tokens,
+            "key": text.tokens,
+        },
+        note="one text",
+    )
+
+
+def transformed_value_norms(
+    model: LoadedModel, trace: Trace, text: TextTrace
+) -> Float[Array, "layer head key"]:
+    """||f(x)|| of every key in every head: how much a token can contribute at all."""
+    values = text.get("values")  # (L, key heads, T, d)
+    stack = Stack.ENCODER if text.decoder_attention is None else Stack.DECODER
+    layers, heads = trace.layers[stack], trace.heads[stack]
+    if len(heads) % values.shape[1]:
+        raise TraceError(f"norms need all heads of the trace; it has {len(heads)}: record it with heads=None")
+    shared = len(heads) // values.shape[1]
+    width = values.shape[-1]
+    projections = head_projections(model.model, stack)
+    norms = np.empty((len(layers), len(heads), values.shape[2]))
+    for i, layer in enumerate(layers):
+        matrix = projections[layer].float().cpu().numpy()  # (H * d, D)
+        for j, head in enumerate(heads):
+            output = values[i, j // shared] @ matrix[head * width : (head + 1) * width]
+            norms[i, j] = np.linalg.norm(output, axis=-1)
+    return norms

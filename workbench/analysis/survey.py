@@ -14,8 +14,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from workbench.analysis.dependency import DependencyHeads, dependency_heads
-from workbench.analysis.heads import HeadStatistics, head_statistics
-from workbench.analysis.repetition import repetition_scores
+from workbench.analysis.heads import HeadStatistics, head_statistics, repetition_scores
 from workbench.data.corpus import Corpus, read_corpus
 from workbench.estimate import Estimate
 from workbench.models import Kind, LoadedModel

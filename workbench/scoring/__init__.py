@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from workbench.scoring._batches import token_budget
-from workbench.scoring._encode import Boundary, FirstToken, encode_texts, prefix_ids, resolve_first_token
 from workbench.scoring._forward import Projected, project_only
-from workbench.scoring._lanes import Lanes, lanes
-from workbench.scoring._records import Request, RollingScore, Score, Sequence
+from workbench.scoring._requests import (
+    Boundary,
+    FirstToken,
+    Request,
+    RollingScore,
+    Score,
+    Sequence,
+    encode_texts,
+    prefix_ids,
+    resolve_first_token,
+)
 from workbench.scoring.cloze import Blank, ClozeScore, score_cloze
-from workbench.scoring.engine import Engine, score
+from workbench.scoring.engine import Engine, score, score_rolling
 from workbench.scoring.masked import MaskedEngine, Masking, pseudo_log_likelihood
 from workbench.scoring.prefix_tree import PrefixGroup
-from workbench.scoring.rolling import score_rolling
 from workbench.scoring.seq2seq import Seq2SeqEngine
+from workbench.scoring.streams import Lanes, lanes, token_budget
 
 __all__ = [
     "Blank",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as Sequence_
 from contextlib import contextmanager
 from typing import Any
@@ -11,17 +11,51 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from workbench.errors import NumericsError
 from workbench.models import LoadedModel
-from workbench.scoring._records import Score, Sequence
-from workbench.trace.hooks import SharedHooks
+from workbench.scoring._requests import Score, Sequence
 
-__all__ = ["Projected", "forward_batch", "project_only", "target_statistics"]
+__all__ = ["Projected", "SharedHooks", "forward_batch", "project_only", "target_statistics"]
+
+
+class SharedHooks:
+    """Hooks that ``put`` registers on a module: the first who uses them puts them on, the last takes them off.
+
+    What differs between threads has to be kept by thread; the hooks are the same for all.
+    """
+
+    def __init__(self, put: Callable[[nn.Module], Iterable[RemovableHandle]]) -> None:
+        self._put = put
+        self._lock = threading.Lock()
+        self._users: dict[nn.Module, tuple[int, tuple[RemovableHandle, ...]]] = {}
+
+    @contextmanager
+    def on(self, *modules: nn.Module) -> Iterator[None]:
+        """The hooks are on these modules while this is open."""
+        with self._lock:
+            for module in modules:
+                users, handles = self._users.get(module) or (0, tuple(self._put(module)))
+                self._users[module] = users + 1, handles
+        try:
+            yield
+        finally:
+            with self._lock:
+                for module in modules:
+                    users, handles = self._users.pop(module)
+                    if users > 1:
+                        self._users[module] = users - 1, handles
+                        continue
+                    for handle in handles:
+                        handle.remove()
+
 
 # Rows of logits turned into log-probabilities at a time: their float32 copy should stay in a CPU's cache, and
 # must not fill a GPU's memory.
 _CPU_ROWS = 64
+
+
 _GPU_ROWS = 512
 
 
@@ -151,6 +185,8 @@ def _select(head: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...] | No
 
 
 _HERE = threading.local()
+
+
 _HEADS = SharedHooks(
     lambda head: (head.register_forward_pre_hook(_select), head.register_forward_hook(_look))
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from workbench.errors import DataError
 from workbench.models import Kind, LoadedModel
-from workbench.scoring._records import Request, Score
+from workbench.scoring._requests import Request, Score
 from workbench.scoring.engine import Engine
 from workbench.scoring.masked import MaskedEngine, Masking
 from workbench.scoring.seq2seq import Seq2SeqEngine

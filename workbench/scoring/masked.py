@@ -14,10 +14,9 @@ from torch import Tensor
 from workbench.choices import as_members
 from workbench.errors import DataError, ModelError, TooLong
 from workbench.models import Kind, LoadedModel
-from workbench.scoring._encode import encode_texts
 from workbench.scoring._forward import project_only, target_statistics
-from workbench.scoring._records import Score
-from workbench.scoring._stream import Stream, by_group, collect
+from workbench.scoring._requests import Score, encode_texts
+from workbench.scoring.streams import Stream, by_group, collect
 from workbench.text import Pieces, split_texts
 from workbench.trace.padding import together
 

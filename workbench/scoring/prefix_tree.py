@@ -30,7 +30,7 @@ from transformers import DynamicCache
 
 from workbench.models import LoadedModel
 from workbench.scoring._forward import forward_batch, project_only, target_statistics
-from workbench.scoring._records import Score, Sequence
+from workbench.scoring._requests import Score, Sequence
 
 __all__ = [
     "LongPrefix",

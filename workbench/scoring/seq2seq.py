@@ -11,10 +11,9 @@ import torch
 from workbench.errors import DataError, ModelError, TooLong
 from workbench.models import Kind, LoadedModel
 from workbench.models.measured import longest_input
-from workbench.scoring._encode import encode_texts
 from workbench.scoring._forward import project_only, target_statistics
-from workbench.scoring._records import Request, Score
-from workbench.scoring._stream import Stream, collect
+from workbench.scoring._requests import Request, Score, encode_texts
+from workbench.scoring.streams import Stream, collect
 from workbench.trace.decoder import decoder_prefix
 from workbench.trace.padding import together
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-from workbench.trace._targets import Target
-from workbench.trace._trace import Record, TextTrace, Trace
+from workbench.trace._trace import Record, Target, TextTrace, Trace, load_trace, save_trace
 from workbench.trace.attention_hook import AttentionCall, Stack, attention_implementation
 from workbench.trace.encoding import Text
 from workbench.trace.interventions import (
@@ -23,7 +22,6 @@ from workbench.trace.interventions import (
 )
 from workbench.trace.observing import AttentionObserver, observe_attention
 from workbench.trace.recording import trace
-from workbench.trace.storage import load_trace, save_trace
 from workbench.trace.structure import Route, Structure, structure_of
 
 __all__ = [

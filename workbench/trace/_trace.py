@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
+from pathlib import Path
+from typing import Any
 
+import torch
 from jaxtyping import Float
+from safetensors.numpy import load_file, save_file
+from torch import Tensor
 
-from workbench.errors import TraceError
-from workbench.models import Kind
+from workbench.errors import ModelError, TraceError
+from workbench.folders import folder_by_rename
+from workbench.models import Kind, LoadedModel
 from workbench.shapes import Array, AttentionArray, HiddenArray
 from workbench.text import Alignment
 from workbench.trace.attention_hook import Stack
 
-__all__ = ["Record", "TextTrace", "Trace"]
+__all__ = [
+    "Record",
+    "Target",
+    "TextTrace",
+    "Trace",
+    "check_target",
+    "load_trace",
+    "save_trace",
+    "target_score",
+]
 
 
 class Record(StrEnum):
@@ -137,3 +154,159 @@ class Trace:
     def cut(self) -> int:
         """Tokens that did not fit into the model, over all texts."""
         return sum(text.cut for text in self.texts)
+
+
+_SCHEMA = 1
+
+
+_ARRAYS, _DESCRIPTION = "arrays.safetensors", "trace.json"
+
+
+def save_trace(trace: Trace, folder: str | Path, say: Callable[[str], None] = print) -> Path:
+    """Write ``trace`` to a new folder, by rename; ``say`` is told the size before anything is written.
+
+    Raises :class:`TraceError` if the folder exists, or the disk has no room.
+    """
+    folder = Path(folder)
+    if folder.exists():
+        raise TraceError(f"{folder} exists already; name a new folder")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(folder.parent).free
+    except OSError as error:
+        raise TraceError(f"cannot write {folder}: {error.strerror or error}; name another folder") from error
+    say(f"writing {trace.nbytes / 2**20:.1f} MiB to {folder}")
+    if trace.nbytes > free:
+        raise TraceError(
+            f"the trace takes {trace.nbytes / 2**20:.1f} MiB, {folder.parent} has {free / 2**20:.1f} MiB free; "
+            "record fewer layers or heads: trace(..., layers=[...], heads=[...])"
+        )
+    arrays = {f"{i}.{name}": array for i, text in enumerate(trace) for name, array in text.arrays().items()}
+    with folder_by_rename(folder) as temporary:
+        save_file({name: _contiguous(array) for name, array in arrays.items()}, temporary / _ARRAYS)
+        description = json.dumps(_describe(trace), ensure_ascii=False)
+        (temporary / _DESCRIPTION).write_text(description, encoding="utf-8", newline="\n")
+    return folder
+
+
+def load_trace(folder: str | Path) -> Trace:
+    """Read a trace that :func:`save_trace` wrote; raises :class:`TraceError` if it is none."""
+    folder = Path(folder)
+    try:
+        description = json.loads((folder / _DESCRIPTION).read_text(encoding="utf-8"))
+        arrays = load_file(folder / _ARRAYS)
+    except (OSError, ValueError) as error:
+        raise TraceError(f"no trace in {folder}: {error}; expected {_ARRAYS} and {_DESCRIPTION}") from error
+    if description.get("schema") != _SCHEMA:
+        raise TraceError(
+            f"{folder} has trace schema {description.get('schema')}; this version reads {_SCHEMA}"
+        )
+    return Trace(
+        model=description["model"],
+        kind=Kind(description["kind"]),
+        main=Stack(description["main"]),
+        texts=tuple(_text(record, arrays, f"{i}.") for i, record in enumerate(description["texts"])),
+        recorded=frozenset(map(Record, description["recorded"])),
+        layers=_numbers(description["layers"]),
+        heads=_numbers(description["heads"]),
+    )
+
+
+def _contiguous(array: Array) -> Array:
+    return array if array.flags.c_contiguous else array.copy()
+
+
+def _describe(trace: Trace) -> dict[str, Any]:
+    return {
+        "schema": _SCHEMA,
+        "model": trace.model,
+        "kind": trace.kind,
+        "main": trace.main,
+        "recorded": sorted(trace.recorded),
+        "layers": dict(trace.layers),
+        "heads": dict(trace.heads),
+        "texts": [
+            {
+                "alignment": asdict(text.alignment),
+                "source": asdict(text.source) if text.source else None,
+                "segment_ids": text.segment_ids,
+                "cut": text.cut,
+            }
+            for text in trace
+        ],
+    }
+
+
+def _text(record: dict[str, Any], arrays: dict[str, Array], prefix: str) -> TextTrace:
+    own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    return TextTrace(
+        alignment=_alignment(record["alignment"]),
+        source=_alignment(record["source"]) if record["source"] else None,
+        segment_ids=tuple(record["segment_ids"]),
+        cut=record["cut"],
+        **own,
+    )
+
+
+def _alignment(record: dict[str, Any]) -> Alignment:
+    return Alignment(
+        text=record["text"],
+        tokens=tuple(record["tokens"]),
+        ids=tuple(record["ids"]),
+        offsets=tuple((start, end) for start, end in record["offsets"]),
+        words=tuple((start, end) for start, end in record["words"]),
+        word_ids=tuple(record["word_ids"]),
+    )
+
+
+def _numbers(record: dict[str, list[int]]) -> dict[Stack, tuple[int, ...]]:
+    return {Stack(stack): tuple(numbers) for stack, numbers in record.items()}
+
+
+@dataclass(frozen=True)
+class Target:
+    """The score whose gradient is taken: the log-probability (natural log) of ``token`` at ``position``.
+
+    ``token`` is a vocabulary id, or a class number for a classifier; by default the likeliest.
+    ``position`` counts in the text's own tokens, from the end where negative; by default the last one, or
+    the first mask token for a masked model. A causal model's position predicts the token after it.
+    """
+
+    token: int | None = None
+    position: int | None = None
+
+
+def check_target(model: LoadedModel, target: Target | None) -> None:
+    """Raise :class:`ModelError` if the model has no head, :class:`TraceError` if the token is out of range."""
+    if model.kind is Kind.ENCODER:
+        raise ModelError(f"{model.name} is an encoder without a head: there is no score to take gradients of")
+    size = (
+        model.config.num_labels
+        if model.kind is Kind.CLASSIFIER
+        else model.config.get_text_config().vocab_size
+    )
+    if target is not None and target.token is not None and not 0 <= target.token < size:
+        raise TraceError(f"target token {target.token} is out of range: 0 to {size - 1}")
+
+
+def target_score(
+    model: LoadedModel, logits: Tensor, alignments: Sequence[Alignment], target: Target | None
+) -> Tensor:
+    """Sum over the batch of each text's target score; logits are (B, T, V), or (B, C) of a classifier."""
+    chosen = target or Target()
+    rows = []
+    for row, alignment in enumerate(alignments):
+        scores = logits[row] if logits.ndim == 2 else logits[row, _position(model, alignment, chosen)]
+        token = int(scores.argmax()) if chosen.token is None else chosen.token
+        rows.append(torch.log_softmax(scores.float(), dim=-1)[token])
+    return torch.stack(rows).sum()
+
+
+def _position(model: LoadedModel, alignment: Alignment, target: Target) -> int:
+    position = target.position
+    if position is None:
+        mask = model.mask_id if model.kind is Kind.MASKED else None
+        position = alignment.ids.index(mask) if mask in alignment.ids else -1
+    if not -len(alignment) <= position < len(alignment):
+        raise TraceError(f"target position {position} is out of range: the text has {len(alignment)} tokens")
+    return position % len(alignment)

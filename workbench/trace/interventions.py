@@ -17,10 +17,10 @@ from workbench.errors import TraceError
 from workbench.models import LoadedModel
 from workbench.shapes import Array
 from workbench.trace.attention_hook import AttentionCall, Session, Stack, Watcher, active
+from workbench.trace.decoder import TextPass, pass_inputs, text_passes, token_mask
 from workbench.trace.encoding import Text, batches_of
 from workbench.trace.observing import session_on
 from workbench.trace.parts import on_output, parts_of
-from workbench.trace.passes import TextPass, pass_inputs, text_passes, token_mask
 from workbench.trace.structure import Route, Structure, call_model, structure_of
 
 __all__ = [

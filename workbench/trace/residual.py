@@ -23,9 +23,9 @@ from transformers.modeling_outputs import BaseModelOutput
 from workbench.errors import TraceError
 from workbench.models import LoadedModel
 from workbench.text import Alignment
+from workbench.trace.decoder import TextPass, pass_inputs, text_passes
 from workbench.trace.encoding import Text
 from workbench.trace.parts import parts_of
-from workbench.trace.passes import TextPass, pass_inputs, text_passes
 from workbench.trace.structure import evaluating, sample_inputs, structure_of, without_cache
 
 __all__ = ["Reading", "StackRun", "check_stack", "read_text", "run_from", "run_rows", "run_stack"]

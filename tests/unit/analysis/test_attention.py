@@ -13,10 +13,10 @@ from workbench.analysis.attention import (
     effective_attention,
     merge_words,
     sink_mass,
+    value_weighted_norms,
     without_sink,
     word_groups,
 )
-from workbench.analysis.norms import value_weighted_norms
 from workbench.errors import TraceError
 from workbench.text import Alignment
 from workbench.trace import trace

@@ -6,8 +6,13 @@ import pytest
 import torch
 
 from tests.unit.trace import tiny
-from workbench.analysis._dependency_hits import ParsedSentence, batch_of_trees, head_hits, offset_hits
-from workbench.analysis.dependency import dependency_heads
+from workbench.analysis.dependency import (
+    ParsedSentence,
+    batch_of_trees,
+    dependency_heads,
+    head_hits,
+    offset_hits,
+)
 from workbench.data.conllu import ConlluSentence, ConlluWord
 from workbench.errors import DataError
 from workbench.text import align_words

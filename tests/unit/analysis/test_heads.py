@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.analysis import naive
 from tests.unit.trace import tiny
-from workbench.analysis._token_classes import count_words, token_classes
+from workbench.analysis._head_sums import count_words, token_classes
 from workbench.analysis.heads import head_statistics
 from workbench.errors import DataError
 from workbench.text import align

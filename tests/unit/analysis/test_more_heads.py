@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from tests.unit.trace import tiny
-from workbench.analysis._ratio import RatioSums
-from workbench.analysis.repetition import _Repetition, repetition_scores
+from workbench.analysis._head_sums import RatioSums
+from workbench.analysis.heads import _Repetition, repetition_scores
 from workbench.errors import DataError, ModelError
 from workbench.trace import AttentionCall, Stack
 

@@ -23,7 +23,7 @@ from workbench.evaluate.doctor._invariance import batch_size
 from workbench.evaluate.inference import InferenceOptions, stream_answers
 from workbench.models import Kind, batching, load
 from workbench.models.batching import Padding, encode_row, head_outputs, padding_id, padding_of
-from workbench.scoring.heads import head_scores
+from workbench.scoring.streams import head_scores
 from workbench.training.finetuning import AnswerKind, FineTask
 from workbench.training.finetuning.encoding import collate, encode
 from workbench.training.finetuning.predict import pads_left

@@ -9,7 +9,7 @@ from transformers import BloomConfig, BloomForCausalLM
 from tests.unit.tiny import WORDS, loaded, tiny_causal, tiny_gpt2, word_tokenizer
 from workbench.models import Kind
 from workbench.scoring import Engine, Request, prefix_tree
-from workbench.scoring._records import Sequence
+from workbench.scoring._requests import Sequence
 from workbench.scoring.prefix_tree import plan_prefixes, support_of
 
 SHOTS = "the cat sat on the mat . the dogs ran to the table . the keys are on the cabinet . "

@@ -9,7 +9,7 @@ from transformers import BloomConfig, BloomForCausalLM
 from tests.unit.tiny import WORDS, loaded, tiny_causal, tiny_gpt2, word_tokenizer
 from workbench.models import Kind
 from workbench.scoring import Engine, PrefixGroup, Request
-from workbench.scoring._records import Sequence
+from workbench.scoring._requests import Sequence
 from workbench.scoring.prefix_tree import PrefixTree, build_trees, support_of
 
 GROUPS = [

@@ -10,7 +10,7 @@ from tests.unit.scoring.test_engine import by_hand
 from tests.unit.tiny import tiny_causal
 from workbench.errors import ConfigError, DataError
 from workbench.scoring import score_rolling
-from workbench.scoring.rolling import windows
+from workbench.scoring.engine import windows
 
 TEXT = "the keys to the cabinet are on the table and the cats sat on the mat ."
 

@@ -6,10 +6,19 @@ After Khandelwal et al. 2018, "Sharp Nearby, Fuzzy Far Away: How Neural Language
 from __future__ import annotations
 
 from workbench.analysis.context._curves import ContextPoint, context_points, effective_length, points_frame
-from workbench.analysis.context._edits import FULL, Condition, ContextItem, Operation, conditions_of, edited
-from workbench.analysis.context._items import items_of_file, items_of_lambada, items_of_text
+from workbench.analysis.context._edits import (
+    FULL,
+    Condition,
+    ContextItem,
+    Operation,
+    WordClass,
+    conditions_of,
+    edited,
+    items_of_file,
+    items_of_lambada,
+    items_of_text,
+)
 from workbench.analysis.context._run import ContextSettings, context_examples, context_run
-from workbench.analysis.context._words import WordClass
 
 __all__ = [
     "FULL",

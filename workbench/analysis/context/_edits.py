@@ -6,14 +6,75 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 import numpy as np
 
-from workbench.analysis.context._words import WordClass, is_of, pieces_of
 from workbench.choices import as_members
+from workbench.data import DataIdentity, content_hash, read_lambada, split_target
+from workbench.data.corpus import read_corpus
 from workbench.errors import DataError
+from workbench.text import split_words
 
-__all__ = ["FULL", "Condition", "ContextItem", "Operation", "conditions_of", "edited", "word_pool"]
+__all__ = [
+    "FULL",
+    "Condition",
+    "ContextItem",
+    "Operation",
+    "WordClass",
+    "conditions_of",
+    "edited",
+    "is_of",
+    "items_of_file",
+    "items_of_lambada",
+    "items_of_text",
+    "pieces_of",
+    "word_pool",
+]
+
+# Closed classes of English: determiners, pronouns, prepositions, conjunctions, auxiliaries, adverbs without content.
+_CLOSED_CLASSES = (
+    "a an the this that these those each every either neither some any no all both half such what which whose",
+    "i me my mine myself you your yours yourself yourselves he him his himself she her hers herself it its itself",
+    "we us our ours ourselves they them their theirs themselves one ones who whom whoever whatever another others",
+    "someone somebody something anyone anybody anything everyone everybody everything nobody nothing none other",
+    "about above across after against along among around as at before behind below beneath beside besides between",
+    "beyond but by despite down during except for from in inside into like near of off on onto out outside over past",
+    "per since than through throughout till to toward towards under underneath until up upon via with within without",
+    "and or nor so yet if unless because although though while whereas whether when whenever where wherever why how",
+    "am is are was were be been being have has had having do does did doing done will would shall should can could",
+    "may might must ought cannot not there here then also too very just only even still again ever never always",
+    "isn't aren't wasn't weren't don't doesn't didn't won't wouldn't can't couldn't shouldn't haven't hasn't hadn't",
+    "i'm i've i'll i'd you're you've you'll you'd he's he'll he'd she's she'll she'd it's it'll we're we've we'll we'd",
+    "they're they've they'll they'd that's there's what's who's n't s t re ve ll d m",
+)
+
+
+_FUNCTION = frozenset(word for line in _CLOSED_CLASSES for word in line.split())
+
+
+class WordClass(StrEnum):
+    """Which words of the context are changed."""
+
+    ALL = "all"
+    CONTENT = "content"
+    FUNCTION = "function"
+
+
+def pieces_of(text: str) -> list[str]:
+    """The words of ``text``, each with the white space behind it; together they are the text from its first word."""
+    starts = [start for start, _ in split_words(text)]
+    return [text[a:b] for a, b in zip(starts, [*starts[1:], len(text)], strict=True)]
+
+
+def is_of(piece: str, words: WordClass) -> bool:
+    """Whether a word belongs to a class; marks without a letter or digit belong to ``ALL`` alone."""
+    if words is WordClass.ALL:
+        return True
+    bare = piece.lower().replace("’", "'").strip().strip(".,;:!?\"'`()[]{}“”‘*-–—…")
+    if not any(char.isalnum() for char in bare):
+        return False
+    return (bare in _FUNCTION) is (words is WordClass.FUNCTION)
 
 
 class Operation(StrEnum):
@@ -151,3 +212,55 @@ def _others(
         return [pieces[chosen[i]].strip() for i in random.permutation(len(chosen))]
     source = pool[condition.words]
     return [source[int(i)] for i in random.integers(len(source), size=len(chosen))]
+
+
+def items_of_lambada(
+    variant: str, data_dir: Path | str | None = None, limit: int | None = None
+) -> tuple[list[ContextItem], DataIdentity]:
+    """The last words of a LAMBADA variant's first ``limit`` passages, and which data they are."""
+    data = read_lambada(variant, data_dir)
+    return [ContextItem(p.id, *split_target(p.text, p.id)) for p in data.head(_checked(limit))], data.identity
+
+
+def items_of_text(
+    text: str, name: str = "text", count: int | None = 100, longest: int = 200, seed: int = 0
+) -> list[ContextItem]:
+    """``count`` content words of a text, drawn by ``seed``, each with up to ``longest`` words before it.
+
+    Words that have at least half of ``longest`` (or of the text) before them are drawn from. Raises
+    :class:`~workbench.errors.DataError` for a text with fewer than two words to predict.
+    """
+    pieces = pieces_of(text)
+    least = max(1, min(longest, len(pieces)) // 2)
+    places = [i for i in range(least, len(pieces)) if is_of(pieces[i], WordClass.CONTENT)]
+    if not places:
+        raise DataError(
+            f"{name} has {len(pieces)} words and no content word with {least} words before it to predict; give a "
+            "longer text"
+        )
+    drawn = np.random.default_rng(seed).permutation(len(places))[: _checked(count)]
+    return [_item(pieces, places[i], name, longest) for i in sorted(int(i) for i in drawn)]
+
+
+def _item(pieces: Sequence[str], place: int, name: str, longest: int) -> ContextItem:
+    context = "".join(pieces[max(place - longest, 0) : place]).rstrip()
+    return ContextItem(f"{name}-{place:06d}", context, f" {pieces[place].strip()}")
+
+
+def items_of_file(
+    path: Path | str, count: int | None = 100, longest: int = 200, seed: int = 0
+) -> tuple[list[ContextItem], DataIdentity]:
+    """:func:`items_of_text` of all lines of a UTF-8 text file, joined, and which data it is."""
+    corpus = read_corpus(path)
+    if corpus.trees:
+        raise DataError(f"{path} is a treebank; give a text file")
+    text = "\n".join(corpus.lines)
+    return items_of_text(text, Path(path).stem, count, longest, seed), DataIdentity(
+        corpus.identity.name, corpus.identity.source, content_hash([text]), 1
+    )
+
+
+def _checked(limit: int | None) -> int | None:
+    if limit is not None and limit < 1:
+        raise DataError(f"limit is {limit}; allowed: 1 or more, or leave it out for all")
+    return limit

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from workbench.analysis.lens._read import LensReading, continuation_by_layer, logit_lens
-from workbench.analysis.lens._tokens import TargetToken, different_targets, target_token
-from workbench.analysis.lens._train import train_tuned_lens
-from workbench.analysis.lens._tuned import (
+from workbench.analysis.lens._logit_lens import (
+    LensReading,
+    TargetToken,
+    continuation_by_layer,
+    different_targets,
+    logit_lens,
+    target_token,
+)
+from workbench.analysis.lens._tuned_lens import (
     TunedLens,
     TunedLensRecord,
     find_tuned_lens,
     load_tuned_lens,
     save_tuned_lens,
+    train_tuned_lens,
     tuned_lens,
     tuned_lens_folder,
 )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from workbench.analysis.patching._ablation import mean_ablation
-from workbench.analysis.patching._activation import Patch, activation_patching, patched_values
-from workbench.analysis.patching._attribution import attribution_patching
-from workbench.analysis.patching._mean import mean_effects
-from workbench.analysis.patching._metric import MetricKind, PatchingMetric
-from workbench.analysis.patching._pair import PatchPair, PatchSite, patch_pair
+from workbench.analysis.patching._activation import (
+    Patch,
+    activation_patching,
+    attribution_patching,
+    mean_ablation,
+    mean_effects,
+    patched_values,
+)
+from workbench.analysis.patching._pair import MetricKind, PatchingMetric, PatchPair, PatchSite, patch_pair
 from workbench.analysis.patching._path import OUTPUT, Component, component, head_paths, path_patching
 
 __all__ = [

@@ -6,18 +6,18 @@ contract tests.
 
 from __future__ import annotations
 
-from workbench.analysis.saliency import _attention, _captum, _floor, _gradients, occlusion
+from workbench.analysis.saliency import _attention, _captum, _gradients, occlusion
 from workbench.analysis.saliency._attribute import (
     AttributionWarning,
     attribute,
     attribute_all,
     attribute_targets,
+    attribute_written,
 )
 from workbench.analysis.saliency._methods import METHODS, OcclusionUnit, Raw, SaliencyMethod, SaliencyOptions
 from workbench.analysis.saliency._record import Attribution, Normalisation
 from workbench.analysis.saliency.attribution_target import Output
 from workbench.analysis.saliency.embedding_model import EmbeddingModel
-from workbench.analysis.saliency.written import attribute_written
 
 __all__ = [
     "METHODS",
@@ -37,4 +37,4 @@ __all__ = [
 ]
 
 # importing a module of methods registers them
-_REGISTERING = (_attention, _captum, _floor, _gradients, occlusion)
+_REGISTERING = (_attention, _captum, _gradients, occlusion)

@@ -12,17 +12,17 @@ import torch
 from workbench.analysis.saliency._integrated import SMALLEST
 from workbench.analysis.saliency._methods import METHODS, Raw, SaliencyMethod, SaliencyOptions
 from workbench.analysis.saliency._record import Attribution, Normalisation
-from workbench.analysis.saliency.attribution_target import AttributionTarget, Output
+from workbench.analysis.saliency.attribution_target import AttributionTarget, Output, TargetSum
 from workbench.analysis.saliency.baselines import Baseline, baseline_name, baseline_vectors
 from workbench.analysis.saliency.embedding_model import EmbeddingModel, differentiable
 from workbench.analysis.saliency.targets import TargetName, TargetRequest, ask
 from workbench.choices import member
 from workbench.errors import NumericsError, TaskError, WorkbenchWarning
-from workbench.models import LoadedModel
+from workbench.models import Kind, LoadedModel
 from workbench.trace import Text
 from workbench.trace.encoding import say_cut
 
-__all__ = ["AttributionWarning", "attribute", "attribute_all", "attribute_targets"]
+__all__ = ["AttributionWarning", "attribute", "attribute_all", "attribute_targets", "attribute_written"]
 
 DEAR = 2_000_000  # tokens through the model for one text, above which a cost must be agreed to
 
@@ -271,3 +271,31 @@ def _warn(results: Sequence[Attribution], options: SaliencyOptions) -> None:
             AttributionWarning,
             stacklevel=4,
         )
+
+
+def attribute_written(
+    model: LoadedModel,
+    text: Text,
+    method: str = "integrated_gradients",
+    *,
+    target: str | None = None,
+    baseline: Baseline = None,
+    options: SaliencyOptions | None = None,
+    allow_cost: bool = False,
+) -> tuple[list[Attribution], tuple[str, ...]]:
+    """Scores of the source for each token of ``target`` (by default what the model writes), and those tokens.
+
+    Each is explained given the tokens before it. :func:`workbench.figures.saliency.generation_map` draws them.
+    Raises :class:`~workbench.errors.ModelError` for a model that is no encoder-decoder.
+    """
+    model.require(Kind.SEQ2SEQ, verb="explaining each written token")
+    whole = ask(model, text, TargetRequest(target))
+    terms = whole.parts[0].terms
+    written = tuple(model.tokenizer.convert_ids_to_tokens([term.index for term in terms]))
+    questions = [
+        replace(
+            whole, parts=(TargetSum((term,)),), label=f"log p({token!r})", note="given the tokens before it"
+        )
+        for term, token in zip(terms, written, strict=True)
+    ]
+    return attribute_targets(model, questions, method, baseline, options, allow_cost), written

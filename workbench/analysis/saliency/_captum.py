@@ -5,25 +5,106 @@ Texts are taken one at a time, without padding, so that scores and draws do not 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from workbench.analysis.saliency._integrated import SMALLEST
 from workbench.analysis.saliency._methods import METHODS, Raw, SaliencyMethod, SaliencyOptions
-from workbench.analysis.saliency._wrapping import SeamModule, captum, seeded, single_reads, tapped
 from workbench.analysis.saliency.embedding_model import EmbeddingModel
 from workbench.analysis.saliency.occlusion import windows_of
-from workbench.errors import TraceError
+from workbench.errors import TaskError, TraceError
 from workbench.trace import Stack, structure_of
 from workbench.trace.parts import parts_of
 
-__all__: list[str] = []
+__all__ = ["SeamModule", "captum", "seeded", "single_reads", "tapped"]
+
+
+class SeamModule(nn.Module):
+    """A seam as a module: embeddings (N, T, D) and question numbers (N,) to scores (N,)."""
+
+    def __init__(self, seam: EmbeddingModel) -> None:
+        super().__init__()
+        self.model = seam.model.model  # a sub-module, so that hooks on its layers are found
+        self._seam = seam
+
+    def forward(self, embeddings: Tensor, rows: Tensor) -> Tensor:
+        """Score each row."""
+        return self._seam.score(embeddings, rows)
+
+
+def captum(method: str) -> Any:
+    """The ``captum.attr`` module; raises :class:`TaskError` with the install command if it is missing."""
+    try:
+        import captum.attr
+    except ImportError:
+        raise TaskError(f"{method} needs Captum: pip install captum") from None
+    return captum.attr
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Captum draws from the global generators: seed them here, and put them back as they were."""
+    state = np.random.get_state()
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # notices about hooks that it sets and removes
+        torch.manual_seed(seed)
+        np.random.seed(seed)
+        try:
+            yield
+        finally:
+            np.random.set_state(state)
+
+
+@contextmanager
+def tapped(block: nn.Module) -> Iterator[nn.Module]:
+    """A module through which the hidden states pass on their way out of ``block``.
+
+    Captum hooks modules that give tensors alone; a layer may give weights or ``None`` beside its states.
+    """
+    tap, forward = nn.Identity(), block.forward
+
+    def through(*inputs: Any, **options: Any) -> Any:
+        output = forward(*inputs, **options)
+        return tap(output) if isinstance(output, Tensor) else (tap(output[0]), *output[1:])
+
+    block.forward = through
+    try:
+        yield tap
+    finally:
+        del block.forward  # the class's own is found again
+
+
+def single_reads(seam: EmbeddingModel, row: int) -> list[EmbeddingModel]:
+    """One question as seams of one pass each, whose scores add up to the question's own."""
+    question = seam.questions[row]
+    return [
+        seam.asking(
+            [
+                replace(
+                    question,
+                    reads=(read,),
+                    parts=tuple(replace(part, read=0) for part in question.parts if part.read == number),
+                )
+            ],
+            slice(row, row + 1),
+        )
+        for number, read in enumerate(question.reads)
+    ]
+
 
 SHAP_SAMPLES = 50
+
+
 LAYER_STEPS, MOST_LAYER_STEPS = 32, 256
+
+
 KERNEL_WIDTH = 0.25  # of LIME, on cosine distance
 
 
@@ -228,6 +309,8 @@ def _register(
 
 
 _SHARE = "share of the difference from the baseline: positive speaks for the target"
+
+
 _register(
     "deeplift",
     _deeplift,
@@ -235,6 +318,8 @@ _register(
     "Shrikumar et al. 2017, section 3.5.1",
     lambda tokens, options: 6,
 )
+
+
 _register(
     "gradient_shap",
     _gradient_shap,
@@ -243,6 +328,8 @@ _register(
     lambda tokens, options: 3 * (options.samples or SHAP_SAMPLES),
     seeded=True,
 )
+
+
 _register(
     "lime",
     _surrogate("lime", _lime),
@@ -253,6 +340,8 @@ _register(
     unused_is_zero=False,
     additive=False,
 )
+
+
 _register(
     "kernel_shap",
     _surrogate("kernel_shap", lambda attr, forward: attr.KernelShap(forward)),
@@ -262,6 +351,8 @@ _register(
     seeded=True,
     unused_is_zero=False,
 )
+
+
 _register(
     "layer_integrated_gradients",
     _of_layer("layer_integrated_gradients", "LayerIntegratedGradients"),
@@ -271,6 +362,8 @@ _register(
     inside=True,
     unused_is_zero=False,
 )
+
+
 _register(
     "layer_conductance",
     _of_layer("layer_conductance", "LayerConductance"),

@@ -83,6 +83,8 @@ METHODS.register(
         signed=False,
     ),
 )
+
+
 METHODS.register(
     "input_x_gradient",
     SaliencyMethod(
@@ -93,6 +95,8 @@ METHODS.register(
         passes=lambda tokens, options: 3,
     ),
 )
+
+
 METHODS.register(
     "smoothgrad",
     SaliencyMethod(
@@ -105,6 +109,8 @@ METHODS.register(
         seeded=True,
     ),
 )
+
+
 METHODS.register(
     "smoothgrad_integrated_gradients",
     SaliencyMethod(
@@ -116,5 +122,29 @@ METHODS.register(
         additive=True,
         uses_baseline=True,
         seeded=True,
+    ),
+)
+
+
+def _random(seam: EmbeddingModel, options: SaliencyOptions) -> Raw:
+    """Standard normal numbers, the same for texts of equal length."""
+    scores = seam.embeddings.new_zeros(seam.explained.shape)
+    for row, length in enumerate(seam.lengths):
+        generator = torch.Generator().manual_seed(options.seed)
+        scores[row, :length] = torch.randn(length, generator=generator).to(scores)
+    return Raw(scores * seam.explained, (None,) * len(seam))
+
+
+METHODS.register(
+    "random",
+    SaliencyMethod(
+        name="random",
+        compute=_random,
+        convention="a draw from a standard normal distribution: what knowing nothing gives",
+        source="floor",
+        passes=lambda tokens, options: 0,
+        unused_is_zero=False,
+        seeded=True,
+        blind=True,
     ),
 )

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from workbench.analysis._words import word_groups
+from workbench.analysis.attention import word_groups
 from workbench.choices import as_members, member
 from workbench.errors import ConfigError
 from workbench.shapes import Array

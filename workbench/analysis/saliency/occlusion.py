@@ -8,7 +8,7 @@ from itertools import chain
 
 import torch
 
-from workbench.analysis._words import word_groups
+from workbench.analysis.attention import word_groups
 from workbench.analysis.saliency._methods import METHODS, OcclusionUnit, Raw, SaliencyMethod, SaliencyOptions
 from workbench.analysis.saliency.attribution_target import AttributionTarget
 from workbench.analysis.saliency.embedding_model import EmbeddingModel

@@ -11,7 +11,7 @@ from workbench.evaluate.doctor._records import Finding, NotApplicable
 from workbench.evaluate.doctor._subject import padded, sample_sequences
 from workbench.models import Kind, LoadedModel
 from workbench.trace.decoder import generation_start
-from workbench.trace.writing import cache_works
+from workbench.trace.padding import cache_works
 
 __all__ = ["cached_generation"]
 

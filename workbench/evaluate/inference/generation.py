@@ -16,8 +16,7 @@ from workbench.models import Kind, LoadedModel
 from workbench.models.batching import HeadRow, padded, padding_id
 from workbench.scoring import token_budget
 from workbench.trace.decoder import decoder_prefix, generation_start
-from workbench.trace.padding import together
-from workbench.trace.writing import cache_works
+from workbench.trace.padding import cache_works, together
 
 __all__ = ["generate_texts"]
 

@@ -23,7 +23,7 @@ from workbench.evaluate.inference.options import InferenceOptions
 from workbench.models import Kind, LoadedModel
 from workbench.models.batching import HeadOutput, encode_row, head_outputs, row_of
 from workbench.models.problem import ProblemType, problem_of
-from workbench.scoring.heads import stream_heads
+from workbench.scoring.streams import stream_heads
 from workbench.text import align_words, require_fast
 from workbench.trace.encoding import encode_all, inputs_of
 

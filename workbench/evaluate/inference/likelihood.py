@@ -9,8 +9,8 @@ from workbench.evaluate._requests import RollingRequest
 from workbench.evaluate.inference.options import InferenceOptions
 from workbench.models import Kind, LoadedModel
 from workbench.scoring import Blank, Engine, MaskedEngine, Request, RollingScore, Score, Seq2SeqEngine
+from workbench.scoring.engine import stream_rolling
 from workbench.scoring.masked import MaskedRow
-from workbench.scoring.rolling import stream_rolling
 from workbench.text import Pieces, split_texts
 
 __all__ = ["score_blanks", "score_continuations", "score_passages"]

@@ -1,20 +1,131 @@
-"""What every scorer shares: equal units once, longest first, in token-budget batches, halved when memory runs out."""
+"""Batches by token budget, two at a time on CPUs, equal units once, longest first: every scorer uses these streams."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence, Set
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
+import torch
 from tqdm.auto import tqdm
 
+from workbench.errors import ConfigError
 from workbench.models import LoadedModel
-from workbench.scoring._batches import is_out_of_memory, next_batch, token_budget
-from workbench.scoring._lanes import lanes
+from workbench.models.batching import HeadOutput, HeadRow, head_outputs, padding_of
+from workbench.trace.observing import active
 
-__all__ = ["Stream", "by_group", "collect"]
+__all__ = [
+    "Lanes",
+    "Stream",
+    "by_group",
+    "collect",
+    "head_scores",
+    "is_out_of_memory",
+    "lanes",
+    "next_batch",
+    "stream_heads",
+    "token_budget",
+]
+
+# Beyond these a larger batch is no faster: activations of a CPU batch should stay in its core's cache.
+_CPU_BUDGET = 512
+
+
+_GPU_BUDGET = 65536
+
+
+def token_budget(model: LoadedModel, batch_tokens: str | int = "auto") -> int:
+    """Tokens of one forward pass, padding included; ``auto`` takes what memory and speed allow."""
+    if batch_tokens != "auto":
+        try:
+            budget = int(batch_tokens)
+        except ValueError:
+            budget = 0
+        if budget < 1:
+            raise ConfigError(f"batch_tokens is {batch_tokens!r}; allowed: auto or a number of tokens from 1")
+        return budget
+    ceiling = _CPU_BUDGET if model.device.type == "cpu" else _GPU_BUDGET
+    fits = _free_memory(model.device) // 2 // _bytes_per_token(model)
+    return int(min(max(fits, 256), ceiling))
+
+
+def _bytes_per_token(model: LoadedModel) -> int:
+    """Activations alive at once, roughly: a few widths, the feed-forward, and float32 logits of scored tokens."""
+    config = model.config.get_text_config()
+    width = int(getattr(config, "hidden_size", 1024))
+    inner = int(getattr(config, "intermediate_size", None) or 4 * width)
+    itemsize = torch.empty((), dtype=model.dtype).element_size()
+    return itemsize * (12 * width + 4 * inner) + 4 * int(config.vocab_size)
+
+
+def _free_memory(device: torch.device) -> int:
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError):
+        return 4 << 30
+
+
+def next_batch(lengths: list[int], order: list[int], position: int, budget: int) -> list[int]:
+    """From ``order[position:]`` (indices into ``lengths``, longest first) what fits ``budget`` padded tokens.
+
+    At least one, however long.
+    """
+    longest = max(lengths[order[position]], 1)
+    return order[position : position + max(budget // longest, 1)]
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Whether PyTorch ran out of memory, on a GPU or on the CPU."""
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+
+
+Batch = TypeVar("Batch")
+
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """``count`` batches run at once, on as many threads."""
+
+    model: LoadedModel
+    count: int
+    pool: ThreadPoolExecutor | None
+
+    def run(self, forward: Callable[[LoadedModel, Batch], Answer], batches: Sequence[Batch]) -> list[Answer]:
+        """``forward(model, batch)`` for each batch, ``count`` at a time; the model is held for all of them."""
+        if self.pool is None:
+            return [forward(self.model, batch) for batch in batches]
+        # The lock is held here, once: the passes below share the model on purpose.
+        shared = replace(self.model, lock=nullcontext())
+        threads = torch.get_num_threads()
+        with self.model.lock:
+            try:
+                return list(self.pool.map(lambda batch: forward(shared, batch), batches))
+            finally:
+                torch.set_num_threads(threads)  # the pool's threads lowered it for the whole process
+
+
+@contextmanager
+def lanes(model: LoadedModel) -> Iterator[Lanes]:
+    """Two lanes on a CPU with two threads or more, else one.
+
+    One, too, while the caller's thread watches or changes the model: what it opened is for that thread.
+    """
+    threads = torch.get_num_threads()
+    if model.device.type != "cpu" or threads < 2 or active():
+        yield Lanes(model, 1, None)
+        return
+    with ThreadPoolExecutor(2, initializer=torch.set_num_threads, initargs=(threads // 2,)) as pool:
+        yield Lanes(model, 2, pool)
 
 
 class _Unit(Protocol):
@@ -30,8 +141,8 @@ class _Unit(Protocol):
 # Lanes wait for each other where a group of batches ends, and answers are handed on then: seldom, but soon.
 _GROUP_SECONDS = 5.0
 
+
 Unit = TypeVar("Unit", bound=_Unit)
-Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -136,3 +247,26 @@ def by_group(
             if not waiting[owners[place]]:
                 ready.append(owners[place])
         yield [(n, [answers.pop(place) for place in range(*starts[n : n + 2])]) for n in ready]
+
+
+def stream_heads(
+    model: LoadedModel,
+    rows: Sequence[HeadRow],
+    *,
+    done: Set[int] = frozenset(),
+    batch_tokens: str | int = "auto",
+    progress: bool = False,
+) -> Iterator[list[tuple[int, HeadOutput]]]:
+    """Yield ``(place in rows, what the head gives that row alone)`` per batch; batches that are ``done`` are left out.
+
+    See :func:`workbench.models.batching.head_outputs`.
+    """
+    padding_of(model)  # found before several batches run side by side
+    yield from Stream(model, head_outputs, batch_tokens, progress)(rows, done)
+
+
+def head_scores(
+    model: LoadedModel, rows: Sequence[HeadRow], batch_tokens: str | int = "auto"
+) -> list[HeadOutput]:
+    """All of :func:`stream_heads`, in the order of ``rows``."""
+    return collect(stream_heads(model, rows, batch_tokens=batch_tokens), len(rows))
