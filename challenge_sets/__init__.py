@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
-
 from challenge_sets._records import MinimalPair
 from challenge_sets.perturbations import PERTURBATIONS, Perturbation, perturbation
 from challenge_sets.templates import Case, Template, TemplateError
+from workbench.rooms import lazy_names
 
 # Names whose modules import torch: imported when first used.
 _LATER = {
-    "SETS": "diagnostics",
-    "CheckSettings": "diagnostics",
-    "Suite": "suite",
-    "check": "diagnostics",
-    "equivalent_rewrites": "rewrites",
-    "explain": "explanations",
-    "load_suites": "suite",
-    "groups_table": "tables",
-    "pair_scorer": "pairs",
-    "rewritten": "rewrites",
-    "score_pairs": "pairs",
-    "suite_table": "tables",
+    "SETS": "challenge_sets.diagnostics",
+    "CheckSettings": "challenge_sets.diagnostics",
+    "Suite": "challenge_sets.suite",
+    "check": "challenge_sets.checking",
+    "equivalent_rewrites": "challenge_sets.rewrites",
+    "explain": "challenge_sets.explanations",
+    "load_suites": "challenge_sets.suite",
+    "groups_table": "challenge_sets.tables",
+    "pair_scorer": "challenge_sets.pairs",
+    "rewritten": "challenge_sets.rewrites",
+    "score_pairs": "challenge_sets.pairs",
+    "suite_table": "challenge_sets.tables",
 }
 
 __all__ = [
@@ -36,10 +34,4 @@ __all__ = [
     *_LATER,
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module 'challenge_sets' has no attribute {name!r}")
-    value = getattr(import_module(f"challenge_sets.{_LATER[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__, __dir__ = lazy_names(__name__, _LATER)

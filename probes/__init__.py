@@ -5,8 +5,9 @@ The public names below are imported when first used, so ``import probes`` costs 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from workbench.rooms import lazy_names
 
 # public name -> module that defines it
 _HOMES = {
@@ -104,14 +105,4 @@ if TYPE_CHECKING:
     from probes.steps import over_steps, steps_figure
     from probes.tasks import TASKS, load_task
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'probes' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

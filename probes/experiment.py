@@ -16,7 +16,8 @@ from probes.settings import ProbeSettings
 from probes.splits import Split, split_items
 from probes.trees import probe_trees
 from workbench.errors import TaskError, UnknownName
-from workbench.models import LoadedModel
+from workbench.models import LoadedModel, as_model
+from workbench.records import settings_of, takes_fields_of
 
 __all__ = ["PROBE_KINDS", "check_kind", "layers_of", "probe", "run_experiment"]
 
@@ -35,20 +36,37 @@ PROBE_KINDS = {
 _DIGITS = 4  # of a layer's number
 
 
+@takes_fields_of(ProbeSettings)
 def probe(
-    model: LoadedModel, task: str | ProbeData, *, progress: bool = False, **options: Any
+    model: LoadedModel | str,
+    task: str | ProbeData,
+    settings: ProbeSettings | None = None,
+    *,
+    progress: bool = False,
+    **options: Any,
 ) -> ProbeReport:
     """What each layer of ``model`` knows of ``task``, with controls.
 
     ``task`` is a name (``probes.TASKS.names()``) whose items come from ``data=`` (a file, or the built-in
     grammar by default), or items of your own. ``probe=`` is one of :data:`PROBE_KINDS` or
-    a registered one. Further options are the fields of :class:`ProbeSettings`.
+    a registered one. Further options are the fields of :class:`ProbeSettings`, or ``settings`` has them all.
 
     Raises the errors of :mod:`workbench.errors`, in one line each.
+
+    Example:
+        ```python
+        import workbench
+
+        report = workbench.probe("novels-encoder", "pos", limit=60, seeds=1, random_weights=False)
+        print(report)
+        ```
     """
     name = task if isinstance(task, str) else task.task
-    settings = ProbeSettings(task=name, **options)
-    return run_experiment(model, settings, data=None if isinstance(task, str) else task, progress=progress)
+    recipe = settings_of(ProbeSettings, settings, options if settings else {"task": name, **options})
+    if recipe.task != name:
+        raise TaskError(f"the settings are of task {recipe.task!r}, the task is {name!r}; name one")
+    data = None if isinstance(task, str) else task
+    return run_experiment(as_model(model), recipe, data=data, progress=progress)
 
 
 def check_kind(kind: str) -> None:

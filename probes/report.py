@@ -28,7 +28,7 @@ class TestItems:
     predictions: Int[Array, "layer item"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ProbeReport:
     """Numbers of one experiment. ``metric`` is the main series; each series has an Estimate for each layer.
 
@@ -138,6 +138,13 @@ class ProbeReport:
         best = self.at(self.metric, self.best_layer)
         head = f"{self.task} in {self.model}: {self.metric} {best} at layer {self.best_layer} ({self.probe} probe)"
         return "\n".join([head, *(f"- {line}" for line in self.conclusions)])
+
+    def __repr__(self) -> str:
+        best = self.at(self.metric, self.best_layer)
+        return f"<ProbeReport {self.task} in {self.model}: {self.metric} {best} at layer {self.best_layer}>"
+
+    def _repr_html_(self) -> str:
+        return self.figure()._repr_html_()
 
 
 def _curve(name: str, values: tuple[Estimate, ...], x: tuple[int, ...]) -> Curve:

@@ -1,16 +1,19 @@
 """A workbench to evaluate transformer language models and look inside them.
 
-The public names below are imported when first used, so ``import workbench`` costs nothing.
+``import workbench`` gives what a notebook types. The names below, and the rooms (``workbench.figures``, …), are
+imported when first used, so that the import itself costs nothing.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from workbench.drawn import find_drawings_in
+from workbench.rooms import lazy_names
 
 __version__ = "0.1.0"
 
-# public name -> module that defines it
+# public name -> module that defines it, with the name it has there where that is another
 _HOMES = {
     "Estimate": "workbench.statistics",
     "Kind": "workbench.models",
@@ -18,9 +21,36 @@ _HOMES = {
     "Statistic": "workbench.statistics",
     "WorkbenchError": "workbench.errors",
     "attribute": "workbench.analysis.saliency",
+    "check": "challenge_sets",
+    "compare": "workbench.evaluate.compare",
+    "doctor": "workbench.evaluate.doctor:examine",
+    "finetune": "workbench.training.finetuning",
+    "generate": "workbench.evaluate.inference.generation",
+    "lens": "workbench.analysis.lens",
     "load": "workbench.models",
-    "trace": "workbench.trace",
+    "patch": "workbench.analysis.patching",
+    "probe": "probes",
+    "score": "workbench.scoring",
+    "surprisal": "workbench.scoring",
+    "wrap": "workbench.models",
 }
+# packages that are attributes of this one; those with a verb's name are called as that verb
+_ROOMS = (
+    "analysis",
+    "data",
+    "errors",
+    "evaluate",
+    "figures",
+    "models",
+    "nn",
+    "report",
+    "runs",
+    "scoring",
+    "statistics",
+    "text",
+    "trace",
+    "training",
+)
 
 __all__ = [
     "Estimate",
@@ -30,26 +60,36 @@ __all__ = [
     "WorkbenchError",
     "__version__",
     "attribute",
+    "check",
+    "compare",
+    "doctor",
+    "evaluate",
+    "finetune",
+    "generate",
+    "lens",
     "load",
+    "patch",
+    "probe",
+    "report",
+    "score",
+    "surprisal",
     "trace",
+    "wrap",
 ]
 
 if TYPE_CHECKING:
+    from workbench.analysis.lens import lens
+    from workbench.analysis.patching.patch import patch
     from workbench.analysis.saliency import attribute
     from workbench.errors import WorkbenchError
-    from workbench.models import Kind, LoadedModel, load
+    from workbench.evaluate.compare import compare
+    from workbench.evaluate.doctor import examine as doctor
+    from workbench.evaluate.inference.generation import generate
+    from workbench.models import Kind, LoadedModel, load, wrap
+    from workbench.scoring import score
+    from workbench.scoring.surprisal import surprisal
     from workbench.statistics import Estimate, Statistic
+    from workbench.training.finetuning.finetune import finetune
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'workbench' has no attribute {name!r}")
-    home = import_module(_HOMES[name])
-    # a room that can be called has the name of its main function: workbench.trace
-    value = home if home.__name__ == f"workbench.{name}" else getattr(home, name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES, _ROOMS)
+find_drawings_in(lambda: __getattr__("figures"))

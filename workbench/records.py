@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import types
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
 from enum import Enum
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from workbench.characters import lone_surrogate
 from workbench.choices import as_members
-from workbench.errors import ConfigError
+from workbench.errors import ConfigError, did_you_mean
 
-__all__ = ["LARGEST_SEED", "check_fields", "check_value"]
+__all__ = ["LARGEST_SEED", "check_fields", "check_value", "settings_of", "takes_fields_of"]
+
+Settings = TypeVar("Settings")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 LARGEST_SEED = 2**32 - 1
 """The largest seed that NumPy's, PyTorch's and scikit-learn's generators all take; the smallest is 0."""
@@ -85,3 +89,47 @@ def _words(hint: Any) -> str:
     if hint is Path:
         return "a path"
     return _WORDS.get(hint, "a mapping" if origin is Mapping else getattr(hint, "__name__", str(hint)))
+
+
+def settings_of(kind: type[Settings], settings: Settings | None, options: Mapping[str, Any]) -> Settings:
+    """``settings``, or a ``kind`` of the keywords ``options``: lists as tuples, paths as text.
+
+    Raises :class:`~workbench.errors.ConfigError` for both at once, or for a keyword that ``kind`` has no field for.
+    """
+    if settings is not None:
+        if options:
+            raise ConfigError(f"settings and {', '.join(options)} are both given; name all in one of them")
+        return settings
+    known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    for name in options:
+        if name not in known:
+            raise ConfigError(f"unknown option {name!r}; {did_you_mean(name, known)}")
+    return kind(**{name: _plain(value) for name, value in options.items()})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(value)
+    return str(value) if isinstance(value, Path) else value
+
+
+def takes_fields_of(kind: type) -> Callable[[Function], Function]:
+    """For a function with ``**options``: its signature names the fields of ``kind`` that they are."""
+
+    def named(function: Function) -> Function:
+        signature = inspect.signature(function)
+        own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+        further = [
+            inspect.Parameter(
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=inspect.Parameter.empty if field.default is MISSING else field.default,
+                annotation=field.type,
+            )
+            for field in fields(kind)
+            if field.name not in signature.parameters
+        ]
+        function.__signature__ = signature.replace(parameters=[*own, *further])  # type: ignore[attr-defined]
+        return function
+
+    return named

@@ -103,28 +103,16 @@ def _check(options: dict[str, Any]) -> None:
 def _effects(pair: PatchPair, options: dict[str, Any]) -> Statistic:
     from tqdm.auto import tqdm
 
-    from workbench.analysis import patching
+    from workbench.analysis.patching import patch_effects
 
-    site, method = options["site"], options["method"]
-    if method == "attribution":
-        return patching.attribution_patching(pair, site)
-    if method == "mean_ablation":
-        return patching.mean_ablation(pair, "head" if site == "residual" else site)
-    if method == "path":
-        return _paths(pair, options["senders"], options["receiver"])
-    return patching.activation_patching(
+    return patch_effects(
         pair,
-        site,
+        options["method"],
+        options["site"],
+        senders=options["senders"],
+        receiver=options["receiver"],
         progress=lambda batches: tqdm(batches, unit="batch", leave=False, disable=not sys.stderr.isatty()),
     )
-
-
-def _paths(pair: PatchPair, senders: tuple[str, ...], receiver: str) -> Statistic:
-    from workbench.analysis.patching import component, head_paths, path_patching
-
-    if senders:
-        return path_patching(pair, [component(sender) for sender in senders], receiver)
-    return head_paths(pair, receiver)
 
 
 def _drawn(effects: Statistic, out: Path) -> Path:

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from workbench.cli._types import PATH
-from workbench.errors import WorkbenchError
 from workbench.paths import check_output
 from workbench.terminal import say
-
-if TYPE_CHECKING:
-    from workbench.runs import Run
 
 __all__ = ["command"]
 
@@ -41,15 +36,14 @@ def command(runs: tuple[str, ...], out: Path | None, form: str, root: Path | Non
     workbench report RUN RUN --out both.html
     workbench report RUN --format latex
     """
-    from workbench.report import render_table, write_report
+    from workbench.report import render_table, report
     from workbench.runs import Run, write_atomically
 
     if out is not None:
         check_output(out)
     opened = [Run.open(run, root) for run in dict.fromkeys(runs)]
     if form == "html":
-        several = Path("report.html") if len(opened) > 1 else None
-        say(write_report(opened, out or several, comparison=_compared(opened)))
+        say(report(opened, out=out))
         return
     text = render_table(opened, form)
     if out is None:
@@ -57,27 +51,3 @@ def command(runs: tuple[str, ...], out: Path | None, form: str, root: Path | Non
     else:
         write_atomically(out, text.encode())
         say(out)
-
-
-def _compared(runs: list[Run]) -> list[str]:
-    """Verdicts in words on what the runs share; nothing where they share nothing, and why where they cannot."""
-    from itertools import combinations
-
-    from workbench.evaluate.compare import compare
-    from workbench.evaluate.differences import differences_text, run_differences
-
-    pairs = [
-        pair
-        for pair in combinations([run for run in runs if run.complete], 2)
-        if set(pair[0].results) & set(pair[1].results)
-    ]
-    lines = []
-    for first, second in pairs:
-        try:
-            found = compare([first, second])
-        except WorkbenchError as error:
-            lines.append(f"{first.record.id} and {second.record.id}: not compared, {error}")
-            continue
-        lines += [f"{c.task} {c.metric}, {c.first} and {c.second}: {c.verdict}" for c in found]
-        lines.append(" ".join(differences_text(run_differences([first, second]))))
-    return lines

@@ -1,4 +1,7 @@
-"""Evaluation: tasks, their metrics, the runner that stores what it measured, and the numeric self-check."""
+"""Evaluation: tasks, their metrics, the runner that stores what it measured, and the numeric self-check.
+
+The module can itself be called: ``workbench.evaluate(model, settings)`` is :func:`evaluate`.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from workbench.evaluate._runner import evaluate, read_data
 from workbench.evaluate._settings import EvaluateSettings
 from workbench.evaluate._task import Task, TaskData, TaskItem
 from workbench.evaluate.tasks import AVERAGES, GROUPS, TASKS
+from workbench.rooms import callable_room
 
 __all__ = [
     "AVERAGES",
@@ -24,3 +28,5 @@ __all__ = [
     "read_data",
     "register_tasks",
 ]
+
+callable_room(__name__, evaluate)

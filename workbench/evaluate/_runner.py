@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, cast
@@ -22,7 +22,8 @@ from workbench.evaluate._task import RequestTask, RowTask, Task, TaskData, TaskI
 from workbench.evaluate.doctor import self_check
 from workbench.evaluate.inference import InferenceOptions, counted_tokens, stream_answers
 from workbench.evaluate.processes import Processes
-from workbench.models import Kind, LoadedModel
+from workbench.models import Kind, LoadedModel, as_model
+from workbench.records import settings_of, takes_fields_of
 from workbench.runs import Run, RunFolder, RunRecord
 from workbench.scoring import resolve_first_token
 
@@ -41,51 +42,93 @@ class _Work:
     asks: tuple[AnyRequest, ...]
 
 
+@takes_fields_of(EvaluateSettings)
 def evaluate(
-    model: LoadedModel,
-    settings: EvaluateSettings,
+    model: LoadedModel | str,
+    settings: EvaluateSettings | None = None,
     *,
+    tasks: str | Task | Sequence[str | Task] | None = None,
     data: Mapping[str, TaskData] | None = None,
-    tasks: Sequence[Task] | None = None,
-    out: Path | None = None,
-    resume: Path | None = None,
+    out: Path | str | None = None,
+    resume: Path | str | None = None,
     batch_tokens: str | int = "auto",
     doctor: bool = True,
     progress: bool = False,
+    **options: Any,
 ) -> Run:
-    """Evaluate ``model`` on the tasks of ``settings`` and store the run under ``out`` (default: ``runs/``).
+    """Evaluate a model on tasks and store the run.
 
-    Finished examples are stored as they come; ``resume`` names the folder of a run that was cut short, which
-    then ends with the numbers it would have had. ``data`` is what :func:`read_data` gave, if it was called
-    already; ``tasks`` are used instead of those registered under the settings' names.
+    Finished examples are stored as they come, so that a run that was killed can be resumed.
 
-    Raises :class:`~workbench.errors.TaskError` if a task cannot be asked of this kind of model,
-    :class:`~workbench.errors.DataError` for unreadable data and :class:`~workbench.errors.NumericsError` if the
-    model gives NaN.
+    Args:
+        model: a loaded model, or a name as :func:`workbench.load` takes it.
+        settings: the recipe; or name ``tasks`` and its other fields as keywords.
+        tasks: a name, names, or tasks of your own, which need not be registered.
+        data: what :func:`read_data` gave, if it was called already.
+        out: the folder that gets the run folder; ``runs/`` by default.
+        resume: the folder of a run that was cut short, which then ends with the numbers it would have had.
+        batch_tokens: tokens of one forward pass, padding included.
+        doctor: examine the model first, and store the verdict.
+        progress: show a bar.
+        **options: fields of :class:`EvaluateSettings`, such as ``limit=20``.
+
+    Raises:
+        TaskError: an unknown task, or one that cannot be asked of this kind of model.
+        DataError: unreadable data.
+        NumericsError: the model gives NaN.
+
+    Example:
+        ```python
+        import workbench
+
+        run = workbench.evaluate("novels-decoder", tasks="lambada_sample", limit=20)
+        print(run.to_frame())
+        ```
     """
-    if tasks is None:
-        data = data or read_data(settings)
-        tasks = [find_task(name, settings.options) for name in data]
-    else:
-        data = data or {task.name: task.load(settings.folder) for task in tasks}
-    for task in tasks:
+    settings, own = _chosen(settings, tasks, options)
+    data = data or (
+        read_data(settings) if own is None else {task.name: task.load(settings.folder) for task in own}
+    )
+    chosen = [find_task(name, settings.options) for name in data] if own is None else own
+    model = as_model(model)
+    for task in chosen:
         _require(model, task)
         check_ids([item.id for item in data[task.name].items], f"task {task.name}")
     how = InferenceOptions(settings.first_token, batch_tokens, progress, settings.seed, settings.boundary)
     processes = Processes.current()
-    record = _record(model, settings, tasks, data, how)
+    record = _record(model, settings, chosen, data, how)
     folder = _shared_folder(processes, record, out, resume)
     if folder.complete:
         return Run.open(folder.path)
     if processes.rank == 0:
         folder.examine(self_check(model, doctor))
-    work = [[_work(model, settings, t, i) for i in _within_limit(data[t.name], settings)] for t in tasks]
+    work = [[_work(model, settings, t, i) for i in _within_limit(data[t.name], settings)] for t in chosen]
     mine = [w for of_task in work for w in processes.block(of_task)]
     throughput = _of_all(processes, _score(model, how, mine, folder))
     if processes.rank == 0:
-        _finish(model, settings, tasks, data, how, folder, throughput, [w.id for part in work for w in part])
+        _finish(model, settings, chosen, data, how, folder, throughput, [w.id for part in work for w in part])
     processes.wait()
     return Run.open(folder.path)
+
+
+def _chosen(
+    settings: EvaluateSettings | None,
+    tasks: str | Task | Sequence[str | Task] | None,
+    options: Mapping[str, Any],
+) -> tuple[EvaluateSettings, list[Task] | None]:
+    """The recipe, and the tasks themselves where any is not just a name."""
+    given = [tasks] if isinstance(tasks, str) or not isinstance(tasks, Sequence | None) else list(tasks or ())
+    names = tuple(task if isinstance(task, str) else task.name for task in given)
+    recipe = settings_of(EvaluateSettings, settings, options if settings else {"tasks": names, **options})
+    if all(isinstance(task, str) for task in given):
+        return (replace(recipe, tasks=names) if names else recipe), None
+    found = []
+    for task in given:
+        if isinstance(task, str):
+            found += [find_task(name, recipe.options) for name in expand([task])]
+        else:
+            found.append(task)
+    return recipe, found
 
 
 def _within_limit(data: TaskData, settings: EvaluateSettings) -> list[TaskItem]:
@@ -130,7 +173,7 @@ def _of_all(processes: Processes, part: dict[str, float]) -> dict[str, float]:
 
 
 def _shared_folder(
-    processes: Processes, record: RunRecord, out: Path | None, resume: Path | None
+    processes: Processes, record: RunRecord, out: Path | str | None, resume: Path | str | None
 ) -> RunFolder:
     """The run's folder, made by the first process and opened by the others before anything is written to it."""
     first = RunFolder.begin(record, out=out, resume=resume) if processes.rank == 0 else None

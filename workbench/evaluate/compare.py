@@ -6,14 +6,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from workbench.drawn import Drawn
 from workbench.errors import RunError
 from workbench.estimate import Estimate
 from workbench.evaluate.compare_items import ItemScores, check_same_items, item_scores, run_names
-from workbench.runs import Run, reads_runs
+from workbench.runs import Run, as_run, reads_runs
 from workbench.statistics import (
     benjamini_hochberg,
     holm,
@@ -24,7 +27,7 @@ from workbench.statistics import (
     paired_permutation,
 )
 
-__all__ = ["Comparison", "compare", "compare_scores"]
+__all__ = ["Comparison", "Comparisons", "compare", "compare_scores"]
 
 LEVEL = 0.05
 
@@ -90,6 +93,36 @@ class Comparison:
         }
 
 
+class Comparisons(Drawn, tuple[Comparison, ...]):
+    """What was compared together; one :class:`Comparison` for each pair of runs and metric."""
+
+    drawn_by = "comparison_plot"
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a comparison: task, metric, the runs, the difference with its interval, p-values, the verdict."""
+        names = ("task", "metric", "first", "second", "n", "test", "p_value", "p_holm", "p_bh", "detectable")
+        return pd.DataFrame(
+            [
+                {
+                    **{name: getattr(c, name) for name in names},
+                    "value_first": c.values[0],
+                    "value_second": c.values[1],
+                    "difference": c.difference.value,
+                    "low": c.difference.low,
+                    "high": c.difference.high,
+                    "verdict": c.verdict,
+                }
+                for c in self
+            ]
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(f"{c.task} {c.metric}, {c.first} and {c.second}: {c.verdict}" for c in self)
+
+    def __repr__(self) -> str:
+        return f"<Comparisons: {self}>" if len(self) == 1 else f"<{len(self)} Comparisons:\n{self}>"
+
+
 def _points(value: float, metric: str, values: tuple[float, float]) -> str:
     """Shares in percentage points, everything else in the metric's own unit."""
     if all(-1 <= v <= 1 for v in values) and not metric.startswith(("perplexity", "loss", "bits")):
@@ -97,21 +130,43 @@ def _points(value: float, metric: str, values: tuple[float, float]) -> str:
     return f"{value:.3g}"
 
 
-@reads_runs
 def compare(
-    runs: Sequence[Run],
-    *,
+    *runs: Run | str | Path | Sequence[Run | str | Path],
     task: str | None = None,
     metric: str | None = None,
     seed: int = 0,
     resamples: int = 2000,
-) -> tuple[Comparison, ...]:
+) -> Comparisons:
     """Every pair of ``runs`` on every metric they share (or on ``task`` and ``metric`` alone), corrected together.
 
-    Metrics that are not made of single items are left out unless asked for. Raises
-    :class:`~workbench.errors.RunError` if the runs share nothing that can be compared, and
-    :class:`~workbench.errors.DataError` if they were run on different data or items.
+    Args:
+        *runs: two stored runs or more, or their ids or folders, one by one or in a list.
+        task: only this task.
+        metric: only this metric; those that are not made of single items are left out unless asked for.
+        seed: of permutations and resamples.
+        resamples: of the bootstrap.
+
+    Raises:
+        RunError: the runs share nothing that can be compared.
+        DataError: they were run on different data or items.
+
+    Example:
+        ```python
+        import workbench
+
+        first = workbench.check("novels-decoder", "pairs_builtin", limit=60)
+        second = workbench.check("novels-encoder", "pairs_builtin", limit=60)
+        print(workbench.compare(first, second, metric="accuracy"))
+        ```
     """
+    listed = [run for one in runs for run in ([one] if isinstance(one, Run | str | Path) else one)]
+    return _compared([as_run(run) for run in listed], task, metric, seed, resamples)
+
+
+@reads_runs
+def _compared(
+    runs: Sequence[Run], task: str | None, metric: str | None, seed: int, resamples: int
+) -> Comparisons:
     if len(runs) < 2:
         raise RunError(f"comparing needs two runs or more, got {len(runs)}; list them: workbench runs")
     for run in runs:
@@ -224,7 +279,7 @@ def _standardised(a: ItemScores, b: ItemScores, difference: Estimate) -> float:
     return difference.value / spread if spread > 0 else 0.0
 
 
-def _corrected(found: Sequence[Comparison]) -> tuple[Comparison, ...]:
+def _corrected(found: Sequence[Comparison]) -> Comparisons:
     p_values = [comparison.p_value for comparison in found]
     adjusted = zip(found, holm(p_values), benjamini_hochberg(p_values), strict=True)
-    return tuple(replace(c, p_holm=float(h), p_bh=float(b)) for c, h, b in adjusted)
+    return Comparisons(replace(c, p_holm=float(h), p_bh=float(b)) for c, h, b in adjusted)

@@ -6,6 +6,8 @@ Each function returns a :class:`View`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from workbench.figures._view import View
 from workbench.figures.alignment import alignment_view
 from workbench.figures.head import head_view
@@ -16,18 +18,50 @@ from workbench.figures.plots import Curve, curve_plot
 from workbench.figures.saliency import attribution_view
 from workbench.figures.table import dependency_table
 from workbench.figures.text import highlighted_text
+from workbench.rooms import lazy_names
+
+# their modules import those of what they draw: imported when first used
+_HOMES = {
+    "comparison_plot": "workbench.figures.comparison",
+    "lens_grid": "workbench.figures.lens",
+    "lens_trajectory": "workbench.figures.lens",
+    "patching_grid": "workbench.figures.patching",
+    "results_plot": "workbench.figures.forest",
+    "statistic_view": "workbench.figures.statistic",
+    "surprisal_view": "workbench.figures.text",
+    "trace_view": "workbench.figures.looking",
+}
 
 __all__ = [
     "Curve",
     "View",
     "alignment_view",
     "attribution_view",
+    "comparison_plot",
     "curve_plot",
     "dependency_table",
     "head_statistics_grid",
     "head_view",
     "heat_map",
     "highlighted_text",
+    "lens_grid",
+    "lens_trajectory",
     "model_view",
     "neuron_view",
+    "patching_grid",
+    "results_plot",
+    "statistic_view",
+    "surprisal_view",
+    "trace_view",
 ]
+
+if TYPE_CHECKING:
+    from workbench.figures.comparison import comparison_plot
+    from workbench.figures.forest import results_plot
+    from workbench.figures.lens import lens_grid, lens_trajectory
+    from workbench.figures.looking import trace_view
+    from workbench.figures.patching import patching_grid
+    from workbench.figures.statistic import statistic_view
+    from workbench.figures.text import surprisal_view
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

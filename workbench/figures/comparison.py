@@ -6,10 +6,8 @@ import html
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import pandas as pd
-
 from workbench.errors import ConfigError
-from workbench.evaluate.compare import Comparison
+from workbench.evaluate.compare import Comparison, Comparisons
 from workbench.figures._view import View
 from workbench.figures.palette import NEGATIVE, POSITIVE
 
@@ -26,23 +24,14 @@ def comparison_plot(comparisons: Sequence[Comparison], *, title: str = "Paired d
     """
     if not comparisons:
         raise ConfigError("comparison_plot needs at least one comparison")
-    chosen = tuple(comparisons)
+    chosen = Comparisons(comparisons)
     return View(
         title=title,
         render=lambda: _page(chosen, title),
         draw=lambda: _draw(chosen, title),
-        tabulate=lambda: pd.DataFrame([_row(c) for c in chosen]),
+        tabulate=chosen.to_frame,
         height=160 + 40 * len(chosen),
     )
-
-
-def _row(c: Comparison) -> dict[str, object]:
-    names = ("task", "metric", "first", "second", "n", "test", "p_value", "p_holm", "p_bh", "detectable")
-    d = c.difference
-    return {
-        **{name: getattr(c, name) for name in names},
-        **{"difference": d.value, "low": d.low, "high": d.high, "verdict": c.verdict},
-    }
 
 
 def _page(comparisons: Sequence[Comparison], title: str) -> str:

@@ -6,14 +6,19 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from workbench.errors import DataError
 from workbench.estimate import Estimate
+from workbench.figures._page import page
+from workbench.figures._view import View
 from workbench.figures.palette import OKABE_ITO
+from workbench.runs import Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["forest_plot"]
+__all__ = ["forest_plot", "results_plot"]
 
 _MOST = 60  # lines that can still be read on one page
 
@@ -52,3 +57,28 @@ def forest_plot(
     axes.grid(axis="x", color="#d5dbe1", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     return figure
+
+
+def results_plot(run: Run, *, title: str | None = None, display_mode: str = "auto") -> View:
+    """The values of a run with their intervals, as :func:`forest_plot` draws them; tasks share a colour.
+
+    Raises :class:`~workbench.errors.DataError` if no value is finite, as in an unfinished run.
+    """
+    from workbench.figures.static import rendered
+
+    rows = [
+        (f"{task} {metric}", task, estimate)
+        for task, metrics in run.results.items()
+        for metric, estimate in metrics.items()
+    ]
+    name = title or run.record.id
+
+    def draw() -> Figure:
+        return forest_plot(rows, title=name)
+
+    def render() -> str:
+        drawing = rendered(draw, "svg").decode()
+        body = Markup("<article>{}</article>").format(Markup(drawing[drawing.index("<svg") :]))
+        return page(title=name, body=body, display_mode=display_mode)
+
+    return View(title=name, render=render, draw=draw, tabulate=run.to_frame, height=180 + 24 * len(rows))

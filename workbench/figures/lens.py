@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from workbench.analysis.lens import LensReading
 from workbench.errors import ConfigError
@@ -42,7 +41,7 @@ def lens_grid(reading: LensReading, *, title: str | None = None, display_mode: s
             display_mode=display_mode,
         ),
         draw=grid.draw,
-        tabulate=grid.frame,
+        tabulate=reading.to_frame,
         height=frame_height(reading.layers, 27, 220),
     )
 
@@ -148,25 +147,6 @@ class _Grid:
             "signed": signed,
             "logarithmic": name.startswith("rank"),
         }
-
-    def frame(self) -> pd.DataFrame:
-        """One row a layer and position."""
-        r = self.reading
-        layer, position = (axis.ravel() for axis in np.indices(r.entropy.shape))
-        return pd.DataFrame(
-            {
-                "layer": layer,
-                "position": np.take(r.positions, position),
-                "token": [r.tokens[p] for p in position],
-                "prediction": [r.top_tokens[n][p][0] for n, p in zip(layer, position, strict=True)],
-                "probability": r.top_probabilities[:, :, 0].ravel(),
-                "entropy": r.entropy.ravel(),
-                "divergence": r.divergence.ravel(),
-                "target log-probability": r.target_log_probability.ravel(),
-                "target rank": r.target_rank.ravel(),
-                **({} if r.contrast is None else {"margin": r.margin.ravel()}),
-            }
-        )
 
     def draw(self) -> Figure:
         """The words on the probability of each layer's likeliest, or on the margin."""

@@ -17,11 +17,12 @@ from workbench.figures.head import head_view
 from workbench.figures.model import model_view
 from workbench.figures.neuron import neuron_view
 from workbench.models import LoadedModel
+from workbench.records import settings_of
 from workbench.shapes import Array
 from workbench.trace import Record, Stack, Text, TextTrace, Trace, structure_of, trace
 from workbench.trace.encoding import encode_all
 
-__all__ = ["Look", "ViewKind", "trace_for", "view_of"]
+__all__ = ["Look", "ViewKind", "trace_for", "trace_view", "view_of"]
 
 MAX_BYTES = 2**30
 """Most bytes of attention that one view is traced for."""
@@ -94,6 +95,11 @@ def view_of(traced: Trace, look: Look, index: int = 0) -> View:
         ConfigError: more tokens than a view takes.
     """
     return _DRAWN[look.kind](_Traced(traced, traced[index], look))
+
+
+def trace_view(traced: Trace, *, text: int = 0, **options: Any) -> View:
+    """The attention of one text of a trace, head by head or as ``options``, the fields of :class:`Look`, say."""
+    return view_of(traced, settings_of(Look, None, options), text)
 
 
 def _maps(layers: Mapping[Stack, int], heads: Mapping[Stack, int], look: Look) -> int:

@@ -20,7 +20,9 @@ from workbench.shapes import Array
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["highlighted_text"]
+    from workbench.scoring import Surprisal
+
+__all__ = ["highlighted_text", "surprisal_view"]
 
 STRONGEST = 0.62
 """Opacity of the strongest colour, so that text stays readable on it."""
@@ -63,6 +65,18 @@ def highlighted_text(
         tabulate=lambda: pd.DataFrame({"token": text.tokens, "score": values}),
         latex=text.latex,
         height=260,
+    )
+
+
+def surprisal_view(surprisal: Surprisal, *, title: str | None = None, display_mode: str = "auto") -> View:
+    """The text, each token the darker the more bits it carries; a token that nothing predicts is clear."""
+    return highlighted_text(
+        surprisal.tokens,
+        np.nan_to_num(surprisal.bits),
+        unit="bits",
+        note=f"{surprisal.total:.1f} bits in all; {surprisal.policy}",
+        title=title or f"Surprisal in {surprisal.model}",
+        display_mode=display_mode,
     )
 
 

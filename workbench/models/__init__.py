@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from workbench.models._known import KNOWN_MODELS, KnownModel
 from workbench.models._loaded import Kind, LoadedModel
-from workbench.models.loading import load, load_tokenizer, local_path
+from workbench.models.loading import as_model, load, load_tokenizer, local_path, wrap
 
-__all__ = ["KNOWN_MODELS", "Kind", "KnownModel", "LoadedModel", "load", "load_tokenizer", "local_path"]
+__all__ = [
+    "KNOWN_MODELS",
+    "Kind",
+    "KnownModel",
+    "LoadedModel",
+    "as_model",
+    "load",
+    "load_tokenizer",
+    "local_path",
+    "wrap",
+]

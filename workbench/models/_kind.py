@@ -8,7 +8,7 @@ from torch import nn
 
 from workbench.models._loaded import Kind
 
-__all__ = ["auto_classes", "keep_sparse_attention"]
+__all__ = ["auto_classes", "keep_sparse_attention", "kind_of"]
 
 # Ending of the architecture's class name -> (kind, Auto class that builds it)
 _ENDINGS = (
@@ -46,6 +46,11 @@ def auto_classes(config: Any) -> list[tuple[Kind, str]]:
     ):  # a head of another kind is none of these, whatever weights are there
         named = _possible_heads(config)
     return [*named, (Kind.ENCODER, "AutoModel")]
+
+
+def kind_of(architecture: str) -> Kind:
+    """The kind that the name of a model's class says; an encoder where it names no head."""
+    return next((kind for ending, kind, _ in _ENDINGS if architecture.endswith(ending)), Kind.ENCODER)
 
 
 def _possible_heads(config: Any) -> list[tuple[Kind, str]]:

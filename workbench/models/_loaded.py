@@ -28,7 +28,7 @@ class Kind(StrEnum):
     CLASSIFIER = "classifier"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LoadedModel:
     """A model in ``eval()`` with its tokenizer and everything needed to say which one it was.
 
@@ -45,10 +45,14 @@ class LoadedModel:
     device: torch.device
     implementation: str  # "hf" or "builtin"
     path: Path | None = None
-    lock: Any = field(default_factory=RLock, repr=False)
+    lock: Any = field(default_factory=RLock)
 
     def __post_init__(self) -> None:
         as_members(self)
+
+    def __repr__(self) -> str:
+        dtype = str(self.dtype).removeprefix("torch.")
+        return f"<LoadedModel {self.name}: {self.kind}, {self.num_parameters:,} parameters, {dtype}, {self.device}>"
 
     @property
     def config(self) -> Any:

@@ -20,12 +20,12 @@ from urllib.parse import urlsplit
 
 import torch
 
-from workbench.choices import DEFAULT_DTYPE
+from workbench.choices import DEFAULT_DTYPE, member
 from workbench.errors import ModelError, WorkbenchError, WorkbenchWarning
 from workbench.models._adapters import Adapter, has_adapter, load_base, read_adapter, with_adapter
 from workbench.models._folders import check_config, check_folder, check_weights, refuse_pickle
 from workbench.models._gguf import gguf_to_folder
-from workbench.models._kind import auto_classes, keep_sparse_attention
+from workbench.models._kind import auto_classes, keep_sparse_attention, kind_of
 from workbench.models._known import KNOWN_MODELS
 from workbench.models._loaded import Kind, LoadedModel
 from workbench.models.checkpoints import checkpoint_path, expand_checkpoints, is_checkpoint_name
@@ -36,7 +36,7 @@ from workbench.paths import user_path
 from workbench.pretrained import from_pretrained, quiet, reason
 from workbench.text.load import holds_tokenizer, open_tokenizer
 
-__all__ = ["hub_answers", "load", "load_tokenizer", "local_path", "locate"]
+__all__ = ["as_model", "hub_answers", "load", "load_tokenizer", "local_path", "locate", "wrap"]
 
 IMPLEMENTATIONS = ("hf", "builtin")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
@@ -70,6 +70,14 @@ def load(
     ``implementation``
     is ``"hf"`` (transformers' own classes) or ``"builtin"`` (the same weights in ``workbench.models``).
     Raises :class:`~workbench.errors.ModelError` in one line for anything that a user can mend.
+
+    Example:
+        ```python
+        import workbench
+
+        model = workbench.load("novels-decoder")
+        print(model.kind, model.num_parameters)
+        ```
     """
     if implementation not in IMPLEMENTATIONS:
         raise ModelError(f"unknown implementation {implementation!r}; allowed: {', '.join(IMPLEMENTATIONS)}")
@@ -95,6 +103,47 @@ def load(
         device=where,
         implementation=implementation,
         path=source.path,
+    )
+
+
+def as_model(model: LoadedModel | str) -> LoadedModel:
+    """``model`` itself, or what :func:`load` gives for its name."""
+    return load(model) if isinstance(model, str) else model
+
+
+def wrap(model: Any, tokenizer: Any, *, name: str = "", kind: Kind | str | None = None) -> LoadedModel:
+    """A transformers model that is in memory already, with its tokenizer, as :func:`load` would return it.
+
+    The model is put into ``eval()``. ``kind`` is found from its class; name it where the class name does not say it.
+    Raises :class:`~workbench.errors.ModelError` for a tokenizer of more tokens than the model has embeddings.
+
+    Example:
+        ```python
+        import transformers
+        import workbench
+
+        mine = workbench.load("novels-decoder").path
+        model = transformers.AutoModelForCausalLM.from_pretrained(mine)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(mine)
+        wrapped = workbench.wrap(model, tokenizer, name="mine")
+        print(wrapped.kind, wrapped.num_parameters)
+        ```
+    """
+    rows = model.get_input_embeddings().weight.shape[0]
+    if len(tokenizer) > rows:
+        raise ModelError(
+            f"the tokenizer has {len(tokenizer):,} tokens, the model embeddings of {rows:,}; give the model's own"
+        )
+    weight = next(model.parameters())
+    return LoadedModel(
+        model=model.eval(),
+        tokenizer=tokenizer,
+        kind=member(Kind, kind, "kind", ModelError) if kind is not None else kind_of(type(model).__name__),
+        name=name or type(model).__name__,
+        revision=None,
+        dtype=weight.dtype,
+        device=weight.device,
+        implementation="builtin" if type(model).__module__.startswith("workbench.") else "hf",
     )
 
 

@@ -1,4 +1,7 @@
-"""The self-contained HTML report of runs, their results as tables for papers, and model cards."""
+"""The self-contained HTML report of runs, their results as tables for papers, and model cards.
+
+The module can itself be called: ``workbench.report(run)`` is :func:`report`.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ from workbench.report._card import model_card, runs_of
 from workbench.report._pictures import Picture, picture_of
 from workbench.report._tables import FORMATS, render_table
 from workbench.report._write import render_report, write_report
+from workbench.report.reporting import report
+from workbench.rooms import callable_room
 
 __all__ = [
     "FORMATS",
@@ -14,6 +19,9 @@ __all__ = [
     "picture_of",
     "render_report",
     "render_table",
+    "report",
     "runs_of",
     "write_report",
 ]
+
+callable_room(__name__, report)

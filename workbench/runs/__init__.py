@@ -13,7 +13,7 @@ from workbench.runs._files import make_folder, read_json, write_atomically, writ
 from workbench.runs._folder import RunFolder, same_work
 from workbench.runs._location import default_root, find_run
 from workbench.runs._record import SCHEMA_VERSION, RunRecord, new_run_id
-from workbench.runs._run import Run, RunState, RunSummary, list_runs
+from workbench.runs._run import Run, RunState, RunSummary, as_run, list_runs
 from workbench.runs._shape import reads_runs, shape_checked
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "RunRecord",
     "RunState",
     "RunSummary",
+    "as_run",
     "default_root",
     "describe_device",
     "describe_environment",

@@ -51,15 +51,15 @@ class RunFolder:
 
     @classmethod
     def begin(
-        cls, record: RunRecord, *, out: Path | None, resume: Path | None, shared: bool = False
+        cls, record: RunRecord, *, out: Path | str | None, resume: Path | str | None, shared: bool = False
     ) -> RunFolder:
         """A new run under ``out`` (default: ``runs/``), or the one in ``resume``, if it is of the same work.
 
         Raises :class:`~workbench.errors.RunError` as :meth:`create` and :meth:`resume` do.
         """
         if resume is None:
-            return cls.create(out or default_root(), record)
-        return cls.resume(resume, record.recipe, model=record.model, data=record.data, shared=shared)
+            return cls.create(Path(out or default_root()), record)
+        return cls.resume(Path(resume), record.recipe, model=record.model, data=record.data, shared=shared)
 
     @classmethod
     def create(cls, root: Path, record: RunRecord) -> RunFolder:

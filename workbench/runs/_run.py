@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from workbench.drawn import Drawn
 from workbench.errors import RunError
 from workbench.estimate import Estimate
 from workbench.runs import _chunks
@@ -19,18 +21,20 @@ from workbench.runs._location import default_root, find_run
 from workbench.runs._record import ARRAYS, EXAMPLES, SCHEMA_VERSION, RunRecord
 from workbench.shapes import Array
 
-__all__ = ["Run", "RunState", "RunSummary", "list_runs"]
+__all__ = ["Run", "RunState", "RunSummary", "as_run", "list_runs"]
 
 Results = dict[str, dict[str, Estimate]]
 
 
-@dataclass(frozen=True)
-class Run:
+@dataclass(frozen=True, repr=False)
+class Run(Drawn):
     """A stored run; ``results`` and ``throughput`` are empty while it is not ``complete``.
 
     ``digests`` holds the SHA-256 of the other files of a complete run by their names; runs of before there
     were any have none. ``verified``: both JSON files are as they were written; see :func:`reads_runs`.
     """
+
+    drawn_by = "results_plot"
 
     path: Path
     record: RunRecord
@@ -75,6 +79,28 @@ class Run:
             verified=verified and also,
         )
 
+    def to_frame(self) -> pd.DataFrame:
+        """The results, one row a metric: task, metric, value, standard error, interval, n, why it is undefined."""
+        columns = ("value", "standard_error", "low", "high", "n", "undefined")
+        return pd.DataFrame(
+            [
+                (task, metric, *(getattr(estimate, name) for name in columns))
+                for task, metrics in self.results.items()
+                for metric, estimate in metrics.items()
+            ],
+            columns=["task", "metric", *columns],
+        )
+
+    def __repr__(self) -> str:
+        found = [
+            f"{task} {name} {e}" for task, metrics in self.results.items() for name, e in metrics.items()
+        ]
+        state = "; ".join(found[:3]) + ("; …" if len(found) > 3 else "") if self.complete else "unfinished"
+        return f"<Run {self.record.id}: {state}>"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>{self.to_frame().to_html(index=False)}"
+
     def examples(self) -> pd.DataFrame:
         """One row per example, in item order; of an unfinished run, those stored so far.
 
@@ -92,6 +118,11 @@ class Run:
         """
         path = self.path / ARRAYS
         return read_arrays(path, self.digests.get(ARRAYS)) if ARRAYS in self.digests or path.is_file() else {}
+
+
+def as_run(run: Run | str | Path) -> Run:
+    """``run`` itself, or the stored run of that id or folder."""
+    return run if isinstance(run, Run) else Run.open(run)
 
 
 class RunState(StrEnum):

@@ -19,7 +19,8 @@ from workbench.scoring.engine import Engine, score, score_rolling
 from workbench.scoring.masked import MaskedEngine, Masking, pseudo_log_likelihood
 from workbench.scoring.prefix_tree import PrefixGroup
 from workbench.scoring.seq2seq import Seq2SeqEngine
-from workbench.scoring.streams import Lanes, lanes, token_budget
+from workbench.scoring.streams import Lanes, collect, lanes, token_budget
+from workbench.scoring.surprisal import Surprisal, surprisal
 
 __all__ = [
     "Blank",
@@ -37,6 +38,8 @@ __all__ = [
     "Score",
     "Seq2SeqEngine",
     "Sequence",
+    "Surprisal",
+    "collect",
     "encode_texts",
     "lanes",
     "prefix_ids",
@@ -46,5 +49,6 @@ __all__ = [
     "score",
     "score_cloze",
     "score_rolling",
+    "surprisal",
     "token_budget",
 ]

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+import pandas as pd
+
 from workbench.choices import member
 from workbench.errors import DataError, ModelError, TooLong
 from workbench.models import LoadedModel
@@ -84,6 +86,17 @@ class Score:
     def tokens(self) -> int:
         """Number of scored tokens."""
         return len(self.token_ids)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a scored token: its id, log-probability and rank, and the likeliest token's id."""
+        return pd.DataFrame(
+            {
+                "token_id": self.token_ids,
+                "log_probability": self.token_log_probabilities,
+                "rank": self.ranks,
+                "greedy_id": self.greedy_ids,
+            }
+        )
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from workbench.choices import as_members
 from workbench.errors import ConfigError, DataError
-from workbench.models import Kind, LoadedModel
+from workbench.models import Kind, LoadedModel, as_model
 from workbench.scoring._forward import forward_batch
 from workbench.scoring._requests import (
     Boundary,
@@ -35,6 +35,7 @@ from workbench.scoring.prefix_tree import (
     read_prefix,
     support_of,
 )
+from workbench.scoring.seq2seq import Seq2SeqEngine
 from workbench.scoring.streams import Stream, by_group, collect
 
 __all__ = ["Engine", "score", "score_rolling", "stream_rolling", "windows"]
@@ -179,16 +180,52 @@ def _one_by_one(model: LoadedModel, groups: list[PrefixGroup]) -> list[tuple[Sco
 
 
 def score(
-    model: LoadedModel,
-    requests: Sequence_[Request],
+    model: LoadedModel | str,
+    requests: str | Request | Sequence_[Request | tuple[str, str]],
+    continuation: str | None = None,
     *,
     first_token: str = "auto",
     batch_tokens: str | int = "auto",
     progress: bool = False,
     boundary: str = "joint",
-) -> list[Score]:
-    """Log-probabilities of each request's continuation given its context; see :class:`Engine`."""
-    return Engine(model, first_token, batch_tokens, progress, boundary).score(requests)
+) -> Score | list[Score]:
+    """Log-probabilities (nats) of continuations given their contexts; see :class:`Engine` and :class:`Seq2SeqEngine`.
+
+    Args:
+        model: a causal model or an encoder-decoder, or its name.
+        requests: a context, with its ``continuation``; a whole text, without; or requests or pairs of both, for which
+            a list is returned.
+        continuation: what is scored after the context.
+        first_token, boundary: of causal models; see :class:`Engine`.
+        batch_tokens: tokens of one forward pass.
+        progress: show a bar.
+
+    Raises:
+        ModelError: a model of another kind.
+        DataError: nothing to score, or a text that is too long.
+
+    Example:
+        ```python
+        import workbench
+
+        answer = workbench.score("novels-decoder", "The boys at home", " were")
+        print(answer.log_probability, answer.is_greedy)
+        ```
+    """
+    one = isinstance(requests, str | Request)
+    listed = [_request(requests, continuation)] if isinstance(requests, str) else requests
+    listed = [listed] if isinstance(listed, Request) else listed
+    model = as_model(model)
+    asked = [r if isinstance(r, Request) else Request(*r) for r in listed]
+    if model.kind is Kind.SEQ2SEQ:
+        found = Seq2SeqEngine(model, batch_tokens, progress).score(asked)
+    else:
+        found = Engine(model, first_token, batch_tokens, progress, boundary).score(asked)
+    return found[0] if one else found
+
+
+def _request(text: str, continuation: str | None) -> Request:
+    return Request("", text) if continuation is None else Request(text, continuation)
 
 
 def windows(ids: Sequence_[int], length: int, stride: int, first: int) -> list[Sequence]:

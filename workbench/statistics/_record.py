@@ -8,19 +8,22 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
+from workbench.drawn import Drawn
 from workbench.shapes import Array
 
 __all__ = ["Statistic"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Statistic:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Statistic(Drawn):
     """A named array with a unit, axis names, labels along each axis, standard errors and intervals.
 
     ``values`` has one axis per name in ``axes``; ``labels[axis]`` has one entry per position along it
     (0, 1, 2, ... where absent); ``standard_error``, and ``low`` and ``high`` of an interval, have the shape of
     ``values`` or are ``None``.
     """
+
+    drawn_by = "statistic_view"
 
     name: str
     unit: str

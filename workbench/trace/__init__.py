@@ -5,9 +5,7 @@ The module can itself be called: ``workbench.trace(model, texts, record={"attent
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
-
+from workbench.rooms import callable_room
 from workbench.trace._trace import Record, Target, TextTrace, Trace, load_trace, save_trace
 from workbench.trace.attention_hook import AttentionCall, Stack, attention_implementation
 from workbench.trace.encoding import Text
@@ -50,11 +48,4 @@ __all__ = [
     "trace",
 ]
 
-
-class _Callable(ModuleType):
-    """A module that runs :func:`trace` when called: the room and its main function share a name."""
-
-    __call__ = staticmethod(trace)
-
-
-sys.modules[__name__].__class__ = _Callable
+callable_room(__name__, trace)

@@ -10,11 +10,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import torch
 from jaxtyping import Float
 from safetensors.numpy import load_file, save_file
 from torch import Tensor
 
+from workbench.drawn import Drawn
 from workbench.errors import ModelError, TraceError
 from workbench.folders import folder_by_rename
 from workbench.models import Kind, LoadedModel
@@ -120,9 +122,11 @@ class TextTrace:
         return self.get("encoder_attention" if self.decoder_attention is None else "decoder_attention")
 
 
-@dataclass(frozen=True, eq=False)
-class Trace:
+@dataclass(frozen=True, eq=False, repr=False)
+class Trace(Drawn):
     """What a model did with some texts: a sequence of :class:`TextTrace`, in the order of the texts."""
+
+    drawn_by = "trace_view"
 
     model: str
     kind: Kind
@@ -144,6 +148,16 @@ class Trace:
     def __repr__(self) -> str:
         held = ", ".join(sorted(self.recorded))
         return f"<Trace of {self.model}: {len(self)} texts, {held}, {self.nbytes / 2**20:.1f} MiB>"
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a token that the main stack read: text, position, token, and the word it is of (if any)."""
+        rows = [
+            (number, position, token, word, None if word is None else text.alignment.word(word))
+            for number, text in enumerate(self.texts)
+            for position, (token, word) in enumerate(zip(text.tokens, text.alignment.word_ids, strict=True))
+        ]
+        columns = ["text", "position", "token", "word_number", "word"]
+        return pd.DataFrame(rows, columns=columns).astype({"word_number": "Int64"})
 
     @property
     def nbytes(self) -> int:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from workbench.errors import TraceError, did_you_mean
-from workbench.models import Kind, LoadedModel
+from workbench.models import Kind, LoadedModel, as_model
 from workbench.models.batching import Padding, groups_of, padding_of
 from workbench.shapes import Array
 from workbench.trace._trace import Record, Target, TextTrace, Trace, check_target, target_score
@@ -27,8 +27,8 @@ __all__ = ["Recorder", "to_numpy", "trace"]
 
 
 def trace(
-    model: LoadedModel,
-    texts: Sequence[Text],
+    model: LoadedModel | str,
+    texts: str | Sequence[Text],
     record: Iterable[str] = (Record.ATTENTION,),
     *,
     layers: Sequence[int] | None = None,
@@ -41,8 +41,9 @@ def trace(
     """Run ``model`` on ``texts`` and keep what ``record`` names, on the CPU as NumPy arrays.
 
     Args:
-        model: any loaded model.
-        texts: texts, ``(first, second)`` pairs, or alignments of sentences that are split into words already.
+        model: any loaded model, or a name as :func:`workbench.load` takes it.
+        texts: a text, or several: texts, ``(first, second)`` pairs, or alignments of sentences that are split into
+            words already.
         record: any of "attention", "hidden", "logits", "gradients", "queries_keys" (with values), "mlp".
         layers: attention layers to keep, from 0; weights of others are not even computed. All by default.
         heads: heads to keep, from 0; all by default.
@@ -54,8 +55,17 @@ def trace(
     Raises:
         TraceError: an unknown name in ``record``, a layer or head out of range, a model without attention.
         DataError: no text, or an empty one.
+
+    Example:
+        ```python
+        import workbench
+
+        traced = workbench.trace("novels-encoder", "The keys to the cabinet are here.")
+        print(traced[0].attention.shape)  # (layer, head, query, key)
+        ```
     """
-    wanted = _records(record)
+    model, wanted = as_model(model), _records(record)
+    texts = [texts] if isinstance(texts, str) else texts
     with model.lock:
         structure = _structure(model, wanted)
         plan = _plan(structure, wanted, layers, heads)

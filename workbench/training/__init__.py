@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from workbench.rooms import lazy_names
 
 # transformers' Trainer takes seconds to import; the names are fetched when first used
 _HOMES = {
@@ -17,8 +18,4 @@ if TYPE_CHECKING:
     from workbench.training.pretrain import train
     from workbench.training.settings import TrainSettings
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'workbench.training' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

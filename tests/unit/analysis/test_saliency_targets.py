@@ -197,7 +197,7 @@ def test_the_drawings_hold_every_token_and_escape_it() -> None:
     assert "<script> cat" not in found.html()
     assert found.html() == attribution_view(found).html
     assert "colorbox" in found.latex()
-    assert found.figure().axes
+    assert found.figure().draw().axes
 
 
 def test_each_written_token_is_explained_as_if_it_alone_were_asked(tmp_path: object) -> None:

@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import pandas as pd
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from workbench.drawn import Drawn
 from workbench.errors import DataError, NumericsError, TraceError
 from workbench.models import Kind, LoadedModel
 from workbench.shapes import Array
@@ -103,14 +105,16 @@ QUANTITIES = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class LensReading:
+@dataclass(frozen=True, eq=False, repr=False)
+class LensReading(Drawn):
     """What each layer of a model would predict at each position. Layer 0 is the embeddings; the last, the output.
 
     ``divergence`` is KL(output ‖ layer) in nats. The target is one token for all positions, or by default each
     position's own prediction at the last layer. A causal model's position predicts the token after it.
     ``settling`` is the first layer from which on the likeliest token stays the one of the output.
     """
+
+    drawn_by = "lens_grid"
 
     model: str
     kind: Kind
@@ -172,6 +176,32 @@ class LensReading:
             axes=("layer", "position"),
             labels=labels,
             note="; ".join(self.notes),
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a layer and position: token read, prediction, its probability, entropy, divergence, the target's."""
+        layer, position = (axis.ravel() for axis in np.indices(self.entropy.shape))
+        return pd.DataFrame(
+            {
+                "layer": layer,
+                "position": np.take(self.positions, position),
+                "token": [self.tokens[p] for p in position],
+                "prediction": [self.top_tokens[n][p][0] for n, p in zip(layer, position, strict=True)],
+                "probability": self.top_probabilities[:, :, 0].ravel(),
+                "entropy": self.entropy.ravel(),
+                "divergence": self.divergence.ravel(),
+                "target log-probability": self.target_log_probability.ravel(),
+                "target rank": self.target_rank.ravel(),
+                **({} if self.contrast is None else {"margin": self.margin.ravel()}),
+            }
+        )
+
+    def __repr__(self) -> str:
+        last = self.top_tokens[-1][-1][0]
+        settled = int(self.settling[-1])
+        return (
+            f"<LensReading of {self.model} ({self.lens} lens): {self.layers} layers, {len(self.tokens)} positions; "
+            f"after {self.tokens[-1]!r} {last!r} from layer {settled} on>"
         )
 
     def _contrast(self) -> Float[Array, "layer position"]:

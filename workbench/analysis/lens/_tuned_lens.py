@@ -12,10 +12,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from workbench.analysis.lens._logit_lens import LensReading, read_layers, run_text
+from workbench.analysis.lens._logit_lens import LensReading, logit_lens, read_layers, run_text
 from workbench.data.corpus import Corpus
 from workbench.errors import DataError, ModelError, RunError
-from workbench.models import Kind, LoadedModel
+from workbench.models import Kind, LoadedModel, as_model
 from workbench.runs import make_folder, read_json, write_atomically, write_json
 from workbench.trace import Text
 from workbench.trace.residual import StackRun, check_stack, run_from, run_stack
@@ -24,6 +24,7 @@ __all__ = [
     "TunedLens",
     "TunedLensRecord",
     "find_tuned_lens",
+    "lens",
     "load_tuned_lens",
     "save_tuned_lens",
     "train_tuned_lens",
@@ -94,6 +95,54 @@ def tuned_lens(
     _check_model(lens.record, model)
     reading, run = run_text(model, text, target_text)
     return read_layers(model, reading, run, lens.translate, "tuned", (target, contrast), positions, top)
+
+
+def lens(
+    model: LoadedModel | str,
+    text: Text,
+    *,
+    target: str | None = None,
+    contrast: str | None = None,
+    tuned: bool | str | Path | TunedLens = False,
+    target_text: Text | None = None,
+    positions: Sequence[int] | None = None,
+    top: int = 5,
+) -> LensReading:
+    """What each layer of a model would predict for ``text``: :func:`logit_lens`, or :func:`tuned_lens`.
+
+    Args:
+        model: a model with a vocabulary head, or its name.
+        text: what the model reads.
+        target: a word whose log-probability and rank are followed, such as ``" Paris"``.
+        contrast: another, for the margin between the two.
+        tuned: a trained lens, the folder of one, or ``True`` for the one beside the model's weights.
+        target_text: what the decoder of an encoder-decoder reads.
+        positions: places to read, negative from the end; all by default.
+        top: how many of each layer's likeliest tokens are kept.
+
+    Raises the errors of :func:`logit_lens`, and :class:`~workbench.errors.RunError` where there is no trained lens.
+
+    Example:
+        ```python
+        import workbench
+
+        reading = workbench.lens("novels-decoder", "She had never been so", target=" happy")
+        print(reading.to_frame().tail())
+        ```
+    """
+    model = as_model(model)
+    options: dict[str, Any] = {
+        "target": target,
+        "contrast": contrast,
+        "target_text": target_text,
+        "positions": positions,
+        "top": top,
+    }
+    if tuned is False:
+        return logit_lens(model, text, **options)
+    if not isinstance(tuned, TunedLens):
+        tuned = load_tuned_lens(tuned_lens_folder(model) if tuned is True else tuned, model)
+    return tuned_lens(model, tuned, text, **options)
 
 
 def _check_model(record: TunedLensRecord, model: LoadedModel) -> None:

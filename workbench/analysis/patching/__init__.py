@@ -12,12 +12,14 @@ from workbench.analysis.patching._activation import (
 )
 from workbench.analysis.patching._pair import MetricKind, PatchingMetric, PatchPair, PatchSite, patch_pair
 from workbench.analysis.patching._path import OUTPUT, Component, component, head_paths, path_patching
+from workbench.analysis.patching.patch import PatchMethod, patch, patch_effects
 
 __all__ = [
     "OUTPUT",
     "Component",
     "MetricKind",
     "Patch",
+    "PatchMethod",
     "PatchPair",
     "PatchSite",
     "PatchingMetric",
@@ -27,6 +29,8 @@ __all__ = [
     "head_paths",
     "mean_ablation",
     "mean_effects",
+    "patch",
+    "patch_effects",
     "patch_pair",
     "patched_values",
     "path_patching",

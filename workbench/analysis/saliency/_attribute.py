@@ -18,7 +18,7 @@ from workbench.analysis.saliency.embedding_model import EmbeddingModel, differen
 from workbench.analysis.saliency.targets import TargetName, TargetRequest, ask
 from workbench.choices import member
 from workbench.errors import NumericsError, TaskError, WorkbenchWarning
-from workbench.models import Kind, LoadedModel
+from workbench.models import Kind, LoadedModel, as_model
 from workbench.trace import Text
 from workbench.trace.encoding import say_cut
 
@@ -32,7 +32,7 @@ class AttributionWarning(WorkbenchWarning):
 
 
 def attribute(
-    model: LoadedModel,
+    model: LoadedModel | str,
     text: Text,
     method: str = "integrated_gradients",
     *,
@@ -50,7 +50,7 @@ def attribute(
     """Score the tokens of ``text`` for one prediction of ``model``.
 
     Args:
-        model: a causal, masked, seq2seq or classifier model.
+        model: a causal, masked, seq2seq or classifier model, or its name.
         text: a text, a ``(first, second)`` pair, or an alignment; for a masked model with its mask token.
         method: a name of :data:`METHODS`.
         target: a continuation (causal), word in the blank (masked), text to write (seq2seq), class or label
@@ -68,9 +68,17 @@ def attribute(
     Raises:
         TaskError: an unknown method or target, or one that the model has no head for; two different seeds.
         ModelError, NumericsError: no gradients, or gradients that are not finite; the layer is named.
+
+    Example:
+        ```python
+        import workbench
+
+        scores = workbench.attribute("sentiment-encoder", "A wonderful film.", method="saliency")
+        print(scores.to_frame())
+        ```
     """
     found = attribute_all(
-        model,
+        as_model(model),
         [text],
         method,
         targets=[target],

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,12 +12,10 @@ from jaxtyping import Float
 
 from workbench.analysis.attention import word_groups
 from workbench.choices import as_members, member
+from workbench.drawn import Drawing, Drawn
 from workbench.errors import ConfigError
 from workbench.shapes import Array
 from workbench.text import Alignment
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = ["Attribution", "Normalisation"]
 
@@ -31,8 +28,8 @@ class Normalisation(StrEnum):
     MAX = "max"  # the largest magnitude
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Attribution:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Attribution(Drawn):
     """Scores of one text's tokens (or words) for one target by one method.
 
     ``signed`` scores are positive where a token speaks for the target and negative where against it; others
@@ -41,6 +38,8 @@ class Attribution:
     ``explained`` (special tokens, masks) are not ranked. Their score is 0 by construction, except with methods
     that look inside the model (layers, attention), which say how much those positions hold.
     """
+
+    drawn_by = "attribution_view"
 
     model: str
     method: str
@@ -127,27 +126,18 @@ class Attribution:
         names = [f.name for f in fields(self) if f.name not in _NOT_ABOUT]
         return {**{name: getattr(self, name) for name in names}, "normalisation": str(self.normalisation)}
 
-    def view(self) -> Any:
-        """The text in colours, a :class:`~workbench.figures.View`: shows itself in a notebook, and saves.
-
-        Drawing lies in a layer above analysis, so it is looked up when asked for and never imported here.
-        """
-        return import_module("workbench.figures").attribution_view(self)
-
-    def figure(self) -> Figure:
-        """The text in colours as a matplotlib figure."""
-        return self.view().draw()
+    def view(self) -> Drawing:
+        """The text in colours: what :meth:`figure` gives."""
+        return self.figure()
 
     def html(self) -> str:
         """The text in colours as a self-contained page."""
-        return str(self.view().html)
+        return self.figure().html
 
     def latex(self) -> str:
         """The text in colours as LaTeX, for the ``xcolor`` package."""
-        return str(self.view().latex())
-
-    def _repr_html_(self) -> str:
-        return str(self.view()._repr_html_())
+        latex: Any = self.figure()
+        return str(latex.latex())
 
     def __repr__(self) -> str:
         order = self.order()[:3]

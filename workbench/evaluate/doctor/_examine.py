@@ -10,7 +10,7 @@ from tqdm.auto import tqdm
 from workbench.errors import WorkbenchError
 from workbench.evaluate.doctor import _attention, _generation, _gradient, _invariance, _probabilities, _text
 from workbench.evaluate.doctor._records import Check, Finding, NotApplicable, Report, Status
-from workbench.models import LoadedModel
+from workbench.models import LoadedModel, as_model
 
 __all__ = ["CHECKS", "examine", "self_check"]
 
@@ -35,13 +35,23 @@ CHECKS: dict[str, Callable[[LoadedModel], Finding]] = {
 }
 
 
-def examine(model: LoadedModel, progress: bool = False) -> Report:
+def examine(model: LoadedModel | str, progress: bool = False) -> Report:
     """Check the numerics of ``model``: padding, batching, attention, BOS, cache, probabilities, gradients.
 
     The model is left as it was: attention implementations are switched in context managers, the gradient
     works on a copy. ``model.lock`` is held during each check. Nothing is raised for what is wrong with the
-    model; that is a check with status ``fail``.
+    model; that is a check with status ``fail``. ``model`` may be a name, as :func:`workbench.load` takes it.
+
+    Example:
+        ```python
+        import workbench
+
+        report = workbench.doctor("novels-decoder")
+        print(report.verdict)
+        print(report.to_frame())
+        ```
     """
+    model = as_model(model)
     names = tqdm(CHECKS, unit="check", leave=False, disable=not progress)
     return Report(tuple(_run(name, model) for name in names))
 

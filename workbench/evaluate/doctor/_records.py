@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -58,7 +60,7 @@ class Check:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """All checks of one model, in the order they ran."""
 
@@ -80,3 +82,12 @@ class Report:
 
         columns = ["name", "status", "value", "tolerance", "detail"]
         return pd.DataFrame([check.to_dict() for check in self.checks], columns=columns)
+
+    def __repr__(self) -> str:
+        counts = Counter(check.status for check in self.checks)
+        said = ", ".join(f"{counts[status]} {status}" for status in Status if counts[status])
+        wrong = [c.name for c in self.checks if c.status in (Status.WARN, Status.FAIL)]
+        return f"<Report {self.verdict}: {said}{'; see ' + ', '.join(wrong) if wrong else ''}>"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>{self.to_frame().to_html(index=False)}"

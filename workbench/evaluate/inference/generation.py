@@ -9,21 +9,69 @@ import torch
 from tqdm.auto import tqdm
 from transformers import StoppingCriteria, StoppingCriteriaList
 
-from workbench.errors import DataError
+from workbench.errors import ConfigError, DataError
 from workbench.evaluate._requests import Generated, GenerationRequest
 from workbench.evaluate.inference.options import InferenceOptions
-from workbench.models import Kind, LoadedModel
+from workbench.models import Kind, LoadedModel, as_model
 from workbench.models.batching import HeadRow, padded, padding_id
-from workbench.scoring import token_budget
+from workbench.scoring import collect, token_budget
 from workbench.trace.decoder import decoder_prefix, generation_start
 from workbench.trace.padding import cache_works, together
 
-__all__ = ["generate_texts"]
+__all__ = ["generate", "generate_texts"]
 
 _MOST_ROWS = 64
 # A decoding step costs little more for eight rows than for one, so a batch holds more tokens than a scoring batch.
 _TOKENS_PER_BUDGET = 8
 _TAIL = 24  # tokens looked at for a stop string
+
+
+def generate(
+    model: LoadedModel | str,
+    text: str | Sequence[str],
+    *,
+    max_tokens: int = 40,
+    stop: str | Sequence[str] = (),
+    temperature: float = 0.0,
+    top_p: float = 1.0,
+    seed: int = 0,
+) -> Generated | list[Generated]:
+    """Continue a text (causal models), or generate from it (encoder-decoders), as tasks do.
+
+    Args:
+        model: a model that generates, or its name.
+        text: a prompt, or several, for which a list is returned; one that is too long loses its beginning.
+        max_tokens: the most that are generated.
+        stop: a text, or several, before which the generated text ends.
+        temperature: 0 is greedy; above it tokens are sampled.
+        top_p: sample from the likeliest tokens that have this much probability together (Holtzman et al. 2020).
+        seed: of sampling.
+
+    Raises:
+        ModelError: a model that does not generate.
+        ConfigError: a number out of range.
+
+    Example:
+        ```python
+        import workbench
+
+        print(workbench.generate("novels-decoder", "She was very", max_tokens=12).text)
+        ```
+    """
+    if max_tokens < 1 or temperature < 0 or not 0 < top_p <= 1:
+        raise ConfigError(
+            f"max_tokens {max_tokens}, temperature {temperature}, top_p {top_p}; allowed: 1 or more, 0 or more, "
+            "above 0 to 1"
+        )
+    ends = (stop,) if isinstance(stop, str) else tuple(stop)
+    texts = [text] if isinstance(text, str) else list(text)
+    prompts = [
+        GenerationRequest(one, ends, max_tokens, temperature, top_p, number)
+        for number, one in enumerate(texts)
+    ]
+    batches = generate_texts(as_model(model), prompts, frozenset(), InferenceOptions(seed=seed))
+    found = collect(batches, len(prompts))
+    return found[0] if isinstance(text, str) else found
 
 
 def generate_texts(

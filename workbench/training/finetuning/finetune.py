@@ -15,15 +15,17 @@ import torch
 from transformers import set_seed
 from transformers.trainer_callback import PrinterCallback
 
-from workbench.errors import ConfigError, WorkbenchError
+from workbench.errors import ConfigError, ModelError, WorkbenchError
 from workbench.estimate import Estimate
 from workbench.folders import share
+from workbench.models import LoadedModel
 from workbench.models.batching import padding_id
 from workbench.models.device import resolve_device
-from workbench.models.loading import locate
+from workbench.models.loading import load, locate
 from workbench.models.weights import content_hash
 from workbench.pretrained import quiet
-from workbench.runs import Run, RunFolder, RunRecord
+from workbench.records import settings_of, takes_fields_of
+from workbench.runs import Run, RunFolder, RunRecord, default_root
 from workbench.statistics import over_seeds
 from workbench.terminal import say
 from workbench.training._folders import claim_folder, discard_broken_checkpoints, has_progress
@@ -50,32 +52,95 @@ from workbench.training.finetuning.methods import (
 from workbench.training.finetuning.metrics import compute_metrics
 from workbench.training.finetuning.predict import Answers, pads_left, predict
 from workbench.training.finetuning.settings import FineSettings
-from workbench.training.finetuning.tasks import FineTask, TaskRows
+from workbench.training.finetuning.tasks import FineTask, TaskRows, load_task
 from workbench.training.libraries import should_reduce_batch_size
 from workbench.training.progress import Meter, ProgressLog
 
-__all__ = ["finetune", "model_identity"]
+__all__ = ["default_folder", "finetune", "model_identity"]
 
 
+@takes_fields_of(FineSettings)
 def finetune(
-    model: str,
-    rows: TaskRows,
-    out: Path,
+    model: LoadedModel | str,
+    rows: TaskRows | str | Path,
+    out: Path | str | None = None,
     settings: FineSettings | None = None,
     *,
+    data_dir: Path | str | None = None,
+    kind: str | None = None,
+    text: str | None = None,
+    pair: str | None = None,
+    label: str | None = None,
+    rationale: str | None = None,
+    validation: Path | str | None = None,
+    limit: int | None = None,
     resume: bool = False,
     device: str = "auto",
     progress: bool = False,
+    **options: Any,
 ) -> Run:
-    """Fine-tune the model called ``model`` on ``rows`` and store it in ``out``, with its run.
+    """Fine-tune a model on rows and store it in ``out``, with its run.
 
     With several seeds, ``out`` holds the model of the first, ``results`` the mean over seeds with an interval that has
     the error of the items and of the seeds, and the notes each seed's metrics. ``log.jsonl`` is the first seed's loss
-    curve, ``log-seedN.jsonl`` that of another. ``resume`` goes on with a run that was stopped, from the seeds that are
-    done and the last epoch's checkpoint, to the same result; where nothing is there it starts. Raises the package's
-    errors for bad data, methods or models, a loss that is no number, a full disk, a run of other settings.
+    curve, ``log-seedN.jsonl`` that of another.
+
+    Args:
+        model: a name as :func:`workbench.load` takes it, or a model loaded from files, which stays as it is.
+        rows: a GLUE task, a table's file or ``hub:owner/name``; or rows that :func:`load_task` read.
+        out: the folder that gets the model; by default ``runs/MODEL-TASK-METHOD``.
+        settings: the recipe; or name its fields as keywords.
+        data_dir, kind, text, pair, label, rationale, validation, limit: of :func:`load_task`.
+        resume: go on with a run that was stopped, from the seeds that are done and the last epoch's checkpoint, to
+            the same result; where nothing is there it starts.
+        device: "auto", "cpu", "cuda" or "mps".
+        progress: print the loss, and show a bar.
+        **options: fields of :class:`FineSettings`, such as ``method="lora"``.
+
+    Raises the package's errors for bad data, methods or models, a loss that is no number, a full disk, a run of other
+    settings.
+
+    Example:
+        ```python
+        from pathlib import Path
+
+        import workbench
+
+        rows = ["text,label"] + [f"a {word} film,{word}" for word in ("good", "bad")] * 10
+        Path("films.csv").write_text("\\n".join(rows))
+        run = workbench.finetune("novels-encoder", "films.csv", epochs=1)
+        print(run.to_frame())
+        ```
     """
-    settings = settings or FineSettings()
+    settings = settings_of(FineSettings, settings, options)
+    columns = {"kind": kind, "text": text, "pair": pair, "label": label, "rationale": rationale}
+    name = model if isinstance(model, str) else folder_of(model)
+    if not isinstance(rows, TaskRows):
+        files = {"data_dir": data_dir, "validation": validation}
+        paths = {what: None if path is None else Path(path) for what, path in files.items()}
+        rows = load_task(str(rows), **paths, **columns, limit=limit)  # type: ignore[arg-type]
+    where = Path(out) if out is not None else default_folder(name, rows, settings)
+    return _finetune(name, rows, where, settings, resume, device, progress)
+
+
+def default_folder(model: str, rows: TaskRows, settings: FineSettings) -> Path:
+    """Where a fine-tuned model goes by default: ``runs/MODEL-TASK-METHOD``."""
+    return default_root() / f"{Path(model).name}-{rows.task.name}-{settings.method}"
+
+
+def folder_of(model: LoadedModel) -> str:
+    """The name to load ``model`` by again; raises :class:`~workbench.errors.ModelError` if that were another."""
+    if model.path is None or load(model.name, model.revision, model.dtype).content_hash != model.content_hash:
+        raise ModelError(
+            f"{model.name} is not as its files are; write it with model.model.save_pretrained(FOLDER) and "
+            "model.tokenizer.save_pretrained(FOLDER), and give the folder"
+        )
+    return model.name
+
+
+def _finetune(
+    model: str, rows: TaskRows, out: Path, settings: FineSettings, resume: bool, device: str, progress: bool
+) -> Run:
     check_goes_together(Method(settings.method), rows.task.kind)
     where = resolve_device(device)
     found = claim_folder(out, "finetune", resume=resume)

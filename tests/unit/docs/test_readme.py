@@ -1,0 +1,50 @@
+"""Each entry of the README's column "in Python" works after a bare ``import workbench``."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.examples import ROOT, Outcome, run_each
+
+_README = (ROOT / "README.md").read_text(encoding="utf-8")
+_TABLE = _README.partition("| in Python |\n")[2].partition("\n\n")[0]
+ENTRIES = [entry for row in _TABLE.splitlines()[1:] for entry in re.findall(r"`([^`]+)`", row.split("|")[3])]
+# what the paragraph above the table has made
+_BEFORE = """import workbench
+model = workbench.load("novels-decoder")
+run = workbench.evaluate(model, tasks="lambada_sample", limit=20, doctor=False)
+"""
+# files that entries name
+_FILES = """from pathlib import Path
+Path("reviews.csv").write_text("text,label\\n" + "a good film,1\\na bad film,0\\n" * 10)
+"""
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory) -> dict[str, Outcome]:
+    codes = {}
+    for entry in ENTRIES:
+        uses = [
+            word for word in ("model", "run") if re.search(rf"\b{word}\b(?!=)", re.sub(r'"[^"]*"', "", entry))
+        ]
+        code = _BEFORE if "run" in uses else "".join(_BEFORE.splitlines(True)[: 2 if uses else 1])
+        codes[entry] = f"{_FILES}{code}found = {entry}\nassert found is not None\nprint(repr(found))\n"
+    return run_each(codes, tmp_path_factory.mktemp("readme"))
+
+
+def test_the_column_is_found():
+    assert len(ENTRIES) >= 16
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_an_entry_works(entry, outcomes):
+    assert outcomes[entry].status == 0, outcomes[entry].output
+
+
+def test_the_block_under_install_works(tmp_path):
+    block = re.search(r"```python\n(.*?)```", _README, flags=re.S)
+    assert block is not None
+    outcome = run_each({"block": block[1]}, tmp_path)["block"]
+    assert outcome.status == 0, outcome.output

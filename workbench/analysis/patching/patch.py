@@ -1,0 +1,102 @@
+"""Patching in one call, whatever the method: ``workbench.patch``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
+
+from workbench.analysis.patching._activation import activation_patching, attribution_patching, mean_ablation
+from workbench.analysis.patching._pair import PatchPair, patch_pair
+from workbench.analysis.patching._path import OUTPUT, Component, component, head_paths, path_patching
+from workbench.choices import member
+from workbench.errors import TaskError
+from workbench.models import LoadedModel, as_model
+from workbench.statistics import Statistic
+from workbench.trace import Text
+
+__all__ = ["PatchMethod", "patch", "patch_effects"]
+
+
+class PatchMethod(StrEnum):
+    """How the effect of an exchange is found."""
+
+    ACTIVATION = "activation"  # each exchange is made
+    ATTRIBUTION = "attribution"  # the fast estimate by gradients
+    PATH = "path"  # from each head to one receiver
+    MEAN_ABLATION = "mean_ablation"  # a component at its mean
+
+
+def patch(
+    model: LoadedModel | str,
+    clean: Text,
+    corrupted: Text,
+    target: str,
+    contrast: str | None = None,
+    *,
+    site: str | None = None,
+    method: PatchMethod | str = PatchMethod.ACTIVATION,
+    metric: str | None = None,
+    position: int | None = None,
+    target_text: Text | None = None,
+    stack: str | None = None,
+) -> Statistic:
+    """Which activations of the clean text bring its answer back in the corrupted one: 0 none of it, 1 all.
+
+    Args:
+        model: any model with a head, or its name.
+        clean: the text whose answer patching brings back.
+        corrupted: the text that is patched; as many tokens as ``clean``.
+        target: what the clean text makes likely, such as ``" are"``; of a classifier, a label.
+        contrast: what the corrupted text makes likely instead, such as ``" is"``.
+        site: "residual" (default), "attention_out", "mlp_out" or "head" (default of "mean_ablation").
+        method: "activation", "attribution", "path" (every head to the output) or "mean_ablation".
+        metric, position, target_text, stack: see :func:`patch_pair`.
+
+    Returns:
+        Effects by layer and position, or by layer and head.
+
+    Raises the errors of :func:`patch_pair`, and :class:`~workbench.errors.TaskError` for an unknown method.
+
+    Example:
+        ```python
+        import workbench
+
+        effects = workbench.patch("novels-decoder", "The boys at home", "The boy at home", " were", " was")
+        print(effects.to_frame().sort_values("value").tail(3))
+        ```
+    """
+    chosen = member(PatchMethod, method, "method", TaskError)
+    pair = patch_pair(
+        as_model(model),
+        clean,
+        corrupted,
+        target,
+        contrast,
+        metric=metric,
+        position=position,
+        target_text=target_text,
+        stack=stack,
+    )
+    return patch_effects(pair, chosen, site)
+
+
+def patch_effects(
+    pair: PatchPair,
+    method: PatchMethod | str = PatchMethod.ACTIVATION,
+    site: str | None = None,
+    *,
+    senders: Sequence[str] = (),
+    receiver: Component | str = OUTPUT,
+    progress: Callable[[Iterable[int]], Iterable[int]] = iter,
+) -> Statistic:
+    """The effects by ``method`` for a pair that is there already; ``senders`` and ``receiver`` are of paths."""
+    chosen = member(PatchMethod, method, "method", TaskError)
+    if chosen is PatchMethod.ATTRIBUTION:
+        return attribution_patching(pair, site or "residual")
+    if chosen is PatchMethod.MEAN_ABLATION:
+        return mean_ablation(pair, "head" if site in (None, "residual") else site)
+    if chosen is PatchMethod.PATH:
+        if senders:
+            return path_patching(pair, [component(sender) for sender in senders], receiver)
+        return head_paths(pair, receiver)
+    return activation_patching(pair, site or "residual", progress=progress)
