@@ -12,10 +12,12 @@ from workbench.errors import TaskError, UnknownName
 from workbench.evaluate._options import TaskOptions
 from workbench.evaluate._task import Task
 from workbench.evaluate.tasks import GROUPS, TASKS
+from workbench.evaluate.tasks.task_file import TASK_FILES, read_task
 
 __all__ = ["expand", "find_task", "register_tasks"]
 
 _ENTRY_POINTS = "workbench.tasks"
+_FROM_FILES: dict[str, Task] = {}  # tasks that files declare, by name
 
 
 @cache
@@ -32,15 +34,16 @@ def register_tasks() -> None:
 
 
 def expand(names: Sequence[str]) -> tuple[str, ...]:
-    """Names of single tasks, each once: a group becomes its members.
+    """Names of single tasks, each once: a group becomes its members, a YAML file the task that it declares.
 
     Raises :class:`~workbench.errors.UnknownName` for a name that is neither, with the nearest known ones.
     """
     found: dict[str, None] = {}
-    if not all(name in TASKS or name in GROUPS or ":" in name for name in names):
+    names = [_from_file(name) if name.endswith(TASK_FILES) else name for name in names]
+    if not all(name in TASKS or name in GROUPS or name in _FROM_FILES or ":" in name for name in names):
         register_tasks()
     for name in names:
-        if name not in TASKS and name not in GROUPS and ":" not in name:
+        if name not in {*TASKS, *GROUPS, *_FROM_FILES} and ":" not in name:
             raise UnknownName("task", name, [*TASKS, *GROUPS], "list them with: workbench tasks")
         found.update(dict.fromkeys(GROUPS.get(name, (name,))))
     return tuple(found)
@@ -48,16 +51,28 @@ def expand(names: Sequence[str]) -> tuple[str, ...]:
 
 def find_task(name: str, options: TaskOptions | None = None) -> Task:
     """The task called ``name`` with ``options``; raises :class:`~workbench.errors.TaskError` for those it lacks."""
-    if name not in TASKS:
+    if name.endswith(TASK_FILES):
+        name = _from_file(name)
+    if name not in TASKS and name not in _FROM_FILES:
         register_tasks()
-    task: Any = _bridged(name) if name.startswith("harness:") else TASKS.get(name)
+    known: Any = _FROM_FILES.get(name)
+    task: Any = known or (_bridged(name) if name.startswith("harness:") else TASKS.get(name))
     options = options or TaskOptions()
     accepts = getattr(task, "accepts", ())
     for option in options.given():
         if option not in accepts:
-            known = ", ".join(f"--{o}" for o in accepts) or "none"
-            raise TaskError(f"task {name} takes no --{option}; its options: {known}")
+            its = ", ".join(f"--{o}" for o in accepts) or "none"
+            raise TaskError(f"task {name} takes no --{option}; its options: {its}")
     return replace(task, options=options) if hasattr(task, "options") else task
+
+
+def _from_file(path: str) -> str:
+    """The name of the task that the file at ``path`` declares, which is known by it from then on."""
+    task = read_task(path)
+    if task.name in TASKS or task.name in GROUPS:
+        raise TaskError(f"{path}: the name {task.name!r} is taken by another task; choose another")
+    _FROM_FILES[task.name] = task
+    return task.name
 
 
 def _bridged(name: str) -> Task:

@@ -214,7 +214,7 @@ def test_long_text_is_cut_counted_and_said():
         ({"texts": []}, DataError, "no texts"),
         ({"texts": [""]}, DataError, "text 0 is empty"),
         ({"texts": ["a", " \n"]}, DataError, "text 1 is empty"),
-        ({"texts": "the cat"}, DataError, r"write \[text\]"),
+        ({"texts": ""}, DataError, "text 0 is empty"),
         ({"layers": [3]}, TraceError, "layer 3 is out of range: the encoder has layers 0 to 2"),
         ({"heads": [-1]}, TraceError, "head -1 is out of range: the encoder has heads 0 to 3"),
         ({"record": {"atention"}}, TraceError, "did you mean 'attention'"),
@@ -226,6 +226,11 @@ def test_long_text_is_cut_counted_and_said():
 def test_bad_input_is_named(arguments, error, message):
     with pytest.raises(error, match=message):
         trace(tiny.bert(), **{"texts": TEXTS, **arguments})
+
+
+def test_one_text_is_a_list_of_one():
+    alone, listed = (trace(tiny.bert(), texts) for texts in ("the cat", ["the cat"]))
+    np.testing.assert_array_equal(alone[0].attention, listed[0].attention)
 
 
 def test_missing_parts_are_explained():
