@@ -73,7 +73,7 @@ def test_generation_and_perplexity(tmp_path):
         tiny_causal(), tasks=_file(tmp_path, text.format("p", "perplexity")), out=tmp_path, doctor=False
     )
     whole = score(tiny_causal(), "the cat sat")
-    assert run.results["p"]["perplexity"].value == pytest.approx(
+    assert run.results["p"]["token_perplexity"].value == pytest.approx(
         math.exp(-whole.log_probability / 3), rel=1e-5
     )
 
