@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from challenge_sets._set import ChallengeSet, CheckSettings, Work, limit_note
-from challenge_sets.suites.prediction_file import PredictionFile
+from challenge_sets.suites.predict import PredictionFile
 from challenge_sets.suites.suite_set import counted
 from workbench.data import Dataset, check_ids
 from workbench.errors import TaskError

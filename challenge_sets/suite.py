@@ -24,7 +24,7 @@ from challenge_sets.suites.expectations import (
     VariantLabel,
 )
 from challenge_sets.suites.load import load_suite_file
-from challenge_sets.suites.prediction_file import PredictionFile
+from challenge_sets.suites.predict import PredictionFile
 from challenge_sets.suites.suite import Suite
 from challenge_sets.suites.suite_set import SuiteSet, export_texts, suite_set
 from challenge_sets.suites.tests import DIR, INV, MFT, SuitePrompt, Test

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
+from jaxtyping import Bool, Int
 from tqdm.auto import tqdm
 
-from probes._compare import baselines, p_values, seen_share, test_items
-from probes._fit import CURVE, LayerFit, fit_layer
+from probes._fit import CURVE, LayerFit, fit_layer, fit_static
 from probes._keep import Arrays, Keep
 from probes._prepare import Prepared
 from probes.conclusions import classification_conclusions
-from probes.report import ProbeReport
+from probes.controls import majority, permutation_p, word_identity
+from probes.report import ProbeReport, TestItems
 from probes.settings import ProbeSettings
 from workbench.estimate import Estimate
 from workbench.shapes import Array
 from workbench.statistics import bootstrap, mean_estimate, student_interval
 
-__all__ = ["classify"]
+__all__ = ["baselines", "classify", "p_values", "seen_share", "test_items"]
 
 _RESAMPLES = 1000
 
@@ -189,3 +190,39 @@ def _over_seeds(values: Array) -> Estimate:
     """Mean over seeds with an interval of their spread."""
     error = float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
     return student_interval(float(np.mean(values)), error, len(values), "Student's t, over seeds")
+
+
+def baselines(
+    prepared: Prepared, settings: ProbeSettings, train: Array, test: Array
+) -> dict[str, Bool[Array, " test"]]:
+    """Whether each test item is right under what needs no layer: majority class, word identity, static embedding."""
+    codes, truth = prepared.codes[train], prepared.codes[test]
+    found = {
+        "majority class": majority(codes, len(test)),
+        "word identity": word_identity(prepared.types(train), codes, prepared.types(test)),
+        "static embedding": fit_static(prepared, settings, train, test),
+    }
+    return {name: guess == truth for name, guess in found.items()}
+
+
+def seen_share(prepared: Prepared, train: Array, test: Array) -> float:
+    """The share of test items whose word type occurs in the training items."""
+    known = set(prepared.types(train))
+    return float(np.mean([name in known for name in prepared.types(test)]))
+
+
+def p_values(best: Array, others: Mapping[str, Array], clusters: Array, seed: int) -> dict[str, float]:
+    """Paired permutation tests of the best probe's correctness (item,) against each comparison's."""
+    return {name: permutation_p(best - row, clusters, seed) for name, row in others.items()}
+
+
+def test_items(prepared: Prepared, test: Array, predictions: Int[Array, "layer item"]) -> TestItems:
+    """The test items with what was predicted of them."""
+    data = prepared.data
+    return TestItems(
+        names=tuple(data.sentences[s].name or f"sentence {s}" for s in data.sentence_of[test]),
+        texts=tuple(data.text(i) for i in test),
+        labels=tuple(data.labels[i] for i in test),
+        classes=prepared.classes,
+        predictions=np.ascontiguousarray(predictions, dtype=np.int32),
+    )

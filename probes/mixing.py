@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 from tqdm.auto import tqdm
 
-from probes._compare import baselines, p_values, seen_share, test_items
 from probes._keep import Arrays, Keep
 from probes._prepare import Prepared, item_matrix
+from probes.classification import baselines, p_values, seen_share, test_items
 from probes.conclusions import mixture_conclusions
 from probes.estimators import EdgeProbe, ScalarMixProbe
 from probes.estimators.scalar_mix import expected_layer

@@ -14,8 +14,7 @@ import pandas as pd
 from challenge_sets._records import TestCase
 from challenge_sets._set import CheckSettings, Results, Rows, Work, within_limits
 from challenge_sets.suites.expectations import Prediction
-from challenge_sets.suites.predict import Example, Predictor, predictor_for
-from challenge_sets.suites.prediction_file import PredictionFile
+from challenge_sets.suites.predict import Example, PredictionFile, Predictor, predictor_for
 from challenge_sets.suites.tests import LeftOut, Test, Tests
 from workbench.data import DataIdentity, Dataset, content_hash
 from workbench.errors import ConfigError, TaskError

@@ -10,8 +10,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from workbench.evaluate import EvaluateSettings
-    from workbench.training.power_law import PowerLaw
-    from workbench.training.sweep import SweepRow
+    from workbench.training.sweep import PowerLaw, SweepRow
 
 __all__ = ["draw_laws", "scored", "task_settings"]
 
@@ -48,7 +47,7 @@ def scored(row: SweepRow, settings: EvaluateSettings, out: Path, device: str) ->
 def draw_laws(rows: list[SweepRow], out: Path) -> list[str]:
     """L(N) and L(D), where enough different sizes were trained: a line each, and a plot in ``out``."""
     from workbench.errors import NumericsError
-    from workbench.training.power_law import fit_power_law
+    from workbench.training.sweep import fit_power_law
 
     lines = []
     done = [row for row in rows if row.final_loss is not None]

@@ -151,7 +151,7 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 def _over_steps(model: str | None, options: dict[str, Any], as_json: bool) -> None:
     from probes import open_report, over_steps, steps_figure
-    from workbench.models.checkpoints import expand_checkpoints, step_of
+    from workbench.models.names import expand_checkpoints, step_of
 
     if model is None or options["resume"]:
         raise WorkbenchError("--over-steps needs a MODEL, and goes on by itself; leave --resume out")

@@ -13,7 +13,7 @@ from workbench.data.source import Files, Hub, Record, Source, field_of, label_of
 from workbench.data.tables import read_table
 from workbench.errors import DataError
 
-__all__ = ["CHOICE_SOURCES"]
+__all__ = ["CHOICE_SOURCES", "truthfulqa_source"]
 
 _FOLDER = "multiple_choice/"
 
@@ -182,3 +182,29 @@ CHOICE_SOURCES: dict[str, Source[Choices]] = {
         ),
     )
 }
+
+
+def truthfulqa_source(variant: str) -> Source[Choices]:
+    """``mc1`` has one true answer, ``mc2`` any number of them."""
+
+    def parse(record: Record, where: str, row: str) -> list[Choices]:
+        question = field_of(record, where, "question")
+        choices, labels = _targets(field_of(record, where, f"{variant}_targets"))
+        gold = tuple(i for i, label in enumerate(labels) if label)
+        if not gold or (variant == "mc1" and len(gold) != 1):
+            raise DataError(f"{where}: {len(gold)} true answers in {variant}_targets")
+        return [Choices(row, question, choices, gold)]
+
+    files = {"validation": ("mc_task.json", "truthfulqa/mc_task.json", "data/mc_task.json")}
+    return Source(
+        name=f"truthfulqa_{variant}",
+        files=files,
+        parse=parse,
+        hub=Hub("truthfulqa/truthful_qa", "multiple_choice"),
+    )
+
+
+def _targets(value: dict[str, Any]) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    if "choices" in value and isinstance(value["choices"], list):  # the hub's form
+        return tuple(value["choices"]), tuple(map(int, value["labels"]))
+    return tuple(value), tuple(map(int, value.values()))

@@ -1,4 +1,4 @@
-"""GLUE (Wang et al. 2019) in its official layout: one folder a task, tab-separated, a quote is text."""
+"""GLUE (Wang et al. 2019) in its official layout: one folder a task, tab-separated, a quote is text; and SNLI."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workbench.data.rows import TextPair
 from workbench.data.source import Hub, Record, Source, field_of, label_of
 from workbench.data.tables import number_of, read_table
 
-__all__ = ["GLUE", "GlueLayout", "glue_source"]
+__all__ = ["GLUE", "SNLI", "SNLI_LABELS", "GlueLayout", "glue_source"]
 
 _ENTAILMENT = ("entailment", "not_entailment")
 _THREE_WAY = ("entailment", "neutral", "contradiction")
@@ -215,3 +215,31 @@ def _cluster(layout: GlueLayout, record: Record) -> str | None:
     if layout.name.startswith("mnli") and "promptID" in record:
         return f"prompt-{record['promptID']}"
     return None
+
+
+SNLI_LABELS = ("entailment", "neutral", "contradiction")
+
+
+def _parse_snli(record: Record, where: str, row: str) -> list[TextPair]:
+    label = field_of(record, where, "gold_label", "label")
+    if label in ("-", -1):  # annotators did not agree; the benchmark leaves these out
+        return []
+    premise = field_of(record, where, "sentence1", "premise")
+    pair = field_of(record, where, "sentence2", "hypothesis")
+    gold = label_of(label, SNLI_LABELS, where)
+    return [TextPair(row, premise, pair, gold, cluster=f"premise {premise}")]
+
+
+_SNLI_FOLDERS = ("", "snli/", "snli_1.0/")
+SNLI: Source[TextPair] = Source(
+    name="snli",
+    files={
+        "train": tuple(f"{p}snli_1.0_train.jsonl" for p in _SNLI_FOLDERS),
+        "validation": tuple(
+            f"{p}{n}" for p in _SNLI_FOLDERS for n in ("snli_1.0_dev.jsonl", "dev_first3000.jsonl")
+        ),
+        "test": tuple(f"{p}snli_1.0_test.jsonl" for p in _SNLI_FOLDERS),
+    },
+    parse=_parse_snli,
+    hub=Hub("stanfordnlp/snli"),
+)

@@ -12,7 +12,7 @@ from workbench.errors import ModelError
 from workbench.evaluate._runner import evaluate
 from workbench.evaluate._settings import EvaluateSettings
 from workbench.models import load
-from workbench.models.checkpoints import expand_checkpoints, is_checkpoint_name, step_of
+from workbench.models.names import expand_checkpoints, is_checkpoint_name, step_of
 from workbench.runs import Run
 
 __all__ = ["evaluate_over_steps"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from workbench.models._known import KNOWN_MODELS, KnownModel
 from workbench.models._loaded import Kind, LoadedModel
 from workbench.models.loading import as_model, load, load_tokenizer, local_path, wrap
+from workbench.models.names import KNOWN_MODELS, KnownModel
 
 __all__ = [
     "KNOWN_MODELS",

@@ -26,11 +26,10 @@ from workbench.models._adapters import Adapter, has_adapter, load_base, read_ada
 from workbench.models._folders import check_config, check_folder, check_weights, refuse_pickle
 from workbench.models._gguf import gguf_to_folder
 from workbench.models._kind import auto_classes, keep_sparse_attention, kind_of
-from workbench.models._known import KNOWN_MODELS
 from workbench.models._loaded import Kind, LoadedModel
-from workbench.models.checkpoints import checkpoint_path, expand_checkpoints, is_checkpoint_name
 from workbench.models.device import resolve_device, resolve_dtype
 from workbench.models.measured import looks_ahead
+from workbench.models.names import KNOWN_MODELS, checkpoint_path, expand_checkpoints, is_checkpoint_name
 from workbench.models.weights import content_hash, remember_files
 from workbench.paths import user_path
 from workbench.pretrained import from_pretrained, quiet, reason

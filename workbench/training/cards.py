@@ -23,8 +23,7 @@ from workbench.terminal import say
 from workbench.training._measure import measure
 from workbench.training.blocks import Blocks
 from workbench.training.classifier_data import write_tables
-from workbench.training.corpora import token_file
-from workbench.training.corpus_parts import CorpusPart
+from workbench.training.corpora import CorpusPart, token_file
 from workbench.training.finetuning.encoding import encode
 from workbench.training.finetuning.metrics import compute_metrics
 from workbench.training.finetuning.predict import predict

@@ -1,4 +1,4 @@
-"""Checkpoints that say whether they are whole and whose they are; and the model folders kept along the way."""
+"""The folder of a run that trains, and the checkpoints in it, which say whether they are whole and whose they are."""
 
 from __future__ import annotations
 
@@ -11,9 +11,19 @@ from typing import Any
 
 from workbench.errors import RunError
 from workbench.folders import share
-from workbench.runs import write_atomically
+from workbench.runs import Run, RunFolder, write_atomically
 
-__all__ = ["Checkpoint", "find_checkpoints", "mark_complete", "resume_point", "save_model_folder"]
+__all__ = [
+    "Checkpoint",
+    "claim_folder",
+    "discard_broken_checkpoints",
+    "find_checkpoints",
+    "has_progress",
+    "mark_complete",
+    "record_file",
+    "resume_point",
+    "save_model_folder",
+]
 
 MARKER = "complete.json"
 
@@ -113,3 +123,58 @@ def save_model_folder(model: Any, tokenizer: Any, folder: Path) -> None:
         ) from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+# what an unfinished run consists of; a folder with anything else is never removed
+_OWN = re.compile(
+    r"run\.json|recipe\.yaml|log.*\.jsonl|chunks|runs|seeds|checkpoint-.*|base|generator|\..*"
+    r"|.*\.safetensors(\.index\.json)?|(generation_|tokenizer_|adapter_)?config\.json|tokenizer\.json"
+    r"|special_tokens_map\.json|added_tokens\.json|vocab\.(txt|json)|merges\.txt|.*\.model|chat_template.*|README\.md"
+)
+
+
+def record_file(out: Path) -> Path:
+    """Where a run in ``out`` has its record."""
+    return out / "run.json"
+
+
+def claim_folder(out: Path, verb: str, *, resume: bool) -> Run | None:
+    """The run of ``verb`` in ``out``, if it shall go on; else nothing, and the place is free.
+
+    A run that was stopped before there was anything to go on from is removed where ``resume`` was not asked. Raises
+    :class:`~workbench.errors.RunError` for a folder in use.
+    """
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        if out.is_dir():
+            out.rmdir()
+        return None
+    advice = "remove it, or choose another --out"
+    if not out.is_dir() or not record_file(out).is_file():
+        raise RunError(f"{out} exists already; {advice}")
+    run = Run.open(out.resolve())
+    if run.record.verb != verb:
+        raise RunError(f"{out} exists already and is a run of {run.record.verb}; {advice}")
+    if resume:
+        return run
+    if run.complete:
+        raise RunError(f"{out} exists already and is finished; {advice}")
+    foreign = [p.name for p in sorted(out.iterdir()) if not _OWN.fullmatch(p.name)]
+    if foreign or has_progress(out):
+        beside = f" with {foreign[0]}" if foreign else ""
+        raise RunError(f"{out} exists already, an unfinished run{beside}; go on with --resume, {advice}")
+    RunFolder(out, run.record).remove()
+    return None
+
+
+def has_progress(out: Path) -> bool:
+    """Whether there is a whole checkpoint, of the run or of one of its seeds, or a seed that is done."""
+    places = (out, *(out / "seeds").glob("seed-*"))
+    whole = any(not c.problem for place in places for c in find_checkpoints(place))
+    return whole or any((out / "seeds").glob("*.json"))
+
+
+def discard_broken_checkpoints(run: Path) -> None:
+    """Remove checkpoints that were not written to their end."""
+    for checkpoint in find_checkpoints(run):
+        if checkpoint.problem:
+            shutil.rmtree(checkpoint.path, ignore_errors=True)

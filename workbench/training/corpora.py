@@ -5,22 +5,79 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
-from workbench.data.corpus_stream import corpus_hash
+from workbench.data.corpus_stream import CorpusPiece, corpus_hash, split_sentences, stream_corpus
 from workbench.data.corpus_tokens import TokenFile, build_token_file, tokenizer_hash
 from workbench.errors import ConfigError
 from workbench.folders import cached_folder, folder_by_rename
 from workbench.models import load_tokenizer
 from workbench.text import Role, TokenizerKind, train_tokenizer
 from workbench.text import load_tokenizer as open_tokenizer
-from workbench.training.corpus_parts import HELD_OUT, TRAIN, CorpusPart
 from workbench.training.settings import DataSource
 
-__all__ = ["Corpora", "prepare_corpora", "token_file"]
+__all__ = [
+    "HELD_OUT",
+    "TRAIN",
+    "WHOLE",
+    "Corpora",
+    "CorpusPart",
+    "held_out_start",
+    "prepare_corpora",
+    "token_file",
+]
+
+WHOLE, TRAIN, HELD_OUT = "", ", training part", ", held-out part"
+FEWEST = 1024  # characters that are held out of a text of ten times as many or more
+
+
+@dataclass(frozen=True)
+class CorpusPart:
+    """A corpus to stream, whole, or one of the parts before and from :func:`held_out_start`."""
+
+    path: str
+    sha256: str
+    column: str = "text"
+    part: str = WHOLE
+
+    def pieces(self) -> Iterator[CorpusPiece]:
+        """The part's text; raises :class:`~workbench.errors.DataError` as :func:`stream_corpus` does."""
+        pieces = stream_corpus(self.path, self.column)
+        if self.part == WHOLE:
+            yield from pieces
+            return
+        border, read = held_out_start(self.path, self.sha256, self.column), 0
+        for piece in pieces:
+            place = _place(piece.text, border - read)
+            read += len(piece.text)
+            if self.part == TRAIN and place > 0:
+                yield CorpusPiece(piece.text[:place], piece.opens_document)
+            if self.part == HELD_OUT and place < len(piece.text):
+                yield CorpusPiece(piece.text[place:], piece.opens_document and place == 0)
+
+
+def _place(text: str, border: int) -> int:
+    """Where ``text`` is divided: at the first sentence from ``border`` on, or there if none starts after it."""
+    if not 0 < border < len(text):
+        return 0 if border <= 0 else len(text)
+    starts = accumulate(map(len, split_sentences(text)[:-1]))
+    return next((start for start in starts if start >= border), border)
+
+
+@lru_cache(maxsize=8)
+def held_out_start(path: str, sha256: str, column: str) -> int:
+    """The character from which on a corpus is held out: its last hundredth, or a little more of a short one.
+
+    ``sha256`` is that of the corpus, by which the count is kept.
+    """
+    characters = sum(len(piece.text) for piece in stream_corpus(path, column))
+    return characters - max(characters // 100, min(FEWEST, characters // 10))
+
 
 TOKENIZER_CHARACTERS = 32 << 20  # the vocabulary is learned from the first so many characters
 
@@ -52,7 +109,7 @@ class Corpora:
 def prepare_corpora(data: DataSource, role: Role, model: str | None, *, show: bool = False) -> Corpora:
     """Train or load the tokenizer and make the token files; what the cache holds is not made again.
 
-    Without a validation corpus the end of the corpus is held out (:mod:`workbench.training.corpus_parts`); a tokenizer
+    Without a validation corpus the end of the corpus is held out (:mod:`workbench.training.corpora`); a tokenizer
     is trained on the rest. Raises :class:`~workbench.errors.DataError` for a corpus that cannot be read, and
     :class:`~workbench.errors.ConfigError` for a tokenizer that is none.
     """

@@ -1,16 +1,17 @@
-"""transformers' Trainer with the few things it lacks: whole checkpoints, kept steps, a stop at NaN."""
+"""transformers' Trainer with what it lacks: whole checkpoints, kept steps, a stop at NaN, masked steps that skip."""
 
 from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import (
     PreTrainedModel,
@@ -22,11 +23,44 @@ from transformers import (
 )
 
 from workbench.errors import NumericsError
-from workbench.training._scored import scored_loss, scored_places
 from workbench.training.checkpoints import find_checkpoints, mark_complete
+from workbench.training.objectives import IGNORED
 from workbench.training.progress import Meter
 
-__all__ = ["Clock", "KeepSteps", "StopWatch", "WorkbenchTrainer"]
+__all__ = ["Clock", "KeepSteps", "StopWatch", "WorkbenchTrainer", "can_skip", "scored_loss", "scored_places"]
+
+
+def can_skip(model: Any, auto: str) -> bool:
+    """Whether a step of ``model`` may leave out places without a label: a masked LM with one output layer."""
+    is_masked = auto == "AutoModelForMaskedLM" and isinstance(model, PreTrainedModel)
+    return is_masked and model.get_output_embeddings() is not None
+
+
+@contextmanager
+def scored_places(model: Any, labels: Tensor | None) -> Iterator[None]:
+    """Inside, the output layer of ``model`` gets the states of labelled places only: (B, T, D) to (N, D)."""
+    if labels is None:
+        with nullcontext():
+            yield
+        return
+    places = labels != IGNORED
+    handle = model.get_output_embeddings().register_forward_pre_hook(lambda _, inputs: (inputs[0][places],))
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def scored_loss(output: Any, labels: Tensor, num_items_in_batch: Tensor | int | None = None) -> Tensor:
+    """Cross-entropy in nats per label, for logits (N, V) of labelled places or (B, T, V) of all.
+
+    The mean over labels, or their sum over ``num_items_in_batch`` when gradients accumulate over batches.
+    """
+    places = labels != IGNORED
+    logits = output.logits if output.logits.dim() == 2 else output.logits[places]
+    total = F.cross_entropy(logits.float(), labels[places], reduction="sum")
+    count = places.sum() if num_items_in_batch is None else num_items_in_batch
+    return total / count
 
 
 class WorkbenchTrainer(Trainer):

@@ -15,14 +15,19 @@ from workbench.pretrained import quiet
 from workbench.runs import Run
 from workbench.terminal import say
 from workbench.training._arguments import training_arguments
-from workbench.training._folders import claim_folder, discard_broken_checkpoints, record_file
 from workbench.training._measure import measure
 from workbench.training._record import finish_run, open_run, training_flops
-from workbench.training._scored import can_skip
 from workbench.training._work import TrainingWork, prepare
-from workbench.training.checkpoints import find_checkpoints, resume_point, save_model_folder
+from workbench.training.checkpoints import (
+    claim_folder,
+    discard_broken_checkpoints,
+    find_checkpoints,
+    record_file,
+    resume_point,
+    save_model_folder,
+)
 from workbench.training.libraries import PartialState, should_reduce_batch_size
-from workbench.training.loop import Clock, KeepSteps, StopWatch, WorkbenchTrainer
+from workbench.training.loop import Clock, KeepSteps, StopWatch, WorkbenchTrainer, can_skip
 from workbench.training.objectives import MASK_RATE
 from workbench.training.progress import Meter, ProgressLog, peak_flops
 from workbench.training.settings import TrainSettings

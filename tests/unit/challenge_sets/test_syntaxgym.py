@@ -3,7 +3,7 @@ import json
 import pytest
 
 from challenge_sets.readers import syntaxgym
-from challenge_sets.readers._formula import FormulaError, parse_formula
+from challenge_sets.readers.syntaxgym import FormulaError, parse_formula
 from workbench.errors import DataError
 
 

@@ -13,7 +13,7 @@ import workbench
 from tests.model_folders import save_encoder
 from tests.unit.tiny import WORDS
 from workbench.errors import RunError
-from workbench.models import _known
+from workbench.models import names
 from workbench.training import bundle as bundling
 from workbench.training.bundle import bundle
 from workbench.training.classifier_data import generated_pairs
@@ -58,8 +58,8 @@ def test_a_bundled_classifier_is_small_and_says_how_it_was_made(
     found = [shipped.model(**shipped.tokenizer(r["text"], return_tensors="pt")).logits.argmax() for r in rows]
     right = sum(shipped.config.id2label[int(f)] == r["label"] for f, r in zip(found, rows, strict=True))
     assert card["held_out"]["rows"]["accuracy"]["value"] == pytest.approx(right / len(rows))
-    monkeypatch.setattr(_known, "__file__", str(tmp_path / "_known.py"))
-    listed = _known._bundled()["tiny-classifier"]
+    monkeypatch.setattr(names, "__file__", str(tmp_path / "names.py"))
+    listed = names._bundled()["tiny-classifier"]
     assert f"accuracy on rows {right / len(rows):.3g} [" in listed.measured
 
 
@@ -85,9 +85,9 @@ def test_generated_pairs_are_different_balanced_and_reproducible() -> None:
         assert (denied[0] != denied[1]) == (row["label"] == "contradiction")
 
 
-@pytest.mark.parametrize("name", [m for m in _known.KNOWN_MODELS if _known.KNOWN_MODELS[m].measured])
+@pytest.mark.parametrize("name", [m for m in names.KNOWN_MODELS if names.KNOWN_MODELS[m].measured])
 def test_bundled_models_keep_their_size_and_open_by_name(name: str) -> None:
-    folder = _known.KNOWN_MODELS[name].locate()
+    folder = names.KNOWN_MODELS[name].locate()
     assert (folder / "model.safetensors").stat().st_size <= 8_000_000
     card = json.loads((folder / "card.json").read_text())
     told = {
@@ -115,5 +115,5 @@ def _inputs(loaded: workbench.LoadedModel) -> dict[str, torch.Tensor]:
 
 
 def test_all_bundled_models_together_are_small() -> None:
-    root = Path(_known.__file__).parent / "bundled"
+    root = Path(names.__file__).parent / "bundled"
     assert sum(f.stat().st_size for f in root.rglob("*") if f.is_file()) <= 32 << 20

@@ -16,10 +16,10 @@ from tests.unit.analysis.saliency_models import tiny_classifier
 from tests.unit.tiny import WORDS
 from workbench.data.grammar import adjectives
 from workbench.errors import ConfigError, DataError
+from workbench.training.classifier_data import masked_phrases, planted_phrases
 from workbench.training.finetuning import AnswerKind, FineSettings, FineTask, finetune, load_task
 from workbench.training.finetuning._losses import HeadLoss, attention_loss, check_losses, mix_rows
 from workbench.training.finetuning.encoding import collate, encode
-from workbench.training.planted_words import masked_phrases, planted_phrases
 
 TASK = FineTask("words", AnswerKind.CLASS, "text", "label", labels=("0", "1"), rationale="marked")
 

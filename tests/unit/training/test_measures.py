@@ -18,8 +18,7 @@ from workbench.models.heads.masked import TransformerEncoderForReplacedTokenDete
 from workbench.training import pretrain
 from workbench.training._measure import measure
 from workbench.training._work import prepare
-from workbench.training.corpora import Corpora
-from workbench.training.corpus_parts import HELD_OUT, CorpusPart
+from workbench.training.corpora import HELD_OUT, Corpora, CorpusPart
 from workbench.training.settings import TrainSettings
 
 __all__ = ["place"]  # the fixture

@@ -30,9 +30,7 @@ from workbench.training._arguments import training_arguments
 from workbench.training.blocks import Blocks
 from workbench.training.building import change_fields
 from workbench.training.checkpoints import find_checkpoints, mark_complete, resume_point
-from workbench.training.corpora import prepare_corpora
-from workbench.training.corpus_parts import HELD_OUT, TRAIN, CorpusPart
-from workbench.training.power_law import fit_power_law
+from workbench.training.corpora import HELD_OUT, TRAIN, CorpusPart, prepare_corpora
 from workbench.training.settings import (
     DataSource,
     LoopSettings,
@@ -43,7 +41,7 @@ from workbench.training.settings import (
     TrainSettings,
     parse_steps,
 )
-from workbench.training.sweep import parse_variations, ranked, sweep
+from workbench.training.sweep import fit_power_law, parse_variations, ranked, sweep
 
 TEXT = "".join(f"Number {i} came home. The cat sat on mat {i * i % 7}! " for i in range(300))
 

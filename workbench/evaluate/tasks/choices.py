@@ -9,11 +9,10 @@ from zlib import crc32
 
 import numpy as np
 
-from workbench.data.choices import CHOICE_SOURCES
+from workbench.data.choices import CHOICE_SOURCES, truthfulqa_source
 from workbench.data.mmlu import mmlu_split, read_mmlu
 from workbench.data.rows import Choices
 from workbench.data.source import Hub, Source
-from workbench.data.truthfulqa import truthfulqa_source
 from workbench.evaluate._task import TaskData, TaskItem
 from workbench.evaluate.metrics import ACCURACY
 from workbench.evaluate.tasks.task_types import MultipleChoice, PartialChoice, TrueMass

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from workbench.data.cbt import cbt_source
+from workbench.data.glue import SNLI, SNLI_LABELS
 from workbench.data.ner import NER_SOURCES
+from workbench.data.reading import SQUAD, cbt_source
 from workbench.data.rows import Question, TextPair
-from workbench.data.snli import SNLI, SNLI_LABELS
-from workbench.data.squad import SQUAD
 from workbench.data.wikitext import WIKITEXT2, WIKITEXT2_PLAIN
 from workbench.evaluate._task import Task
 from workbench.evaluate.metrics import ACCURACY

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor, nn
 from torch.nn import functional as F
+from transformers.utils.generic import ModelOutput
 
 from workbench.models.assembly import make_norm
-from workbench.models.base import TransformerPreTrainedModel
+from workbench.models.base import TransformerPreTrainedModel, relabel, tuple_on_request
 from workbench.models.configuration import TransformerConfig
 from workbench.nn import ACTIVATIONS
 
-__all__ = ["ClassifierModel", "VocabularyHead", "keep_positions", "token_loss"]
+__all__ = [
+    "ClassifierModel",
+    "HeadModel",
+    "LabelModel",
+    "SpanModel",
+    "VocabularyHead",
+    "VocabularyModel",
+    "keep_positions",
+    "token_loss",
+]
 
 IGNORED_LABEL = -100
 
@@ -67,7 +79,74 @@ def token_loss(logits: Tensor, labels: Tensor, num_items_in_batch: Tensor | int 
     return loss if num_items_in_batch is None else loss / num_items_in_batch
 
 
-class ClassifierModel(TransformerPreTrainedModel):
+class VocabularyModel(TransformerPreTrainedModel):
+    """A language model: ``model`` is the body, ``head`` scores the vocabulary."""
+
+    head: VocabularyHead
+
+    def get_output_embeddings(self) -> nn.Module:
+        """The output layer."""
+        return self.head.output
+
+    def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
+        """Replace the output layer."""
+        self.head.output = new_embeddings
+
+
+class HeadModel(TransformerPreTrainedModel):
+    """A body, ``model``, and a head that scores its states; a head says how in :meth:`scores` and :meth:`loss`."""
+
+    output_class: type[ModelOutput]
+
+    def scores(self, output: Any, mask: Tensor | None) -> Tensor:
+        """Logits of the body's ``output``; ``mask`` (B, T) is nonzero at tokens."""
+        raise NotImplementedError
+
+    def loss(self, logits: Tensor, labels: Tensor, mask: Tensor | None) -> Tensor:
+        """Cross-entropy in nats per label; -100 marks positions without one."""
+        return token_loss(logits, labels)
+
+    def with_scores(self, output: Any, mask: Tensor | None, labels: Tensor | None) -> ModelOutput:
+        """Logits, and the loss if there are ``labels``, with the body's states and attentions."""
+        logits = self.scores(output, mask)
+        loss = None if labels is None else self.loss(logits, labels, mask)
+        return relabel(output, self.output_class, loss=loss, logits=logits)
+
+    def token_mask(self, input_ids: Tensor | None, attention_mask: Tensor | None) -> Tensor | None:
+        """Which positions (B, T) are tokens, as far as it is known."""
+        return attention_mask
+
+
+class LabelModel(HeadModel):
+    """A head over an encoder or a decoder that is trained on ``labels``."""
+
+    @tuple_on_request
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+    ) -> ModelOutput:
+        """Ids (B, T), or vectors (B, T, D), to logits; the shape of ``labels`` is the head's."""
+        output = self.model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
+            return_dict=True,
+        )
+        return self.with_scores(output, self.token_mask(input_ids, attention_mask), labels)
+
+
+class ClassifierModel(HeadModel):
     """``model`` is the body; ``outputs`` is how many numbers the linear layer gives."""
 
     def __init__(
@@ -88,3 +167,21 @@ class ClassifierModel(TransformerPreTrainedModel):
     def classify(self, states: Tensor) -> Tensor:
         """Scores (…, outputs) of states (…, D)."""
         return self.classifier(self.classifier_dropout(states))
+
+
+class SpanModel(ClassifierModel):
+    """Where an answer starts and ends: two numbers for each token."""
+
+    def with_spans(self, output: Any, starts: Tensor | None, ends: Tensor | None) -> ModelOutput:
+        """Start and end logits (B, T); the mean of both cross-entropies if there are positions (B,)."""
+        start, end = self.classifier(output.last_hidden_state).unbind(-1)
+        loss = None
+        if starts is not None and ends is not None:
+            loss = (_position_loss(start, starts) + _position_loss(end, ends)) / 2
+        return relabel(output, self.output_class, loss=loss, start_logits=start, end_logits=end)
+
+
+def _position_loss(logits: Tensor, positions: Tensor) -> Tensor:
+    """Positions (B,) outside the text (B, T) count for nothing."""
+    outside = (positions < 0) | (positions >= logits.shape[1])
+    return token_loss(logits, positions.masked_fill(outside, IGNORED_LABEL))

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 from transformers import GenerationMixin
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import CausalLMOutputWithCrossAttentions
 
-from workbench.models.base import TransformerPreTrainedModel, relabel, tuple_on_request
+from workbench.models.base import relabel, tuple_on_request
 from workbench.models.configuration import DecoderConfig
 from workbench.models.decoder import TransformerDecoder
-from workbench.models.heads.base import IGNORED_LABEL, VocabularyHead, keep_positions, token_loss
+from workbench.models.heads.base import (
+    IGNORED_LABEL,
+    VocabularyHead,
+    VocabularyModel,
+    keep_positions,
+    token_loss,
+)
 
 __all__ = ["TransformerDecoderForCausalLM"]
 
 
-class TransformerDecoderForCausalLM(TransformerPreTrainedModel, GenerationMixin):
+class TransformerDecoderForCausalLM(VocabularyModel, GenerationMixin):
     """Scores the next token at each position; Radford et al. 2018, equation 1 is its loss."""
 
     config_class = DecoderConfig
@@ -27,14 +33,6 @@ class TransformerDecoderForCausalLM(TransformerPreTrainedModel, GenerationMixin)
         self.model = TransformerDecoder(config)
         self.head = VocabularyHead(config)
         self.post_init()
-
-    def get_output_embeddings(self) -> nn.Module:
-        """The output layer."""
-        return self.head.output
-
-    def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
-        """Replace the output layer."""
-        self.head.output = new_embeddings
 
     @tuple_on_request
     def forward(

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import GenerationMixin
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import Seq2SeqLMOutput
 
-from workbench.models.base import TransformerPreTrainedModel, relabel, tuple_on_request
+from workbench.models.base import relabel, tuple_on_request
 from workbench.models.configuration import EncoderDecoderConfig
 from workbench.models.encoder_decoder import TransformerEncoderDecoder, shift_right
-from workbench.models.heads.base import VocabularyHead, keep_positions, token_loss
+from workbench.models.heads.base import VocabularyHead, VocabularyModel, keep_positions, token_loss
 
 __all__ = ["TransformerEncoderDecoderForConditionalGeneration"]
 
 
-class TransformerEncoderDecoderForConditionalGeneration(TransformerPreTrainedModel, GenerationMixin):
+class TransformerEncoderDecoderForConditionalGeneration(VocabularyModel, GenerationMixin):
     """Scores the next target token given the source; Vaswani et al. 2017, section 3.4."""
 
     config_class = EncoderDecoderConfig
@@ -28,14 +28,6 @@ class TransformerEncoderDecoderForConditionalGeneration(TransformerPreTrainedMod
         self.model = TransformerEncoderDecoder(config)
         self.head = VocabularyHead(config)
         self.post_init()
-
-    def get_output_embeddings(self) -> nn.Module:
-        """The output layer."""
-        return self.head.output
-
-    def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
-        """Replace the output layer."""
-        self.head.output = new_embeddings
 
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
         """What the decoder reads to predict ``labels`` (B, T)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -10,10 +11,16 @@ from transformers.modeling_outputs import MaskedLMOutput
 from transformers.utils.generic import ModelOutput
 
 from workbench.errors import ConfigError
-from workbench.models.base import TransformerPreTrainedModel, relabel, tuple_on_request
+from workbench.models.base import relabel, tuple_on_request
 from workbench.models.configuration import EncoderConfig
 from workbench.models.encoder import TransformerEncoder
-from workbench.models.heads.base import VocabularyHead, keep_positions, token_loss
+from workbench.models.heads.base import (
+    LabelModel,
+    VocabularyHead,
+    VocabularyModel,
+    keep_positions,
+    token_loss,
+)
 from workbench.nn import ACTIVATIONS
 
 __all__ = [
@@ -24,21 +31,12 @@ __all__ = [
 ]
 
 
-class _WithVocabulary(TransformerPreTrainedModel):
-    head: VocabularyHead
+class _MaskedModel(VocabularyModel):
     config_class = EncoderConfig
     _tied_weights_keys = {"head.output.weight": "model.stack.embeddings.tokens.weight"}  # noqa: RUF012
 
-    def get_output_embeddings(self) -> nn.Module:
-        """The output layer."""
-        return self.head.output
 
-    def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
-        """Replace the output layer."""
-        self.head.output = new_embeddings
-
-
-class TransformerEncoderForMaskedLM(_WithVocabulary):
+class TransformerEncoderForMaskedLM(_MaskedModel):
     """Scores what stood at masked positions; Devlin et al. 2019, "BERT", section 3.1, task 1."""
 
     def __init__(self, config: EncoderConfig) -> None:
@@ -88,7 +86,7 @@ class PreTrainingOutput(ModelOutput):
     attentions: tuple[Tensor, ...] | None = None
 
 
-class TransformerEncoderForPreTraining(_WithVocabulary):
+class TransformerEncoderForPreTraining(_MaskedModel):
     """Masked tokens, and whether the second sentence follows the first; BERT, section 3.1, both tasks."""
 
     def __init__(self, config: EncoderConfig) -> None:
@@ -137,10 +135,11 @@ class TransformerEncoderForPreTraining(_WithVocabulary):
         )
 
 
-class TransformerEncoderForReplacedTokenDetection(TransformerPreTrainedModel):
+class TransformerEncoderForReplacedTokenDetection(LabelModel):
     """ELECTRA's discriminator: was this token replaced? Clark et al. 2020, section 2."""
 
     config_class = EncoderConfig
+    output_class = MaskedLMOutput
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__(config)
@@ -150,36 +149,15 @@ class TransformerEncoderForReplacedTokenDetection(TransformerPreTrainedModel):
         self.output = nn.Linear(config.hidden_size, 1)
         self.post_init()
 
-    @tuple_on_request
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        labels: Tensor | None = None,
-        output_attentions: bool | None = None,
-        output_hidden_states: bool | None = None,
-    ) -> MaskedLMOutput:
-        """Ids (B, T) to logits (B, T), above 0 for replaced; ``labels`` (B, T) of 0 and 1."""
-        output = self.model(
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            token_type_ids=token_type_ids,
-            position_ids=position_ids,
-            inputs_embeds=inputs_embeds,
-            output_attentions=output_attentions,
-            output_hidden_states=output_hidden_states,
-            return_dict=True,
+    def scores(self, output: Any, mask: Tensor | None) -> Tensor:
+        """Logits (B, T), above 0 for replaced; ``labels`` are (B, T) of 0 and 1."""
+        return self.output(self.activation(self.dense(output.last_hidden_state))).squeeze(-1)
+
+    def loss(self, logits: Tensor, labels: Tensor, mask: Tensor | None) -> Tensor:
+        """Binary cross-entropy in nats per token."""
+        weights = None if mask is None else (mask != 0).to(logits.dtype)
+        tokens = logits.numel() if weights is None else weights.sum()
+        summed = F.binary_cross_entropy_with_logits(
+            logits, labels.to(logits.dtype), weight=weights, reduction="sum"
         )
-        logits = self.output(self.activation(self.dense(output.last_hidden_state))).squeeze(-1)
-        loss = None
-        if labels is not None:
-            weights = None if attention_mask is None else (attention_mask != 0).to(logits.dtype)
-            tokens = logits.numel() if weights is None else weights.sum()
-            summed = F.binary_cross_entropy_with_logits(
-                logits, labels.to(logits.dtype), weight=weights, reduction="sum"
-            )
-            loss = summed / tokens
-        return relabel(output, MaskedLMOutput, loss=loss, logits=logits)
+        return summed / tokens

@@ -14,13 +14,13 @@ from transformers.modeling_outputs import (
     Seq2SeqSequenceClassifierOutput,
     TokenClassifierOutput,
 )
+from transformers.utils.generic import ModelOutput
 
-from workbench.models.base import relabel, tuple_on_request
+from workbench.models.base import tuple_on_request
 from workbench.models.configuration import EncoderDecoderConfig
 from workbench.models.encoder_decoder import TransformerEncoderDecoder
-from workbench.models.heads.base import ClassifierModel, token_loss
+from workbench.models.heads.base import ClassifierModel, SpanModel
 from workbench.models.heads.sequence_classification import text_loss
-from workbench.models.heads.token_classification import span_loss
 from workbench.nn import last_token
 
 __all__ = [
@@ -59,53 +59,56 @@ class _FromBothSides(ClassifierModel):
         )
 
 
-class TransformerEncoderDecoderForSequenceClassification(_FromBothSides):
+class _ForLabels(_FromBothSides):
+    @tuple_on_request
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+    ) -> ModelOutput:
+        """Ids (B, T) to logits; see :meth:`scores`."""
+        output = self.read(input_ids, attention_mask, inputs_embeds, output_attentions, output_hidden_states)
+        return self.with_scores(output, attention_mask, labels)
+
+
+class TransformerEncoderDecoderForSequenceClassification(_ForLabels):
     """A label or a number from the decoder's state of the last token; BART, section 4.1."""
 
-    @tuple_on_request
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        labels: Tensor | None = None,
-        output_attentions: bool | None = None,
-        output_hidden_states: bool | None = None,
-    ) -> Seq2SeqSequenceClassifierOutput:
-        """Ids (B, T) to logits (B, labels); ``labels``: indices or numbers (B,), or 0 and 1 (B, labels)."""
-        output = self.read(input_ids, attention_mask, inputs_embeds, output_attentions, output_hidden_states)
-        logits = self.classify(last_token(output.last_hidden_state, attention_mask))
-        loss = None if labels is None else text_loss(self.config, logits, labels)
-        return relabel(output, Seq2SeqSequenceClassifierOutput, loss=loss, logits=logits)
+    output_class = Seq2SeqSequenceClassifierOutput
+
+    def scores(self, output: Any, mask: Tensor | None) -> Tensor:
+        """Logits (B, labels); ``labels`` are indices or numbers (B,), or 0 and 1 (B, labels)."""
+        return self.classify(last_token(output.last_hidden_state, mask))
+
+    def loss(self, logits: Tensor, labels: Tensor, mask: Tensor | None) -> Tensor:
+        """See :func:`text_loss`."""
+        return text_loss(self.config, logits, labels)
 
 
-class TransformerEncoderDecoderForTokenClassification(_FromBothSides):
+class TransformerEncoderDecoderForTokenClassification(_ForLabels):
     """A label for each token from its state in the decoder; BART, section 4.2."""
 
-    @tuple_on_request
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        labels: Tensor | None = None,
-        output_attentions: bool | None = None,
-        output_hidden_states: bool | None = None,
-    ) -> TokenClassifierOutput:
-        """Ids (B, T) to logits (B, T, labels); ``labels`` (B, T), -100 where there is none."""
-        output = self.read(input_ids, attention_mask, inputs_embeds, output_attentions, output_hidden_states)
-        logits = self.classify(output.last_hidden_state)
-        loss = None if labels is None else token_loss(logits, labels)
-        return TokenClassifierOutput(
-            loss=loss,
-            logits=logits,
-            hidden_states=output.decoder_hidden_states,
-            attentions=output.decoder_attentions,
-        )
+    output_class = TokenClassifierOutput
+
+    def scores(self, output: Any, mask: Tensor | None) -> Tensor:
+        """Logits (B, T, labels); ``labels`` are (B, T), -100 where there is none."""
+        return self.classify(output.last_hidden_state)
+
+    def with_scores(self, output: Any, mask: Tensor | None, labels: Tensor | None) -> ModelOutput:
+        """The decoder's states and attentions under the names that an output for tokens has."""
+        found = super().with_scores(output, mask, labels)
+        found["hidden_states"], found["attentions"] = output.decoder_hidden_states, output.decoder_attentions
+        return found
 
 
-class TransformerEncoderDecoderForQuestionAnswering(_FromBothSides):
+class TransformerEncoderDecoderForQuestionAnswering(_FromBothSides, SpanModel):
     """Where the answer starts and ends, from each token's state in the decoder; BART, section 5.1 (SQuAD)."""
+
+    output_class = Seq2SeqQuestionAnsweringModelOutput
 
     def __init__(self, config: EncoderDecoderConfig) -> None:
         super().__init__(config, 2)
@@ -120,11 +123,7 @@ class TransformerEncoderDecoderForQuestionAnswering(_FromBothSides):
         end_positions: Tensor | None = None,
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
-    ) -> Seq2SeqQuestionAnsweringModelOutput:
+    ) -> ModelOutput:
         """Ids (B, T) to start and end logits (B, T); positions (B,) outside the text count for nothing."""
         output = self.read(input_ids, attention_mask, inputs_embeds, output_attentions, output_hidden_states)
-        start, end = self.classifier(output.last_hidden_state).unbind(-1)
-        loss = span_loss(start, end, start_positions, end_positions)
-        return relabel(
-            output, Seq2SeqQuestionAnsweringModelOutput, loss=loss, start_logits=start, end_logits=end
-        )
+        return self.with_spans(output, start_positions, end_positions)

@@ -13,7 +13,7 @@ from workbench.models.base import relabel, tuple_on_request
 from workbench.models.configuration import DecoderConfig, EncoderConfig, TransformerConfig
 from workbench.models.decoder import TransformerDecoder
 from workbench.models.encoder import TransformerEncoder
-from workbench.models.heads.base import ClassifierModel, token_loss
+from workbench.models.heads.base import ClassifierModel, LabelModel, token_loss
 from workbench.nn import first_token, last_token
 
 __all__ = [
@@ -42,40 +42,27 @@ def text_loss(config: TransformerConfig, logits: Tensor, labels: Tensor) -> Tens
     return F.binary_cross_entropy_with_logits(logits, labels)
 
 
-class _ForSequenceClassification(ClassifierModel):
+class _ForSequenceClassification(ClassifierModel, LabelModel):
+    output_class = SequenceClassifierOutput
+
     def pool(self, output: Any, mask: Tensor | None) -> Tensor:
         """The vector that stands for the text: (B, D)."""
         raise NotImplementedError
 
-    @tuple_on_request
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        labels: Tensor | None = None,
-        output_attentions: bool | None = None,
-        output_hidden_states: bool | None = None,
-    ) -> SequenceClassifierOutput:
-        """Ids (B, T) to logits (B, labels); ``labels``: indices or numbers (B,), or 0 and 1 (B, labels)."""
-        output = self.model(
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            token_type_ids=token_type_ids,
-            position_ids=position_ids,
-            inputs_embeds=inputs_embeds,
-            output_attentions=output_attentions,
-            output_hidden_states=output_hidden_states,
-            return_dict=True,
-        )
-        mask, padding = attention_mask, self.config.pad_token_id
-        if mask is None and input_ids is not None and padding is not None:
-            mask = input_ids != padding
-        logits = self.classify(self.pool(output, mask))
-        loss = None if labels is None else text_loss(self.config, logits, labels)
-        return relabel(output, SequenceClassifierOutput, loss=loss, logits=logits)
+    def scores(self, output: Any, mask: Tensor | None) -> Tensor:
+        """Logits (B, labels); ``labels`` are indices or numbers (B,), or 0 and 1 (B, labels)."""
+        return self.classify(self.pool(output, mask))
+
+    def loss(self, logits: Tensor, labels: Tensor, mask: Tensor | None) -> Tensor:
+        """See :func:`text_loss`."""
+        return text_loss(self.config, logits, labels)
+
+    def token_mask(self, input_ids: Tensor | None, attention_mask: Tensor | None) -> Tensor | None:
+        """Without a mask, what is not the padding token."""
+        padding = self.config.pad_token_id
+        if attention_mask is None and input_ids is not None and padding is not None:
+            return input_ids != padding
+        return attention_mask
 
 
 class TransformerEncoderForSequenceClassification(_ForSequenceClassification):

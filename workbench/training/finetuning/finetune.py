@@ -28,8 +28,13 @@ from workbench.records import settings_of, takes_fields_of
 from workbench.runs import Run, RunFolder, RunRecord, default_root
 from workbench.statistics import over_seeds
 from workbench.terminal import say
-from workbench.training._folders import claim_folder, discard_broken_checkpoints, has_progress
-from workbench.training.checkpoints import find_checkpoints, save_model_folder
+from workbench.training.checkpoints import (
+    claim_folder,
+    discard_broken_checkpoints,
+    find_checkpoints,
+    has_progress,
+    save_model_folder,
+)
 from workbench.training.finetuning._losses import HeadLoss, check_losses
 from workbench.training.finetuning._outcome import Outcome, peak_mib, read_outcome, seed_folder, store_outcome
 from workbench.training.finetuning._trainer import (

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from workbench.training.objectives._choose import OBJECTIVES, ObjectiveName, make_objective, role_of
-from workbench.training.objectives._draw import IGNORED, MASK_RATE, Batch, Draw, Ids, Objective, SpecialIds
-from workbench.training.objectives._terms import Term, terms_of
+from workbench.training.objectives._draw import (
+    IGNORED,
+    MASK_RATE,
+    Batch,
+    Draw,
+    Ids,
+    Objective,
+    SpecialIds,
+    Term,
+    terms_of,
+)
 from workbench.training.objectives.causal import CausalLM
 from workbench.training.objectives.denoising import Denoising, Noise
 from workbench.training.objectives.distillation import DistillationWeights, Distilled

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from workbench.errors import ConfigError
-from workbench.training.objectives._draw import IGNORED
-from workbench.training.objectives._terms import Term, token_term
+from workbench.training.objectives._draw import IGNORED, Term, token_term
 
 __all__ = [
     "DistillationWeights",

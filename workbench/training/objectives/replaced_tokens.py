@@ -16,8 +16,7 @@ from workbench.models.heads.masked import (
     TransformerEncoderForMaskedLM,
     TransformerEncoderForReplacedTokenDetection,
 )
-from workbench.training.objectives._draw import IGNORED
-from workbench.training.objectives._terms import Term, token_term
+from workbench.training.objectives._draw import IGNORED, Term, token_term
 
 __all__ = ["ReplacedTokenOutput", "ReplacedTokens", "generator_config"]
 

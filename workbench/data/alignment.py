@@ -1,19 +1,20 @@
-"""Preference pairs: dialogues whose last turn differs (HH-RLHF, Bai et al. 2022), or prompt, chosen, rejected."""
+"""Preferences (HH-RLHF, Bai et al. 2022; prompt, chosen, rejected) and toxic prompts (Gehman et al. 2020)."""
 
 from __future__ import annotations
 
 from itertools import takewhile
 
-from workbench.data.rows import Preference
+from workbench.data.rows import Preference, ToxicPrompt
 from workbench.data.source import Hub, Record, Source, field_of
+from workbench.data.tables import number_of
 from workbench.errors import DataError
 
-__all__ = ["HH_RLHF", "PREFERENCES"]
+__all__ = ["HH_RLHF", "PREFERENCES", "TOXICITY"]
 
 _TURN = "\n\nAssistant:"
 
 
-def _parse(record: Record, where: str, row: str) -> list[Preference]:
+def _parse_preference(record: Record, where: str, row: str) -> list[Preference]:
     chosen, rejected = _text(record, where, "chosen"), _text(record, where, "rejected")
     prompt = str(record.get("prompt") or "")
     if not prompt:
@@ -51,9 +52,25 @@ HH_RLHF: Source[Preference] = Source(
             "test.jsonl",
         )
     },
-    parse=_parse,
+    parse=_parse_preference,
     hub=Hub("Anthropic/hh-rlhf"),
 )
 PREFERENCES: Source[Preference] = Source(
-    name="preferences", files={"test": ("preferences.jsonl", "test.jsonl")}, parse=_parse
+    name="preferences", files={"test": ("preferences.jsonl", "test.jsonl")}, parse=_parse_preference
+)
+
+
+def _parse_toxic_prompt(record: Record, where: str, row: str) -> list[ToxicPrompt]:
+    prompt = field_of(record, where, "prompt")
+    text = field_of(prompt, where, "text")
+    rated = prompt.get("toxicity")
+    toxicity = None if rated is None else number_of(rated, where, "toxicity")
+    return [ToxicPrompt(row, text, toxicity, bool(record.get("challenging", False)))]
+
+
+TOXICITY: Source[ToxicPrompt] = Source(
+    name="realtoxicityprompts",
+    files={"train": ("prompts.jsonl", "realtoxicityprompts-data/prompts.jsonl")},
+    parse=_parse_toxic_prompt,
+    hub=Hub("allenai/real-toxicity-prompts"),
 )

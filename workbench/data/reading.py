@@ -1,0 +1,114 @@
+"""Reading comprehension: SQuAD v1.1 (Rajpurkar et al. 2016), Children's Book Test (Hill et al. 2016)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from workbench.data.files import read_json, read_lines
+from workbench.data.rows import Blanked, Question
+from workbench.data.source import Hub, Record, Source, field_of
+from workbench.errors import DataError
+
+__all__ = ["SQUAD", "cbt_source"]
+
+
+def _squad_records(path: Path) -> Iterator[tuple[str, Record]]:
+    value = read_json(path)
+    if not isinstance(value, dict) or not isinstance(value.get("data"), list):
+        raise DataError(f"{path} must be a JSON object with a list 'data'")
+    for article in value["data"]:
+        for number, paragraph in enumerate(article.get("paragraphs", ())):
+            for question in paragraph.get("qas", ()):
+                where = f"{path}, question {question.get('id')}"
+                shared = {"context": paragraph.get("context"), "title": article.get("title", "")}
+                yield where, {**question, **shared, "paragraph": f"{article.get('title', '')}-{number}"}
+
+
+def _parse_squad(record: Record, where: str, row: str) -> list[Question]:
+    answers = field_of(record, where, "answers")
+    texts = answers["text"] if isinstance(answers, dict) else [a["text"] for a in answers]
+    if not texts:
+        raise DataError(f"{where} has no answer; SQuAD v1.1 has one at least (v2 has questions without)")
+    context = field_of(record, where, "context")
+    return [
+        Question(
+            row,
+            context,
+            str(field_of(record, where, "question")).strip(),
+            tuple(dict.fromkeys(map(str, texts))),
+            str(record.get("title") or ""),
+            cluster=str(record.get("paragraph") or context),
+        )
+    ]
+
+
+_NAMES = ("dev-v1.1.json", "xquad.en.json")
+SQUAD: Source[Question] = Source(
+    name="squad",
+    files={
+        "train": tuple(f"{p}train-v1.1.json" for p in ("", "squad/")),
+        "validation": tuple(f"{p}{n}" for p in ("", "squad/") for n in _NAMES),
+    },
+    parse=_parse_squad,
+    hub=Hub("rajpurkar/squad"),
+    records=_squad_records,
+)
+
+
+_GAP = "XXXXX"
+
+
+def cbt_source(variant: str) -> Source[Blanked]:
+    """``CN`` leaves out common nouns, ``NE`` named entities."""
+    names = {
+        "train": "train",
+        "validation": "valid_2000ex",
+        "test": "test_2500ex",
+    }
+    folders = ("", "CBTest/data/", "data/", "cbt/")
+    return Source(
+        name=f"cbt_{variant.lower()}",
+        files={split: tuple(f"{f}cbtest_{variant}_{n}.txt" for f in folders) for split, n in names.items()},
+        parse=_parse_cbt,
+        hub=Hub("cam-cst/cbt", variant),
+        records=_cbt_records,
+    )
+
+
+def _cbt_records(path: Path) -> Iterator[tuple[str, Record]]:
+    """Numbered lines 1 to 20, then line 21 with query, answer, and candidates after two tabs."""
+    sentences: list[str] = []
+    for number, line in enumerate(read_lines(path, blank=True), 1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        place, _, rest = line.partition(" ")
+        if place != "21":
+            sentences.append(rest)
+            continue
+        cells = [cell for cell in rest.split("\t") if cell]
+        if len(cells) != 3:
+            raise DataError(f"{where}: line 21 has {len(cells)} parts; expected query, answer, candidates")
+        query, answer, options = cells
+        yield (
+            where,
+            {
+                "sentences": sentences,
+                "question": query,
+                "answer": answer,
+                "options": options.split("|"),
+            },
+        )
+        sentences = []
+
+
+def _parse_cbt(record: Record, where: str, row: str) -> list[Blanked]:
+    before, gap, after = str(record["question"]).partition(_GAP)
+    candidates, answer = tuple(record["options"]), str(record["answer"])
+    if not gap:
+        raise DataError(f"{where}: the query has no gap {_GAP}: {record['question']!r:.60}")
+    if answer not in candidates:
+        raise DataError(f"{where}: the answer {answer!r} is not among the candidates")
+    passage = " ".join(map(str, record["sentences"]))
+    return [Blanked(row, passage, before, after, candidates, (answer,), None)]
