@@ -10,7 +10,7 @@ from challenge_sets import _runner
 from challenge_sets._set import ChallengeSet, CheckSettings
 from challenge_sets.diagnostics import SETS
 from challenge_sets.suite import load_suites, suite_names, suite_set
-from challenge_sets.suites.prediction_file import PredictionFile
+from challenge_sets.suites.predict import PredictionFile
 from workbench.errors import UnknownName
 from workbench.models import LoadedModel, as_model
 from workbench.records import settings_of, takes_fields_of

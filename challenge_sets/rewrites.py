@@ -21,6 +21,7 @@ from challenge_sets.suites.suite import Suite
 from challenge_sets.suites.tests import Test, Tests
 from workbench.errors import ConfigError, DataError
 from workbench.models import Kind, LoadedModel
+from workbench.nn import mean_of_tokens
 
 __all__ = [
     "RULES",
@@ -143,8 +144,7 @@ def _embedded(model: LoadedModel, texts: list[str]) -> Float[Tensor, "text width
     ).to(model.device)
     with model.lock, torch.inference_mode():
         states = model.model(**inputs).last_hidden_state.float()  # (text, token, width)
-    mask = inputs["attention_mask"][..., None]
-    return (states * mask).sum(1) / mask.sum(1)
+    return mean_of_tokens(states, inputs["attention_mask"])
 
 
 def rewritten(

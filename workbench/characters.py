@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["lone_surrogate", "neutral", "without_surrogate_pairs"]
+from workbench.errors import DataError
+
+__all__ = ["check_text", "lone_surrogate", "neutral", "without_surrogate_pairs"]
 
 # Control characters (C0, DEL, C1), line and paragraph separators, marks, embeddings, overrides and isolates
 # of direction, other invisible format characters, tags, and surrogates. The two joiners stay: Persian words
@@ -47,3 +49,19 @@ def lone_surrogate(text: str) -> str | None:
     r"""The first surrogate in ``text`` as ``\udXXX``, or ``None``: it is half a character."""
     found = _SURROGATE.search(text)
     return None if found is None else _escape(found[0])
+
+
+def check_text(text: str, where: str = "the text") -> str:
+    """``text`` unchanged; raises :class:`~workbench.errors.DataError` that begins with ``where`` unless it is Unicode.
+
+    A lone surrogate is half of a UTF-16 pair: no UTF-8 exists for it, so no tokenizer can read it.
+    """
+    if not isinstance(text, str):
+        raise DataError(f"{where} must be a str, got {type(text).__name__}: {text!r:.60}")
+    found = _SURROGATE.search(text)
+    if found is not None:
+        raise DataError(
+            f"{where} has the lone surrogate {_escape(found[0])} at character {found.start() + 1}, which is not text; "
+            "write the character itself or the full pair"
+        )
+    return text

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from workbench.data.files import check_text
+from workbench.characters import check_text
 from workbench.data.tables import read_table
 from workbench.errors import DataError
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from challenge_sets.readers._rows import one_of
-from workbench.data.files import check_text, read_jsonl, text_field
+from workbench.characters import check_text
+from workbench.data.files import read_jsonl, text_field
 from workbench.errors import DataError
 
 __all__ = ["CheckListCase", "CheckListTest", "read"]

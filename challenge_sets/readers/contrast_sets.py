@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from challenge_sets.readers._rows import one_of, table_rows
-from workbench.data.files import check_text, find_file, read_json
+from workbench.characters import check_text
+from workbench.data.files import find_file, read_json
 from workbench.errors import DataError
 
 __all__ = ["ContrastSet", "Member", "read_boolq", "read_imdb"]

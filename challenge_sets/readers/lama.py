@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from workbench.data.files import check_text, find_file, read_jsonl, text_field
+from workbench.characters import check_text
+from workbench.data.files import find_file, read_jsonl, text_field
 from workbench.errors import DataError
 
 __all__ = ["MASK", "ClozeFact", "read", "read_relations"]

@@ -9,7 +9,8 @@ from math import isclose
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from workbench.data.files import check_text, read_json
+from workbench.characters import check_text
+from workbench.data.files import read_json
 from workbench.errors import DataError, did_you_mean
 
 __all__ = [

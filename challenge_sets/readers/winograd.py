@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from challenge_sets.readers._rows import refuse_equal
-from workbench.data.files import check_text, find_file, read_jsonl, text_field
+from workbench.characters import check_text
+from workbench.data.files import find_file, read_jsonl, text_field
 from workbench.errors import DataError
 
 __all__ = ["PartialItem", "WscItem", "read_partial", "read_wsc"]

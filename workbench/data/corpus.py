@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from workbench.characters import check_text
 from workbench.data._dataset import DataIdentity, content_hash
 from workbench.data.conllu import ConlluSentence, read_conllu
-from workbench.data.files import check_text, read_lines
+from workbench.data.files import read_lines
 from workbench.errors import DataError
 
 __all__ = ["Corpus", "read_corpus"]

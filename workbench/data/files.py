@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from workbench.characters import check_text
 from workbench.errors import DataError
 
 __all__ = [
-    "check_text",
     "find_file",
     "parse_object",
     "read_json",
@@ -128,14 +128,3 @@ def text_field(record: dict[str, Any], name: str, where: str) -> str:
     if not isinstance(record[name], str):
         raise DataError(f"{where}: field {name!r} must be a string, is {record[name]!r:.40}")
     return check_text(record[name], where)
-
-
-def check_text(text: str, where: str) -> str:
-    """``text`` unless it holds a lone surrogate, which is no character and cannot be tokenized."""
-    for position, character in enumerate(text, 1):
-        if "\ud800" <= character <= "\udfff":
-            raise DataError(
-                f"{where}: character {position} is the lone surrogate \\u{ord(character):04x}; "
-                "write the character itself or the full pair"
-            )
-    return text

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
+from workbench.characters import check_text
 from workbench.data._dataset import DataIdentity, Dataset, content_hash
-from workbench.data.files import check_text, find_file, read_jsonl, read_lines, text_field
+from workbench.data.files import find_file, read_jsonl, read_lines, text_field
 from workbench.errors import DataError, TaskError, did_you_mean, needs_extra
 
 __all__ = ["LAMBADA_VARIANTS", "Passage", "read_lambada", "split_target"]

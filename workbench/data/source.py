@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
+from workbench.characters import check_text
 from workbench.data._dataset import DataIdentity, Dataset, content_hash
-from workbench.data.files import check_text, find_file
+from workbench.data.files import find_file
 from workbench.data.tables import read_table
 from workbench.errors import DataError, needs_extra
 

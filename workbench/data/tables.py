@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from workbench.data.files import check_text, read_json, read_jsonl, read_lines, read_text
+from workbench.characters import check_text
+from workbench.data.files import read_json, read_jsonl, read_lines, read_text
 from workbench.errors import DataError
 
 __all__ = ["Row", "class_label", "number_of", "read_marks", "read_rows", "read_table"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, cast
 
 import torch
@@ -10,27 +9,18 @@ from torch import Tensor
 from transformers import DynamicCache, EncoderDecoderCache
 from transformers.cache_utils import Cache
 from transformers.masking_utils import (
+    ALL_MASK_ATTENTION_FUNCTIONS,
     create_bidirectional_mask,
-    create_bidirectional_sliding_window_mask,
-    create_causal_mask,
-    create_sliding_window_causal_mask,
+    find_packed_sequence_indices,
 )
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from workbench.models.configuration import TransformerConfig
 from workbench.models.stack import LayerStack
 from workbench.nn import AttentionContext, AttentionFunction, KeyValueStore, PositionEncoding, eager_attention
-from workbench.nn.masks import add_bias
+from workbench.nn.masks import add_bias, mask_rule, same_document
 
 __all__ = ["SourceCache", "new_cache", "self_contexts", "source_context"]
-
-# (is causal, kind of layer) -> what makes its mask
-_MASKS: dict[tuple[bool, str], Callable[..., Any]] = {
-    (True, "full_attention"): create_causal_mask,
-    (True, "sliding_attention"): create_sliding_window_causal_mask,
-    (False, "full_attention"): create_bidirectional_mask,
-    (False, "sliding_attention"): create_bidirectional_sliding_window_mask,
-}
 
 
 def _attention_function(config: TransformerConfig) -> AttentionFunction:
@@ -62,30 +52,75 @@ def self_contexts(
     for kind in dict.fromkeys(stack.kinds):
         layer = stack.kinds.index(kind)
         bias = _bias(encoding, hidden, cache, layer)
+        # Without a mask, nothing could carry the bias, and only the fused kernel knows what is causal.
+        may_skip = bias is None and config.attention.softcap is None
         blocked = (
             mask[kind]
             if isinstance(mask, dict)
-            else _MASKS[stack.is_causal, kind](
-                config=config,
-                inputs_embeds=hidden,
-                attention_mask=mask,
-                cache=cache,
-                position_ids=given_positions,
-                layer_idx=layer,
-                # Without a mask, nothing could carry the bias, and only the fused kernel knows what is causal.
-                allow_is_causal_skip=bias is None and config.attention.softcap is None,
-            )
+            else _mask(stack, hidden, mask, cache, given_positions, layer, may_skip=may_skip)
         )
         store = cast(KeyValueStore | None, cache)  # self-attention never asks what is stored
         contexts[kind] = AttentionContext(add_bias(blocked, bias), function, encoding, angles, store)
     return contexts
 
 
-def _bias(encoding: PositionEncoding, hidden: Tensor, cache: Cache | None, layer: int) -> Tensor | None:
+def _mask(
+    stack: LayerStack,
+    hidden: Tensor,
+    mask: Tensor | None,
+    cache: Cache | None,
+    positions: Tensor | None,
+    layer: int,
+    *,
+    may_skip: bool,
+) -> Any:
+    """The rule of ``layer`` in the form that the attention function wants; ``None`` where it needs no mask.
+
+    ``mask`` (B, K) hides padding; one of four axes is taken as it is.
+    """
+    config = stack.config
+    form = ALL_MASK_ATTENTION_FUNCTIONS.get(config._attn_implementation)
+    if mask is not None and len(mask.shape) == 4:
+        return mask
+    if form is None:
+        return None
+    is_causal = stack.is_causal and getattr(config, "is_causal", True)
+    window = config.sliding_window if stack.kinds[layer] == "sliding_attention" else None
+    rule, documents = mask_rule(is_causal=is_causal, window=window), None
+    if is_causal and positions is not None and mask is None and cache is None:
+        documents = find_packed_sequence_indices(positions.expand(len(hidden), -1))
+    if documents is not None:
+        rule = same_document(rule, documents)
+    new, (seen, keys, first_key) = hidden.shape[1], _places(hidden, cache, layer)
+    is_compiled_step = getattr(cache, "is_compileable", False) and new == 1
+    return form(
+        batch_size=len(hidden),
+        q_length=new,
+        kv_length=keys if cache is not None or mask is None else mask.shape[-1],
+        q_offset=seen,
+        kv_offset=first_key,
+        mask_function=rule,
+        attention_mask=None if mask is None else mask.to(hidden.device, torch.bool),
+        local_size=window,
+        allow_is_causal_skip=is_causal and may_skip and documents is None and not is_compiled_step,
+        allow_is_bidirectional_skip=not is_causal,
+        dtype=hidden.dtype,
+        config=config,
+        device=hidden.device,
+    )
+
+
+def _places(hidden: Tensor, cache: Cache | None, layer: int) -> tuple[Any, int, int]:
+    """Tokens seen before, number of keys, and place of the first key."""
     new = hidden.shape[1]
-    seen = cache.get_query_offset(layer) if cache is not None else 0
-    keys, first_key = cache.get_mask_sizes(new, layer) if cache is not None else (new, 0)
-    query_positions = torch.arange(new, device=hidden.device) + seen
+    if cache is None:
+        return 0, new, 0
+    return cache.get_query_offset(layer), *cache.get_mask_sizes(new, layer)
+
+
+def _bias(encoding: PositionEncoding, hidden: Tensor, cache: Cache | None, layer: int) -> Tensor | None:
+    seen, keys, first_key = _places(hidden, cache, layer)
+    query_positions = torch.arange(hidden.shape[1], device=hidden.device) + seen
     return encoding.bias_scores(query_positions, torch.arange(keys, device=hidden.device) + first_key)
 
 

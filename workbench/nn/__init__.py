@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from workbench.nn.attention import Attention, AttentionContext
+from workbench.nn.attention import Attention, AttentionContext, KeyValueStore
 from workbench.nn.attention_functions import AttentionFunction, eager_attention, sdpa_attention
 from workbench.nn.block import Block
-from workbench.nn.cache import KeyValueCache, KeyValueStore
 from workbench.nn.embeddings import Embeddings
 from workbench.nn.feed_forward import ACTIVATIONS, GATED_NAMES, FeedForward, GatedFeedForward
 from workbench.nn.norms import NORMS, LayerNorm, NoNorm, RMSNorm
-from workbench.nn.pooling import AttentionPooling, first_token, last_token, mean_of_tokens
+from workbench.nn.pooling import first_token, last_token, mean_of_tokens
 from workbench.nn.positions import (
     AlibiPositions,
     LearnedPositions,
@@ -28,12 +27,10 @@ __all__ = [
     "Attention",
     "AttentionContext",
     "AttentionFunction",
-    "AttentionPooling",
     "Block",
     "Embeddings",
     "FeedForward",
     "GatedFeedForward",
-    "KeyValueCache",
     "KeyValueStore",
     "LayerNorm",
     "LearnedPositions",

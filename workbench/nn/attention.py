@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from torch import Tensor, nn
 
 from workbench.nn.attention_functions import AttentionFunction, eager_attention
-from workbench.nn.cache import KeyValueStore
 from workbench.nn.positions.base import Angles, PositionEncoding
 from workbench.nn.residual import BranchOutput
 
-__all__ = ["Attention", "AttentionContext"]
+__all__ = ["Attention", "AttentionContext", "KeyValueStore"]
+
+
+class KeyValueStore(Protocol):
+    """What attention asks of a cache. The layers of one model share a store and name themselves by index."""
+
+    def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int) -> tuple[Tensor, Tensor]:
+        """Add keys and values (B, KV, new, d) of a layer; everything it holds (B, KV, K, d) comes back."""
+        ...
+
+    def stored(self, layer_idx: int) -> tuple[Tensor, Tensor] | None:
+        """What a layer holds, or ``None`` before the first update."""
+        ...
 
 
 @dataclass(frozen=True)

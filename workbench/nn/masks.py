@@ -1,52 +1,69 @@
-"""Which query may see which key, as boolean masks: true where attention is allowed.
+"""Which query may see which key: rules over positions, the ones that the models run, and masks made of them.
 
-Masks combine with ``&``; :func:`as_additive` turns one into what is added to the scores.
+A rule takes index tensors that broadcast: row of the batch, head, position of the query, position of the key. Its
+answer is boolean, true where attention is allowed.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
 __all__ = [
+    "Rule",
     "add_bias",
-    "as_additive",
-    "blocked_value",
     "causal_mask",
     "layer_types",
-    "padding_mask",
+    "mask_rule",
+    "same_document",
     "sliding_window_mask",
 ]
 
-
-def blocked_value(dtype: torch.dtype) -> float:
-    """What is added to a blocked score: the least finite number, so that an all-padding row gives no NaN."""
-    return torch.finfo(dtype).min
+Rule: TypeAlias = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
-def padding_mask(mask: Tensor) -> Tensor:
-    """Hide padded keys: (B, K), nonzero at tokens, to (B, 1, 1, K)."""
-    return (mask != 0)[:, None, None, :]
+def mask_rule(*, is_causal: bool, window: int | None = None) -> Rule:
+    """Causal: no key after its query. ``window``: local attention; Beltagy et al. 2020, "Longformer", section 3.1.
+
+    A causal window is the query itself and the ``window - 1`` keys before it, as in Jiang et al. 2023, "Mistral
+    7B"; one to both sides holds the keys at a distance of at most ``window``.
+    """
+
+    def rule(row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        if is_causal:
+            return key <= query if window is None else (key <= query) & (key > query - window)
+        return query >= 0 if window is None else (query - key).abs() <= window
+
+    return rule
+
+
+def same_document(rule: Rule, documents: Tensor) -> Rule:
+    """``rule`` within each document of a packed row: ``documents`` (B, T) numbers those that tokens belong to."""
+
+    def within(row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        return rule(row, head, query, key) & (documents[row, query] == documents[row, key])
+
+    return within
 
 
 def causal_mask(queries: int, keys: int, device: torch.device | None = None) -> Tensor:
     """No key after its query: (Q, K). The last query stands at the last key, as with a cache."""
-    query, key = _positions(queries, keys, device)
-    return key <= query
+    return _mask(mask_rule(is_causal=True), queries, keys, device)
 
 
 def sliding_window_mask(
     queries: int, keys: int, window: int, *, two_sided: bool = False, device: torch.device | None = None
 ) -> Tensor:
-    """Local attention (Q, K); Beltagy et al. 2020, "Longformer", section 3.1.
+    """Local attention (Q, K), as :func:`mask_rule` says; the last query stands at the last key."""
+    return _mask(mask_rule(is_causal=not two_sided, window=window), queries, keys, device)
 
-    One-sided: the query itself and the ``window - 1`` keys before it, as in Jiang et al. 2023, "Mistral 7B".
-    Two-sided: keys at a distance of at most ``window`` on either side.
-    """
-    query, key = _positions(queries, keys, device)
-    if two_sided:
-        return (query - key).abs() <= window
-    return (key <= query) & (key > query - window)
+
+def _mask(rule: Rule, queries: int, keys: int, device: torch.device | None) -> Tensor:
+    key, zero = torch.arange(keys, device=device), torch.zeros((), dtype=torch.long, device=device)
+    return rule(zero, zero, key[keys - queries :, None], key[None, :])
 
 
 def layer_types(layers: int, window: int | None, global_every: int | None) -> list[str]:
@@ -60,22 +77,14 @@ def layer_types(layers: int, window: int | None, global_every: int | None) -> li
     return ["full_attention" if wide else "sliding_attention" for wide in is_global]
 
 
-def as_additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
-    """Zero where the boolean ``mask`` allows attention, the least finite number elsewhere."""
-    return torch.zeros_like(mask, dtype=dtype).masked_fill(~mask, blocked_value(dtype))
-
-
 def add_bias(mask: Tensor | None, bias: Tensor | None) -> Tensor | None:
-    """A position bias (1, H, Q, K) and a mask, boolean or additive (B, 1, Q, K), as one additive mask."""
+    """A position bias (1, H, Q, K) and a mask, boolean or additive (B, 1, Q, K), as one additive mask.
+
+    A blocked score gets the least finite number, so that a row of padding alone gives no NaN.
+    """
     if bias is None:
         return mask
     if mask is None:
         return bias
-    if mask.dtype == torch.bool:
-        return bias.masked_fill(~mask, blocked_value(bias.dtype))
-    return (bias + mask).clamp(min=blocked_value(bias.dtype))
-
-
-def _positions(queries: int, keys: int, device: torch.device | None) -> tuple[Tensor, Tensor]:
-    key = torch.arange(keys, device=device)
-    return key[keys - queries :, None], key[None, :]
+    blocked = torch.finfo(bias.dtype).min
+    return bias.masked_fill(~mask, blocked) if mask.dtype == torch.bool else (bias + mask).clamp(min=blocked)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from workbench.nn.masks import blocked_value
-
-__all__ = ["AttentionPooling", "first_token", "last_token", "mean_of_tokens"]
+__all__ = ["first_token", "last_token", "mean_of_tokens"]
 
 
 def first_token(hidden: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -33,26 +31,3 @@ def mean_of_tokens(hidden: Tensor, mask: Tensor | None = None) -> Tensor:
         return hidden.mean(1)
     kept = mask.to(hidden.dtype)[..., None]
     return (hidden * kept).sum(1) / kept.sum(1).clamp(min=1)
-
-
-class AttentionPooling(nn.Module):
-    """A learned query scores each token; the text is the weighted mean: (B, T, D) to (B, D).
-
-    Lin et al. 2017, "A Structured Self-attentive Sentence Embedding", equation 5.
-    """
-
-    def __init__(self, *, width: int, hidden: int | None = None) -> None:
-        super().__init__()
-        self.hidden = nn.Linear(width, hidden or width, bias=False)
-        self.score = nn.Linear(hidden or width, 1, bias=False)
-
-    def forward(self, hidden: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Weighted mean of ``hidden`` (B, T, D) over the tokens that ``mask`` (B, T) keeps."""
-        return (self.weights(hidden, mask)[..., None] * hidden).sum(1)
-
-    def weights(self, hidden: Tensor, mask: Tensor | None = None) -> Tensor:
-        """The weight of each token (B, T); rows sum to one."""
-        scores = self.score(self.hidden(hidden).tanh()).squeeze(-1)
-        if mask is not None:
-            scores = scores.masked_fill(mask == 0, blocked_value(scores.dtype))
-        return scores.softmax(-1)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from workbench.characters import check_text
 from workbench.choices import member
 from workbench.errors import DataError, ModelError, TooLong
 from workbench.models import LoadedModel
@@ -196,12 +197,7 @@ def _move_space(request: Request) -> tuple[str, str]:
 def encode_texts(tokenizer: Any, texts: Sequence_[str]) -> list[list[int]]:
     """Token ids of each text without special tokens; raises :class:`DataError` for lone surrogates."""
     for text in texts:
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise DataError(
-                f"text {text[:40]!r} has a lone surrogate at character {error.start}, which is not valid Unicode"
-            ) from None
+        check_text(text, f"text {text[:40]!r}")
     if not texts:
         return []
     ids: list[list[int]] = tokenizer(list(texts), add_special_tokens=False, verbose=False).input_ids

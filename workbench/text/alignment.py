@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from workbench.characters import check_text
 from workbench.text._offsets import complete, raw_encoding, words_of_tokens
-from workbench.text.words import Span, check_text, join_words, split_words
+from workbench.text.words import Span, join_words, split_words
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

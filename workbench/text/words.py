@@ -6,26 +6,10 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
+from workbench.characters import check_text
 from workbench.errors import DataError
 
-__all__ = ["Span", "check_text", "checked", "join_words", "split_words"]
-
-
-def check_text(text: str, *, where: str = "the text") -> str:
-    """Return ``text`` unchanged; raises :class:`~workbench.errors.DataError` unless it is encodable Unicode.
-
-    A lone surrogate is half of a UTF-16 pair: no UTF-8 exists for it, so no tokenizer can read it.
-    """
-    if not isinstance(text, str):
-        raise DataError(f"{where} must be a str, got {type(text).__name__}: {text!r:.60}")
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise DataError(
-            f"{where} has a lone surrogate U+{ord(text[error.start]):04X} at character {error.start}, "
-            "which is not text; read the file as UTF-8 with errors='replace', or remove the character"
-        ) from None
-    return text
+__all__ = ["Span", "checked", "join_words", "split_words"]
 
 
 def checked(texts: Iterable[str]) -> Iterator[str]:

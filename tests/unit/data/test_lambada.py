@@ -60,7 +60,7 @@ def test_lone_surrogate_is_refused_and_a_pair_is_one_character(tmp_path):
     path = _folder(tmp_path, "fine \U0001f600 text")  # json.dumps writes the pair as two escapes
     assert "\\ud83d\\ude00" in (path / "lambada_test.jsonl").read_text()
     assert read_lambada("lambada_openai", path).items[0].text == "fine \U0001f600 text"
-    with pytest.raises(DataError, match=r"line 1: character 3 is the lone surrogate \\ud800"):
+    with pytest.raises(DataError, match=r"line 1 has the lone surrogate \\ud800 at character 3"):
         read_lambada("lambada_openai", _folder(tmp_path, "a \ud800 b"))
 
 

@@ -7,16 +7,23 @@ import math
 import pytest
 import torch
 from torch import Tensor
+from transformers import DynamicCache, EncoderDecoderCache
+from transformers.cache_utils import Cache
 
+from workbench.models.contexts import SourceCache
 from workbench.nn import (
     Attention,
     AttentionContext,
-    KeyValueCache,
     RotaryPositions,
     eager_attention,
     sdpa_attention,
 )
-from workbench.nn.masks import as_additive, causal_mask, padding_mask
+from workbench.nn.masks import causal_mask
+
+
+def padding_mask(tokens: Tensor) -> Tensor:
+    """Hides padded keys: (B, K) to (B, 1, 1, K)."""
+    return (tokens != 0)[:, None, None, :]
 
 
 def loop(
@@ -54,7 +61,7 @@ def test_both_paths_equal_the_loop(key_value_heads: int, softcap: float | None) 
     module = Attention(width=24, heads=4, key_value_heads=key_value_heads, head_size=6)
     expected = loop(query, key, value, allowed, 0.3, softcap)
 
-    for mask in (allowed, as_additive(allowed, torch.float32)):
+    for mask in (allowed, torch.zeros(allowed.shape).masked_fill(~allowed, torch.finfo(torch.float32).min)):
         output, weights = eager_attention(module, query, key, value, mask, scaling=0.3, softcap=softcap)
         torch.testing.assert_close(output.double(), expected, atol=1e-6, rtol=1e-6)
         torch.testing.assert_close(weights.sum(-1), torch.ones(2, 4, 5))
@@ -89,7 +96,7 @@ def test_steps_with_a_cache_equal_one_pass() -> None:
     module = Attention(width=16, heads=4, key_value_heads=2, is_causal=True).eval()
     rotary, hidden = RotaryPositions(head_size=4), torch.randn(2, 6, 16)
 
-    def context(first: int, last: int, cache: KeyValueCache | None = None) -> AttentionContext:
+    def context(first: int, last: int, cache: Cache | None = None) -> AttentionContext:
         places = torch.arange(first, last)[None]
         mask = causal_mask(last - first, last)
         return AttentionContext(
@@ -97,14 +104,15 @@ def test_steps_with_a_cache_equal_one_pass() -> None:
         )
 
     whole, _ = module(hidden, context(0, 6))
-    cache = KeyValueCache()
+    cache = DynamicCache()
     steps = [module(hidden[:, i : i + 1], context(i, i + 1, cache))[0] for i in range(6)]
     torch.testing.assert_close(torch.cat(steps, dim=1), whole)
-    assert len(cache) == 6
+    assert cache.get_seq_length() == 6
 
 
 def test_the_source_is_projected_once() -> None:
-    module, cache = Attention(width=8, heads=2, is_cross_attention=True), KeyValueCache()
+    module = Attention(width=8, heads=2, is_cross_attention=True)
+    cache = SourceCache(EncoderDecoderCache(DynamicCache(), DynamicCache()))
     first, _ = module(torch.ones(1, 1, 8), AttentionContext(cache=cache, source=torch.randn(1, 3, 8)))
     again, _ = module(torch.ones(1, 1, 8), AttentionContext(cache=cache, source=torch.zeros(1, 3, 8)))
     torch.testing.assert_close(first, again)

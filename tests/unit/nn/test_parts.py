@@ -10,7 +10,6 @@ import torch
 from workbench.nn import (
     ACTIVATIONS,
     GATED_NAMES,
-    AttentionPooling,
     FeedForward,
     GatedFeedForward,
     LayerNorm,
@@ -23,14 +22,7 @@ from workbench.nn import (
     last_token,
     mean_of_tokens,
 )
-from workbench.nn.masks import (
-    add_bias,
-    as_additive,
-    causal_mask,
-    layer_types,
-    padding_mask,
-    sliding_window_mask,
-)
+from workbench.nn.masks import add_bias, causal_mask, layer_types, sliding_window_mask
 
 
 def rows(mask: torch.Tensor) -> list[str]:
@@ -60,11 +52,11 @@ def test_bias_and_mask_become_one() -> None:
     bias = torch.tensor([[-1.0, -60000.0]], dtype=torch.float16)
     allowed = torch.tensor([[True, False]])
     least = torch.finfo(torch.float16).min
-    for mask in (allowed, as_additive(allowed, torch.float16)):
+    additive = torch.tensor([[0.0, least]], dtype=torch.float16)
+    for mask in (allowed, additive):
         assert add_bias(mask, bias).tolist() == [[-1.0, least]]  # type: ignore[union-attr]
     assert add_bias(None, bias) is bias
     assert add_bias(allowed, None) is allowed
-    assert padding_mask(torch.tensor([[2, 0]])).tolist() == [[[[True, False]]]]
 
 
 def test_norms_by_hand() -> None:
@@ -148,11 +140,3 @@ def test_pooling() -> None:
     assert last_token(hidden, left).flatten().tolist() == [6.0, 9.0]
     assert mean_of_tokens(hidden, right).flatten().tolist() == [3.0, 4.0]
     assert mean_of_tokens(hidden, torch.zeros(2, 3)).flatten().tolist() == [0.0, 0.0]
-
-
-def test_attention_pooling() -> None:
-    """Equal tokens get equal weights; padding gets none; a row of padding stays finite."""
-    pooling, hidden = AttentionPooling(width=4), torch.ones(2, 3, 4)
-    mask = torch.tensor([[1, 1, 0], [0, 0, 0]])
-    torch.testing.assert_close(pooling.weights(hidden, mask)[0], torch.tensor([0.5, 0.5, 0.0]))
-    assert pooling(hidden, mask).isfinite().all()

@@ -78,7 +78,7 @@ def test_the_policy_agrees_with_transformers() -> None:
     [
         ([], {}, DataError, "no texts to encode"),
         ("ab", {}, DataError, r"write \[text\]"),
-        (["a", "\ud800"], {}, DataError, "text 1 has a lone surrogate"),
+        (["a", "\ud800"], {}, DataError, "text 1 has the lone surrogate"),
         (["a", "abcd"], {"max_length": 4}, DataError, "text 1 has 5 tokens; at most 4"),
         (["a"], {"special_tokens": "all"}, ConfigError, "allowed: model, bos, none"),
         (["a"], {"padding_side": "top"}, ConfigError, "allowed: left, right"),

@@ -147,7 +147,7 @@ def test_a_bad_option_is_named(options: dict[str, Any], fragment: str) -> None:
     [
         ([], "every text is empty"),
         (["", " \n"], "every text is empty"),
-        (["fine", "bad \ud800"], r"text 1 has a lone surrogate U\+D800 at character 4"),
+        (["fine", "bad \ud800"], r"text 1 has the lone surrogate \\ud800 at character 5"),
         (["fine", 3], "text 1 must be a str, got int: 3"),
         ("one text", r"write \[text\]"),
     ],
