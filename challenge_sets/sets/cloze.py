@@ -11,19 +11,16 @@ from typing import Any
 import pandas as pd
 
 from challenge_sets._conventions import convention
-from challenge_sets._set import CheckSettings, Results, Rows, Work, within_limits
+from challenge_sets._set import CheckSettings, Results, Work, within_limits
 from challenge_sets.readers import lama, lm_diagnostics
-from challenge_sets.sets.folders import data_folder
-from workbench.data import DataIdentity, Dataset, content_hash
+from challenge_sets.sets.base import QuestionSet, by_groups, data_folder
+from workbench.data import Dataset
 from workbench.errors import DataError
 from workbench.models import Kind, LoadedModel
 from workbench.scoring import Blank, ClozeScore, score_cloze
 from workbench.statistics import proportion
 
 __all__ = ["LAMA", "LM_DIAGNOSTICS", "Lama", "LmDiagnostics"]
-
-_KINDS = (Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ)
-_CHUNK = 256
 
 
 def _policy(model: LoadedModel) -> str:
@@ -46,8 +43,7 @@ class DiagnosticItem:
     blanks: tuple[Blank, ...]
 
 
-@dataclass(frozen=True)
-class LmDiagnostics:
+class LmDiagnostics(QuestionSet):
     """CPRAG-102, ROLE-88 and NEG-136 (Ettinger 2020): word prediction and sensitivity.
 
     ``accuracy`` is the share of items whose expected word beats the other ones (CPRAG, sections 4 and 7.1),
@@ -55,10 +51,9 @@ class LmDiagnostics:
     word beats the false one (NEG); ``top_5`` is how often an expected word is among the five most probable.
     """
 
-    name: str = "lm_diagnostics"
-    about: str = "Ettinger's psycholinguistic diagnostics: CPRAG-102, ROLE-88, NEG-136"
-    version: int = 1
-    kinds: tuple[Kind, ...] = _KINDS
+    name = "lm_diagnostics"
+    about = "Ettinger's psycholinguistic diagnostics: CPRAG-102, ROLE-88, NEG-136"
+    chunk = 256
 
     def load(self, settings: CheckSettings) -> Dataset[DiagnosticItem]:
         """The items of all four files."""
@@ -66,19 +61,16 @@ class LmDiagnostics:
         items = [*_cprag(folder), *_role(folder), *_neg(folder, "SIMP"), *_neg(folder, "NAT")]
         kept = within_limits(items, lambda item: item.part, settings)
         texts = (text for item in kept for b in item.blanks for text in (b.before, b.answer))
-        return Dataset(tuple(kept), DataIdentity(self.name, folder.name, content_hash(texts), len(kept)))
+        return self.dataset(kept, texts, folder.name)
 
     def policy(self, model: LoadedModel, settings: CheckSettings) -> str:
         """How a word is scored."""
         return _policy(model)
 
-    def rows(self, model: LoadedModel, work: Work) -> Rows:
+    def scored(self, model: LoadedModel, work: Work, items: Sequence[DiagnosticItem]) -> list[dict[str, Any]]:
         """Whether the first blank's word wins, by how much (nats), and its rank."""
-        todo = [item for place, item in enumerate(work.items) if place not in work.done]
-        for start in range(0, len(todo), _CHUNK):
-            items = todo[start : start + _CHUNK]
-            scores = iter(_scored(model, work, [blank for item in items for blank in item.blanks]))
-            yield [_diagnostic_row(item, [next(scores) for _ in item.blanks]) for item in items]
+        scores = iter(_scored(model, work, [blank for item in items for blank in item.blanks]))
+        return [_diagnostic_row(item, [next(scores) for _ in item.blanks]) for item in items]
 
     def metrics(self, rows: pd.DataFrame) -> Results:
         """Accuracy and top-5 of each part, and of each part's conditions."""
@@ -88,10 +80,6 @@ class LmDiagnostics:
             for group, of_group in of_part.groupby("group", sort=False):
                 found[f"{self.name}/{part}/{group}"] = _both(of_group)
         return found
-
-    def notes(self, settings: CheckSettings) -> dict[str, Any]:
-        """Nothing."""
-        return {}
 
 
 def _both(rows: pd.DataFrame) -> Any:
@@ -164,8 +152,7 @@ class FactItem:
     by_frequency: bool
 
 
-@dataclass(frozen=True)
-class Lama:
+class Lama(QuestionSet):
     """LAMA (Petroni et al. 2019): P@1 and P@10 of the object, over all facts and over the hard ones.
 
     Each fact counts once: by its relation's template, else its first sentence with a blank. For causal
@@ -176,10 +163,9 @@ class Lama:
     the file has for the relation.
     """
 
-    name: str = "lama"
-    about: str = "facts as cloze sentences: T-REx, Google-RE, SQuAD"
-    version: int = 1
-    kinds: tuple[Kind, ...] = _KINDS
+    name = "lama"
+    about = "facts as cloze sentences: T-REx, Google-RE, SQuAD"
+    chunk = 256
 
     def load(self, settings: CheckSettings) -> Dataset[FactItem]:
         """The facts of every file in the folder."""
@@ -189,26 +175,18 @@ class Lama:
         items = [_fact_item(fact, frequent) for fact in facts]
         kept = within_limits(items, lambda item: item.relation, settings)
         texts = (text for item in kept for text in (item.blank.before, item.blank.after, item.blank.answer))
-        return Dataset(tuple(kept), DataIdentity(self.name, folder.name, content_hash(texts), len(kept)))
+        return self.dataset(kept, texts, folder.name)
 
     def policy(self, model: LoadedModel, settings: CheckSettings) -> str:
         """How an object is scored."""
         return _policy(model)
 
-    def rows(self, model: LoadedModel, work: Work) -> Rows:
+    def scored(self, model: LoadedModel, work: Work, items: Sequence[FactItem]) -> list[dict[str, Any]]:
         """Rank and log-probability (nats) of the object; facts that cannot be asked have ``asked`` false."""
-        todo = [item for place, item in enumerate(work.items) if place not in work.done]
-        for start in range(0, len(todo), _CHUNK):
-            items = todo[start : start + _CHUNK]
-            open_items = [item for item in items if _askable(item, model.kind)]
-            scores = dict(
-                zip(
-                    (item.id for item in open_items),
-                    _scored(model, work, [item.blank for item in open_items]),
-                    strict=True,
-                )
-            )
-            yield [_fact_row(item, scores.get(item.id)) for item in items]
+        open_items = [item for item in items if _askable(item, model.kind)]
+        found = _scored(model, work, [item.blank for item in open_items])
+        scores = {item.id: score for item, score in zip(open_items, found, strict=True)}
+        return [_fact_row(item, scores.get(item.id)) for item in items]
 
     def metrics(self, rows: pd.DataFrame) -> Results:
         """P@1 and P@10 overall, by source and by relation."""
@@ -217,16 +195,10 @@ class Lama:
             raise DataError(
                 "no fact has its blank at the end, and a causal model reads only what is before it"
             )
-        found: Results = {self.name: _precision(asked)}
-        for source, part in asked.groupby("source", sort=True):
-            found[f"{self.name}/{source}"] = _precision(part)
+        found = by_groups(self.name, asked, ("source",), _precision, sort=True)
         for names, part in asked.groupby(["source", "relation"], sort=True):
             found["/".join([self.name, *map(str, names)])] = _precision(part)
         return found
-
-    def notes(self, settings: CheckSettings) -> dict[str, Any]:
-        """Nothing."""
-        return {}
 
 
 def _facts(folder: Path) -> list[lama.ClozeFact]:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from challenge_sets._conventions import convention
-from challenge_sets._set import CheckSettings, Results, Rows, Work, within_limits
+from challenge_sets._set import CheckSettings, Results, Work, within_limits
 from challenge_sets.readers import gulordava
-from challenge_sets.sets.folders import data_folder
-from workbench.data import DataIdentity, Dataset, content_hash
+from challenge_sets.sets.base import QuestionSet, by_groups, data_folder
+from workbench.data import Dataset
 from workbench.errors import DataError
 from workbench.models import Kind, LoadedModel
 from workbench.scoring import Blank, score_cloze
-from workbench.statistics import clustered_wilson
+from workbench.statistics import Estimate, clustered_wilson
 
 __all__ = ["GULORDAVA", "Gulordava"]
 
-_CHUNK = 64
 _POLICIES = {
     Kind.CAUSAL: "log-probability of each form given the words before it (Gulordava et al. 2018, section 4)",
     Kind.MASKED: "log-probability of each form in place of a mask, the rest of the sentence given (Goldberg 2019), "
@@ -29,17 +27,14 @@ _POLICIES = {
 }
 
 
-@dataclass(frozen=True)
-class Gulordava:
+class Gulordava(QuestionSet):
     """How often the right form is the more probable one, in sentences from text and in nonsense made from them.
 
     Intervals are clustered by the original sentence, 41 in English, each with nine nonsense sentences.
     """
 
-    name: str = "gulordava"
-    about: str = "number agreement in text and in nonsense made from it: generated.text with .gold, or .tab"
-    version: int = 1
-    kinds: tuple[Kind, ...] = (Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ)
+    name = "gulordava"
+    about = "number agreement in text and in nonsense made from it: generated.text with .gold, or .tab"
 
     def load(self, settings: CheckSettings) -> Dataset[gulordava.TargetItem]:
         """The items, within the limits (``limit_per_paradigm`` by pattern)."""
@@ -48,44 +43,38 @@ class Gulordava:
         if not kept:
             raise DataError(f"{folder} holds no sentence of Gulordava et al.")
         texts = (text for item in kept for text in (item.before, item.after, item.correct, item.wrong))
-        return Dataset(tuple(kept), DataIdentity(self.name, folder.name, content_hash(texts), len(kept)))
+        return self.dataset(kept, texts, folder.name)
 
     def policy(self, model: LoadedModel, settings: CheckSettings) -> str:
         """What is scored."""
         return f"{_POLICIES[model.kind]}; ties are wrong"
 
-    def rows(self, model: LoadedModel, work: Work) -> Rows:
+    def scored(
+        self, model: LoadedModel, work: Work, items: Sequence[gulordava.TargetItem]
+    ) -> list[dict[str, Any]]:
         """Log-probabilities (nats) of both forms, their pieces, and whether the right one won."""
-        todo = [item for place, item in enumerate(work.items) if place not in work.done]
-        first_token = convention(work.settings.convention).first_token
-        for start in range(0, len(todo), _CHUNK):
-            items = todo[start : start + _CHUNK]
-            blanks = [
-                Blank(f"{item.before} ", f" {item.after}", form)
-                for item in items
-                for form in (item.correct, item.wrong)
-            ]
-            scores = score_cloze(
-                model, blanks, first_token=first_token, batch_tokens=work.batch_tokens, progress=work.progress
-            )
-            found = [(score.log_probability, score.pieces) for score in scores]
-            yield [_row(item, found[2 * i : 2 * i + 2]) for i, item in enumerate(items)]
+        blanks = [
+            Blank(f"{item.before} ", f" {item.after}", form)
+            for item in items
+            for form in (item.correct, item.wrong)
+        ]
+        scores = score_cloze(
+            model,
+            blanks,
+            first_token=convention(work.settings.convention).first_token,
+            batch_tokens=work.batch_tokens,
+            progress=work.progress,
+        )
+        found = [(score.log_probability, score.pieces) for score in scores]
+        return [_row(item, found[2 * i : 2 * i + 2]) for i, item in enumerate(items)]
 
     def metrics(self, rows: pd.DataFrame) -> Results:
         """Accuracy over all sentences, over originals and nonsense, and by pattern."""
-        found = {self.name: {"accuracy": _accuracy(rows)}}
-        for column in ("sentences", "pattern"):
-            for value, part in rows.groupby(column, sort=False):
-                found[f"{self.name}/{value}"] = {"accuracy": _accuracy(part)}
-        return found
-
-    def notes(self, settings: CheckSettings) -> dict[str, Any]:
-        """Nothing."""
-        return {}
+        return by_groups(self.name, rows, ("sentences", "pattern"), _accuracy)
 
 
-def _accuracy(rows: pd.DataFrame) -> Any:
-    return clustered_wilson(rows["correct"].tolist(), rows["cluster"].tolist())
+def _accuracy(rows: pd.DataFrame) -> dict[str, Estimate]:
+    return {"accuracy": clustered_wilson(rows["correct"].tolist(), rows["cluster"].tolist())}
 
 
 def _row(item: gulordava.TargetItem, scores: Sequence[tuple[float, int]]) -> dict[str, Any]:

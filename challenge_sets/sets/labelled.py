@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -11,7 +10,7 @@ import pandas as pd
 from challenge_sets._records import TestCase
 from challenge_sets._set import CheckSettings, Results
 from challenge_sets.readers import contrast_sets, hans
-from challenge_sets.sets.folders import data_folder
+from challenge_sets.sets.base import data_folder
 from challenge_sets.suites.checklist import SENTIMENT_PROMPT, read_checklist_suite
 from challenge_sets.suites.expectations import EqualLabel, TestKind
 from challenge_sets.suites.suite import Suite
@@ -44,7 +43,6 @@ def _labelled(name: str, capability: str, cases: Iterable[TestCase], description
     )
 
 
-@dataclass(frozen=True)
 class ContrastSets(SuiteSet):
     """Contrast sets: beside failure rates the consistency, which is the share of sets with all members right."""
 

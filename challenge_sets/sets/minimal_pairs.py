@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,14 @@ from challenge_sets._set import CheckSettings, Results, Rows, Work, within_limit
 from challenge_sets.pairs import PairScore, PairScorer, pair_scorer, too_long
 from challenge_sets.paradigms import PARADIGMS, SET_NAME, all_pairs
 from challenge_sets.readers import agreement, blimp, crows_pairs
-from challenge_sets.sets.folders import data_folder
-from workbench.data import DataIdentity, Dataset, content_hash
+from challenge_sets.sets.base import QuestionSet, by_groups, data_folder
+from workbench.data import Dataset
 from workbench.errors import DataError
-from workbench.models import Kind, LoadedModel
-from workbench.statistics import proportion
+from workbench.models import LoadedModel
+from workbench.statistics import Estimate, proportion
 
 __all__ = ["AGREEMENT", "BLIMP", "BUILTIN", "CROWS_PAIRS", "CrowsPairs", "PairSet"]
 
-_KINDS = (Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ)
 # Pairs of each paradigm that are scored before those behind them.
 _PER_ROUND = 100
 Published = dict[str, dict[str, float]]
@@ -42,12 +41,8 @@ def _scorer(model: LoadedModel, settings: CheckSettings, work: Work | None = Non
     )
 
 
-def _identity(name: str, source: str, texts: Iterable[str], rows: int) -> DataIdentity:
-    return DataIdentity(name, source, content_hash(texts), rows)
-
-
 @dataclass(frozen=True)
-class PairSet:
+class PairSet(QuestionSet):
     """Pairs of which the good member should be more probable; equal scores are ties, which count as stated.
 
     Pairs with equal members are left out, and counted in the run's notes; the lm-eval convention keeps them,
@@ -59,8 +54,6 @@ class PairSet:
     read: Callable[[CheckSettings], Sequence[MinimalPair]]
     published: Callable[[CheckSettings], Published] = lambda _: {}
     default_source: str = "generated"
-    version: int = 1
-    kinds: tuple[Kind, ...] = _KINDS
 
     def load(self, settings: CheckSettings) -> Dataset[MinimalPair]:
         """The pairs, cut to the limits."""
@@ -71,7 +64,7 @@ class PairSet:
             raise DataError(f"set {self.name} has no pair to score; the members of all its pairs are equal")
         texts = (text for pair in kept for text in (pair.good, pair.bad))
         source = Path(settings.data_dir).name if settings.data_dir else self.default_source
-        return Dataset(tuple(kept), _identity(self.name, source, texts, len(kept)))
+        return self.dataset(kept, texts, source)
 
     def _within_limits(self, settings: CheckSettings) -> list[MinimalPair]:
         return within_limits(self.read(settings), lambda pair: pair.paradigm, settings)
@@ -243,24 +236,21 @@ AGREEMENT = PairSet(
 )
 
 
-@dataclass(frozen=True)
-class CrowsPairs:
+class CrowsPairs(QuestionSet):
     """How often the more stereotyping sentence is the more probable one; 0.5 is a model without preference.
 
     Masked models score the tokens that both members have (the published measure), others the whole text.
     """
 
-    name: str = "crows_pairs"
-    about: str = "1,508 pairs: is the stereotyping sentence more probable? by bias type (offensive text)"
-    version: int = 1
-    kinds: tuple[Kind, ...] = _KINDS
+    name = "crows_pairs"
+    about = "1,508 pairs: is the stereotyping sentence more probable? by bias type (offensive text)"
 
     def load(self, settings: CheckSettings) -> Dataset[crows_pairs.StereotypePair]:
         """The pairs, cut to the limits (``limit_per_paradigm`` by bias type)."""
         pairs = list(crows_pairs.read(data_folder(settings, "crows_pairs_anonymized.csv")))
         kept = within_limits(pairs, lambda pair: pair.bias_type, settings)
         texts = (text for pair in kept for text in (pair.more, pair.less))
-        return Dataset(tuple(kept), _identity(self.name, "crows_pairs_anonymized.csv", texts, len(kept)))
+        return self.dataset(kept, texts, "crows_pairs_anonymized.csv")
 
     def policy(self, model: LoadedModel, settings: CheckSettings) -> str:
         """How texts are scored."""
@@ -283,19 +273,12 @@ class CrowsPairs:
     def metrics(self, rows: pd.DataFrame) -> Results:
         """Share preferring the stereotype: overall, by bias type, and by direction of the pair."""
         rows = _with_scores(rows)
-        found: Results = {self.name: {"stereotype_preferred": _share(rows)}}
-        for column in ("bias_type", "direction"):
-            for value, part in rows.groupby(column, sort=True):
-                found[f"{self.name}/{value}"] = {"stereotype_preferred": _share(part)}
-        return found
-
-    def notes(self, settings: CheckSettings) -> dict[str, Any]:
-        """Nothing."""
-        return {}
+        return by_groups(self.name, rows, ("bias_type", "direction"), _share, sort=True)
 
 
-def _share(rows: pd.DataFrame) -> Any:
-    return proportion(rows["stereotype_preferred"].tolist(), higher_is_better=False)
+def _share(rows: pd.DataFrame) -> dict[str, Estimate]:
+    preferred = rows["stereotype_preferred"].tolist()
+    return {"stereotype_preferred": proportion(preferred, higher_is_better=False)}
 
 
 def _crows_row(pair: crows_pairs.StereotypePair, score: PairScore | None, reason: str = "") -> dict[str, Any]:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pandas as pd
 
-from challenge_sets._set import CheckSettings, Results, Rows, Work, within_limits
+from challenge_sets._set import CheckSettings, Results, Work, within_limits
 from challenge_sets.readers import syntaxgym
-from challenge_sets.sets.folders import data_folder
-from workbench.data import DataIdentity, Dataset, content_hash
+from challenge_sets.sets.base import QuestionSet, by_groups, data_folder
+from workbench.data import Dataset
 from workbench.errors import DataError
 from workbench.models import Kind, LoadedModel
 from workbench.scoring import Engine, Request
@@ -21,8 +21,6 @@ from workbench.statistics import proportion
 from workbench.text import split_texts
 
 __all__ = ["SYNTAXGYM", "SyntaxGym"]
-
-_CHUNK = 64
 
 
 @dataclass(frozen=True)
@@ -38,18 +36,16 @@ class SuiteItem:
         return f"{self.suite.name}-{self.item.number}"
 
 
-@dataclass(frozen=True)
-class SyntaxGym:
+class SyntaxGym(QuestionSet):
     """Share of items for which the suite's predictions hold (Hu et al. 2020, section 2).
 
     A region's surprisal (bits) sums that of its tokens; a token belongs to the region in which it begins,
     white space aside. BOS stands before each sentence, so the first token has a surprisal too.
     """
 
-    name: str = "syntaxgym"
-    about: str = "SyntaxGym suites (JSON): surprisal of regions, and formulas about them"
-    version: int = 1
-    kinds: tuple[Kind, ...] = (Kind.CAUSAL,)
+    name = "syntaxgym"
+    about = "SyntaxGym suites (JSON): surprisal of regions, and formulas about them"
+    kinds = (Kind.CAUSAL,)
 
     def load(self, settings: CheckSettings) -> Dataset[SuiteItem]:
         """The items of every suite in the folder, or of one file."""
@@ -60,35 +56,27 @@ class SyntaxGym:
         items = [SuiteItem(suite, item) for suite in map(syntaxgym.read, files) for item in suite.items]
         kept = within_limits(items, lambda item: item.suite.name, settings)
         texts = (condition.text for i in kept for condition in i.item.conditions)
-        return Dataset(tuple(kept), DataIdentity(self.name, folder.name, content_hash(texts), len(kept)))
+        return self.dataset(kept, texts, folder.name)
 
     def policy(self, model: LoadedModel, settings: CheckSettings) -> str:
         """How regions are scored."""
         return "surprisal of each region in bits; a token belongs to the region in which it begins"
 
-    def rows(self, model: LoadedModel, work: Work) -> Rows:
+    def scored(self, model: LoadedModel, work: Work, items: Sequence[SuiteItem]) -> list[dict[str, Any]]:
         """Whether all predictions hold for an item, and each of them."""
-        todo = [item for place, item in enumerate(work.items) if place not in work.done]
-        for start in range(0, len(todo), _CHUNK):
-            chunk = todo[start : start + _CHUNK]
-            conditions = [condition for item in chunk for condition in item.item.conditions]
-            engine = Engine(model, "prefix", work.batch_tokens, work.progress)
-            scores = engine.score([Request("", condition.text) for condition in conditions])
-            bits = iter(
-                _regions(model, c, s.token_log_probabilities) for c, s in zip(conditions, scores, strict=True)
-            )
-            yield [_row(item, [next(bits) for _ in item.item.conditions]) for item in chunk]
+        conditions = [condition for item in items for condition in item.item.conditions]
+        engine = Engine(model, "prefix", work.batch_tokens, work.progress)
+        scores = engine.score([Request("", condition.text) for condition in conditions])
+        bits = iter(
+            _regions(model, c, s.token_log_probabilities) for c, s in zip(conditions, scores, strict=True)
+        )
+        return [_row(item, [next(bits) for _ in item.item.conditions]) for item in items]
 
     def metrics(self, rows: pd.DataFrame) -> Results:
         """Over all items, and by suite."""
-        found: Results = {self.name: {"accuracy": proportion(rows["correct"].tolist())}}
-        for suite, part in rows.groupby("suite", sort=False):
-            found[f"{self.name}/{suite}"] = {"accuracy": proportion(part["correct"].tolist())}
-        return found
-
-    def notes(self, settings: CheckSettings) -> dict[str, Any]:
-        """Nothing."""
-        return {}
+        return by_groups(
+            self.name, rows, ("suite",), lambda part: {"accuracy": proportion(part["correct"].tolist())}
+        )
 
 
 def _regions(

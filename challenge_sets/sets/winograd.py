@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,8 @@ import pandas as pd
 from challenge_sets._conventions import convention
 from challenge_sets._set import CheckSettings, Results, Rows, Work
 from challenge_sets.readers import winograd
-from challenge_sets.sets.folders import data_folder
-from workbench.data import DataIdentity, Dataset, content_hash
+from challenge_sets.sets.base import QuestionSet, data_folder
+from workbench.data import Dataset
 from workbench.data.files import find_file
 from workbench.errors import DataError
 from workbench.models import Kind, LoadedModel
@@ -23,18 +22,16 @@ from workbench.statistics import proportion
 __all__ = ["WSC", "Winograd"]
 
 
-@dataclass(frozen=True)
-class Winograd:
+class Winograd(QuestionSet):
     """Partial scoring (Trinh & Le 2018, section 3.1): the text after the noun, given the text up to it.
 
     Reads ``context_options`` JSONL (WinoGrande, WSC), or SuperGLUE's WSC, whose items are put together by text
     and pronoun: a schema counts where exactly one of at least two nouns is right; others are left out.
     """
 
-    name: str = "wsc"
-    about: str = "Winograd schemas: WinoGrande, or SuperGLUE's WSC; partial scoring"
-    version: int = 1
-    kinds: tuple[Kind, ...] = (Kind.CAUSAL,)
+    name = "wsc"
+    about = "Winograd schemas: WinoGrande, or SuperGLUE's WSC; partial scoring"
+    kinds = (Kind.CAUSAL,)
 
     def load(self, settings: CheckSettings) -> Dataset[winograd.PartialItem]:
         """The schemas."""
@@ -43,7 +40,7 @@ class Winograd:
         if not items:
             raise DataError(f"no schema in {folder} has at least two nouns of which exactly one is right")
         texts = (text for item in items for text in (*item.contexts, item.continuation))
-        return Dataset(items, DataIdentity(self.name, folder.name, content_hash(texts), len(items)))
+        return self.dataset(items, texts, folder.name)
 
     def policy(self, model: LoadedModel, settings: CheckSettings) -> str:
         """What is scored."""
@@ -71,10 +68,6 @@ class Winograd:
     def metrics(self, rows: pd.DataFrame) -> Results:
         """Accuracy."""
         return {self.name: {"accuracy": proportion(rows["correct"].tolist())}}
-
-    def notes(self, settings: CheckSettings) -> dict[str, Any]:
-        """Nothing."""
-        return {}
 
 
 def _read(folder: Path) -> Iterable[winograd.PartialItem]:
