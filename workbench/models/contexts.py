@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from workbench.models.configuration import TransformerConfig
 from workbench.models.stack import LayerStack
 from workbench.nn import AttentionContext, AttentionFunction, KeyValueStore, PositionEncoding, eager_attention
-from workbench.nn.masks import add_bias, mask_rule, same_document
+from workbench.nn.masks import Rule, add_bias
 
 __all__ = ["SourceCache", "new_cache", "self_contexts", "source_context"]
 
@@ -46,82 +46,75 @@ def self_contexts(
     ``mask`` (B, tokens in the cache and new ones) is nonzero at tokens. ``given_positions`` are those that the
     caller chose: restarts in them separate packed texts.
     """
-    config, encoding = stack.config, stack.embeddings.positions
+    config, encoding, documents = stack.config, stack.embeddings.positions, None
     function, angles = _attention_function(config), encoding.angles(positions, hidden)
+    if stack.is_causal and given_positions is not None and mask is None and cache is None:
+        documents = find_packed_sequence_indices(given_positions.expand(len(hidden), -1))
     contexts = {}
     for kind in dict.fromkeys(stack.kinds):
-        layer = stack.kinds.index(kind)
-        bias = _bias(encoding, hidden, cache, layer)
-        # Without a mask, nothing could carry the bias, and only the fused kernel knows what is causal.
-        may_skip = bias is None and config.attention.softcap is None
-        blocked = (
-            mask[kind]
-            if isinstance(mask, dict)
-            else _mask(stack, hidden, mask, cache, given_positions, layer, may_skip=may_skip)
-        )
+        window = config.sliding_window if kind == "sliding_attention" else None
+        rule = Rule(is_causal=stack.is_causal, window=window, documents=documents)
+        places = _places(hidden, cache, stack.kinds.index(kind))
+        bias = _bias(encoding, hidden, places)
+        blocked = mask[kind] if isinstance(mask, dict) else _mask(stack, hidden, mask, rule, places, bias)
         store = cast(KeyValueStore | None, cache)  # self-attention never asks what is stored
         contexts[kind] = AttentionContext(add_bias(blocked, bias), function, encoding, angles, store)
     return contexts
 
 
 def _mask(
-    stack: LayerStack,
-    hidden: Tensor,
-    mask: Tensor | None,
-    cache: Cache | None,
-    positions: Tensor | None,
-    layer: int,
-    *,
-    may_skip: bool,
+    stack: LayerStack, hidden: Tensor, mask: Tensor | None, rule: Rule, places: _Places, bias: Tensor | None
 ) -> Any:
-    """The rule of ``layer`` in the form that the attention function wants; ``None`` where it needs no mask.
+    """``rule`` and padding, zero in ``mask`` (B, K), in the form that the attention function wants, or ``None``.
 
-    ``mask`` (B, K) hides padding; one of four axes is taken as it is.
+    A mask of four axes is taken as it is. Only the fused kernel knows by itself what is causal, and only if there
+    is no bias, which a mask has to carry, and a plain rule.
     """
-    config = stack.config
-    form = ALL_MASK_ATTENTION_FUNCTIONS.get(config._attn_implementation)
+    form = ALL_MASK_ATTENTION_FUNCTIONS.get(stack.config._attn_implementation)
     if mask is not None and len(mask.shape) == 4:
         return mask
     if form is None:
         return None
-    is_causal = stack.is_causal and getattr(config, "is_causal", True)
-    window = config.sliding_window if stack.kinds[layer] == "sliding_attention" else None
-    rule, documents = mask_rule(is_causal=is_causal, window=window), None
-    if is_causal and positions is not None and mask is None and cache is None:
-        documents = find_packed_sequence_indices(positions.expand(len(hidden), -1))
-    if documents is not None:
-        rule = same_document(rule, documents)
-    new, (seen, keys, first_key) = hidden.shape[1], _places(hidden, cache, layer)
-    is_compiled_step = getattr(cache, "is_compileable", False) and new == 1
+    is_bare = bias is None and stack.config.attention.softcap is None and rule.documents is None
     return form(
         batch_size=len(hidden),
-        q_length=new,
-        kv_length=keys if cache is not None or mask is None else mask.shape[-1],
-        q_offset=seen,
-        kv_offset=first_key,
+        q_length=hidden.shape[1],
+        kv_length=places.keys if mask is None or places.in_cache else mask.shape[-1],
+        q_offset=places.seen,
+        kv_offset=places.first_key,
         mask_function=rule,
         attention_mask=None if mask is None else mask.to(hidden.device, torch.bool),
-        local_size=window,
-        allow_is_causal_skip=is_causal and may_skip and documents is None and not is_compiled_step,
-        allow_is_bidirectional_skip=not is_causal,
+        local_size=rule.window,
+        allow_is_causal_skip=stack.is_causal and is_bare and not places.is_compiled_step,
+        allow_is_bidirectional_skip=not stack.is_causal,
         dtype=hidden.dtype,
-        config=config,
+        config=stack.config,
         device=hidden.device,
     )
 
 
-def _places(hidden: Tensor, cache: Cache | None, layer: int) -> tuple[Any, int, int]:
-    """Tokens seen before, number of keys, and place of the first key."""
+class _Places(NamedTuple):
+    """Tokens before the new ones, number of keys, and place of the first; whether a cache holds earlier ones."""
+
+    seen: Any
+    keys: int
+    first_key: int
+    in_cache: bool = False
+    is_compiled_step: bool = False
+
+
+def _places(hidden: Tensor, cache: Cache | None, layer: int) -> _Places:
     new = hidden.shape[1]
     if cache is None:
-        return 0, new, 0
-    return cache.get_query_offset(layer), *cache.get_mask_sizes(new, layer)
+        return _Places(0, new, 0)
+    is_compiled_step = new == 1 and bool(getattr(cache, "is_compileable", False))
+    return _Places(cache.get_query_offset(layer), *cache.get_mask_sizes(new, layer), True, is_compiled_step)
 
 
-def _bias(encoding: PositionEncoding, hidden: Tensor, cache: Cache | None, layer: int) -> Tensor | None:
-    seen, keys, first_key = _places(hidden, cache, layer)
-    query_positions = torch.arange(hidden.shape[1], device=hidden.device) + seen
-    return encoding.bias_scores(query_positions, torch.arange(keys, device=hidden.device) + first_key)
+def _bias(encoding: PositionEncoding, hidden: Tensor, places: _Places) -> Tensor | None:
+    query_positions = torch.arange(hidden.shape[1], device=hidden.device) + places.seen
+    key_positions = torch.arange(places.keys, device=hidden.device) + places.first_key
+    return encoding.bias_scores(query_positions, key_positions)
 
 
 def source_context(

@@ -1,13 +1,8 @@
-"""Which query may see which key: rules over positions, the ones that the models run, and masks made of them.
-
-A rule takes index tensors that broadcast: row of the batch, head, position of the query, position of the key. Its
-answer is boolean, true where attention is allowed.
-"""
+"""Which query may see which key: the rule that the models run, and masks of it, true where attention is allowed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -17,48 +12,45 @@ __all__ = [
     "add_bias",
     "causal_mask",
     "layer_types",
-    "mask_rule",
-    "same_document",
     "sliding_window_mask",
 ]
 
-Rule: TypeAlias = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
-
-def mask_rule(*, is_causal: bool, window: int | None = None) -> Rule:
+@dataclass(frozen=True)
+class Rule:
     """Causal: no key after its query. ``window``: local attention; Beltagy et al. 2020, "Longformer", section 3.1.
 
     A causal window is the query itself and the ``window - 1`` keys before it, as in Jiang et al. 2023, "Mistral
-    7B"; one to both sides holds the keys at a distance of at most ``window``.
+    7B"; one to both sides holds the keys at a distance of at most ``window``. ``documents`` (B, T) numbers those
+    that the tokens of packed rows belong to, which attention does not leave.
     """
 
-    def rule(row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        if is_causal:
-            return key <= query if window is None else (key <= query) & (key > query - window)
-        return query >= 0 if window is None else (query - key).abs() <= window
+    is_causal: bool
+    window: int | None = None
+    documents: Tensor | None = None
 
-    return rule
-
-
-def same_document(rule: Rule, documents: Tensor) -> Rule:
-    """``rule`` within each document of a packed row: ``documents`` (B, T) numbers those that tokens belong to."""
-
-    def within(row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        return rule(row, head, query, key) & (documents[row, query] == documents[row, key])
-
-    return within
+    def __call__(self, row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        """Whether attention is allowed; row of the batch, head and positions are indices that broadcast."""
+        allowed = key <= query if self.is_causal else query >= 0
+        if self.window is not None:
+            allowed = allowed & (
+                key > query - self.window if self.is_causal else (query - key).abs() <= self.window
+            )
+        if self.documents is not None:
+            allowed = allowed & (self.documents[row, query] == self.documents[row, key])
+        return allowed
 
 
 def causal_mask(queries: int, keys: int, device: torch.device | None = None) -> Tensor:
     """No key after its query: (Q, K). The last query stands at the last key, as with a cache."""
-    return _mask(mask_rule(is_causal=True), queries, keys, device)
+    return _mask(Rule(is_causal=True), queries, keys, device)
 
 
 def sliding_window_mask(
     queries: int, keys: int, window: int, *, two_sided: bool = False, device: torch.device | None = None
 ) -> Tensor:
-    """Local attention (Q, K), as :func:`mask_rule` says; the last query stands at the last key."""
-    return _mask(mask_rule(is_causal=not two_sided, window=window), queries, keys, device)
+    """Local attention (Q, K), as :class:`Rule` says; the last query stands at the last key."""
+    return _mask(Rule(is_causal=not two_sided, window=window), queries, keys, device)
 
 
 def _mask(rule: Rule, queries: int, keys: int, device: torch.device | None) -> Tensor:
