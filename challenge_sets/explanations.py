@@ -53,7 +53,7 @@ class FailingCase:
 
 @dataclass(frozen=True)
 class SaliencyDifference:
-    """``scores``: the tokens that both members have, as text, and how much each speaks for ``question``.
+    """``scores``: the tokens that both members have, as text, and how much each supports ``question``.
 
     ``question`` says which number was attributed. Without scores, ``reason`` says why there are none.
     """
@@ -79,7 +79,7 @@ class Explanation:
     the bad member's, read off each layer by the logit lens (nostalgebraist 2020); layer 0 is the embeddings.
     ``parting_layer`` is the first layer from which on the margin keeps the sign that it has at the end.
     Margins are empty, and the layer None, for models that are not causal. ``saliency`` says which of the tokens
-    that both have spoke for the good member (positive) and which against it.
+    that both have support the good member (positive) and which do not.
     """
 
     id: str
@@ -114,8 +114,8 @@ class Explanation:
                 f"{self.margins[self.parting_layer]:.2f} there, {self.margins[-1]:.2f} nats at the end"
             )
         words = ", ".join(f"{word!r} {score:+.2f}" for word, score in self.saliency.strongest[:_TOP_TOKENS])
-        said = f"tokens for (+) and against (-) the first: {words}" if words else self.saliency.reason
-        return "\n".join([*lines, f"  {self.saliency.method}: {said}"])
+        reason = f"tokens for (+) and against (-) the first: {words}" if words else self.saliency.reason
+        return "\n".join([*lines, f"  {self.saliency.method}: {reason}"])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionary for JSON."""

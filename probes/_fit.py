@@ -37,7 +37,7 @@ CURVE = (0.0625, 0.125, 0.25, 0.5)
 
 @dataclass(frozen=True, eq=False)
 class LayerFit:
-    """What a layer's probes said of the test items. Rows of predictions are seeds."""
+    """What a layer's probes predicted for the test items. Rows of predictions are seeds."""
 
     predictions: Int[Array, "seed item"]
     control: Int[Array, "seed item"]

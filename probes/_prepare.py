@@ -64,7 +64,7 @@ class Prepared:
 
 
 def read_data(settings: ProbeSettings) -> tuple[ProbeData, Split]:
-    """The items, and how they are parted; needs no model, so mistakes in files are told before one is loaded."""
+    """The items, and how they are split; needs no model, so mistakes in files are reported before one is loaded."""
     data = load_task(settings.task, settings.data, settings.limit, settings.seed)
     if settings.train is None:
         return data, split_items(data, settings.split, settings.test_share, settings.seed)

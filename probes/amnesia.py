@@ -52,7 +52,7 @@ class AmnesicReport:
 
     @property
     def conclusion(self) -> str:
-        """What may be said."""
+        """What the numbers allow to conclude."""
         erased = (
             f"Erasing {self.rank} directions after layer {self.layer} takes a linear probe from "
             f"{self.probe_before:.3f} to {self.probe_after:.3f} (majority class {self.majority:.3f}) and the loss from "

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Bool, Int
 from tqdm.auto import tqdm
 
+from probes._checkpoints import Arrays, Checkpointed
 from probes._fit import CURVE, LayerFit, fit_layer, fit_static
-from probes._keep import Arrays, Keep
 from probes._prepare import Prepared
 from probes.conclusions import classification_conclusions
 from probes.controls import majority, permutation_p, word_identity
@@ -41,10 +41,12 @@ _DRAWN = dict.fromkeys(("linear", "mdl", "ridge"), _CHOICE) | {
 }
 
 
-def classify(prepared: Prepared, settings: ProbeSettings, keep: Keep, progress: bool = False) -> ProbeReport:
+def classify(
+    prepared: Prepared, settings: ProbeSettings, checkpointed: Checkpointed, progress: bool = False
+) -> ProbeReport:
     """Fit every layer and put the numbers together."""
     bar = tqdm(prepared.features.layers, unit="layer", disable=not progress, leave=False)
-    fits = [LayerFit.of(keep(f"layer {n}", partial(_arrays, prepared, n, settings))) for n in bar]
+    fits = [LayerFit.of(checkpointed(f"layer {n}", partial(_arrays, prepared, n, settings))) for n in bar]
     return _Numbers(prepared, settings, fits).report()
 
 
@@ -181,7 +183,7 @@ class _Numbers:
         if prepared.unread:
             lines.append(
                 f"{prepared.unread:,} items left out: {prepared.features.dropped:,} places have no token, "
-                f"{prepared.features.cut:,} lie beyond the model's length."
+                f"{prepared.features.truncated:,} lie beyond the model's length."
             )
         return tuple(lines)
 

@@ -1,4 +1,4 @@
-"""What an experiment's numbers allow to be said, in words."""
+"""What follows from an experiment's numbers, in words."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def classification_conclusions(
     values = series["accuracy"]
     best = max(range(len(layers)), key=lambda i: values[i].value)
     accuracy = values[best]
-    said = [f"Accuracy is highest at layer {layers[best]}: {accuracy.text(3)}."]
+    found = [f"Accuracy is highest at layer {layers[best]}: {accuracy.text(3)}."]
     others = [n for n in indistinct if n != layers[best]]
     if others:
         names = f"Layer{'s' if len(others) > 1 else ''} {', '.join(map(str, others))}"
-        said.append(f"{names} cannot be told apart from it, so it is no claim about one layer.")
-    said.append(_against(accuracy, {**baselines, **_random(series, best)}, p_values))
-    said.append(_selectivity(series["selectivity"][best], series["control task"][best], seen))
-    return (*said, *_few(sentences), CAUSAL_CAVEAT)
+        found.append(f"{names} cannot be told apart from it, so it is no claim about one layer.")
+    found.append(_against(accuracy, {**baselines, **_random(series, best)}, p_values))
+    found.append(_selectivity(series["selectivity"][best], series["control task"][best], seen))
+    return (*found, *_few(sentences), CAUSAL_CAVEAT)
 
 
 def mixture_conclusions(

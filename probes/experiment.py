@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from probes._checkpoints import Checkpointed, not_stored
 from probes._data import ProbeData
 from probes._fit import one_layer
-from probes._keep import Keep, now
 from probes._prepare import prepare, read_data
 from probes.classification import classify
 from probes.mixing import mix
@@ -86,19 +86,19 @@ def run_experiment(
     *,
     data: ProbeData | None = None,
     read: tuple[ProbeData, Split] | None = None,
-    keep: Keep = now,
+    checkpointed: Checkpointed = not_stored,
     progress: bool = False,
 ) -> ProbeReport:
-    """Run ``settings``; ``read`` is what :func:`read_data` gave, ``keep`` remembers finished parts."""
+    """Run ``settings``; ``read`` is what :func:`read_data` gave, ``checkpointed`` stores finished parts."""
     check_kind(settings.probe)
     if settings.probe == "structural":
         if data is not None:
             raise TaskError("a structural probe reads trees, not items with labels; name a treebank: data=")
-        return probe_trees(model, settings, keep, progress)
+        return probe_trees(model, settings, checkpointed, progress)
     if read is None:
         read = read_data(settings) if data is None else (data, _split(data, settings))
     run = classify if one_layer(settings.probe) else mix
-    return run(prepare(model, settings, *read, progress=progress), settings, keep, progress)
+    return run(prepare(model, settings, *read, progress=progress), settings, checkpointed, progress)
 
 
 def _split(data: ProbeData, settings: ProbeSettings) -> Split:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from tqdm.auto import tqdm
 
-from probes._keep import Arrays, Keep
+from probes._checkpoints import Arrays, Checkpointed
 from probes._prepare import Prepared, item_matrix
 from probes.classification import baselines, p_values, seen_share, test_items
 from probes.conclusions import mixture_conclusions
@@ -29,13 +29,15 @@ _VALUES = 3 * 10**8
 _RESAMPLES = 1000
 
 
-def mix(prepared: Prepared, settings: ProbeSettings, keep: Keep, progress: bool = False) -> ProbeReport:
+def mix(
+    prepared: Prepared, settings: ProbeSettings, checkpointed: Checkpointed, progress: bool = False
+) -> ProbeReport:
     """Fit mixtures of the layers up to each, and their controls; refit on resampled sentences.
 
     The centre of gravity's interval is over refits on bootstrap resamples of the training sentences (as many as
     seeds); that of the expected layer over resamples of the test sentences.
     """
-    fits = _Mixtures(prepared, settings, keep, progress)
+    fits = _Mixtures(prepared, settings, checkpointed, progress)
     summary, series = _summary(fits), _series(fits)
     floors = fits.comparisons()
     truth = fits.prepared.codes[fits.test]
@@ -63,12 +65,14 @@ def mix(prepared: Prepared, settings: ProbeSettings, keep: Keep, progress: bool 
 
 
 class _Mixtures:
-    """The fits of one experiment, each made when it is first asked for, or taken from what was kept."""
+    """The fits of one experiment, each made when it is first asked for, or read from its checkpoint."""
 
-    def __init__(self, prepared: Prepared, settings: ProbeSettings, keep: Keep, progress: bool) -> None:
+    def __init__(
+        self, prepared: Prepared, settings: ProbeSettings, checkpointed: Checkpointed, progress: bool
+    ) -> None:
         self.prepared = prepared
         self.settings = settings
-        self.keep = keep
+        self.checkpointed = checkpointed
         self.progress = progress
         self.layers = prepared.features.layers
         self.probe = EdgeProbe if settings.probe == "edge" else ScalarMixProbe
@@ -94,7 +98,8 @@ class _Mixtures:
         """Classes (layer, item) by probes that may use the layers up to each."""
         rows = []
         for n in self._bar(range(len(self.layers)), "layer"):
-            rows.append(self.keep(f"layers up to {self.layers[n]}", lambda n=n: self._upto(n))["predicted"])  # type: ignore[misc]
+            part = self.checkpointed(f"layers up to {self.layers[n]}", partial(self._upto, n))
+            rows.append(part["predicted"])
         return np.stack(rows)
 
     def _upto(self, last: int) -> Arrays:
@@ -112,7 +117,7 @@ class _Mixtures:
     def refits(self) -> tuple[Array, Array]:
         """Mixing weights (refit, layer) and centres of gravity (refit,) on resampled training sentences."""
         fits = [
-            self.keep(f"refit {seed}", lambda seed=seed: self._refit(seed))  # type: ignore[misc]
+            self.checkpointed(f"refit {seed}", lambda seed=seed: self._refit(seed))  # type: ignore[misc]
             for seed in self._bar(range(self.settings.seeds), "refit")
         ]
         return np.stack([f["weights"] for f in fits]), np.stack([f["centre"] for f in fits])
@@ -127,7 +132,7 @@ class _Mixtures:
     def control(self) -> Array:
         """Correctness (item,) of the mixture of all layers on the labels of the control task."""
         labels = self.prepared.control[0]
-        part = self.keep("control task", lambda: self._predicted(self.inputs, labels))
+        part = self.checkpointed("control task", lambda: self._predicted(self.inputs, labels))
         found: Array = (part["predicted"] == labels[self.test]).astype(float)
         return found
 
@@ -141,7 +146,7 @@ class _Mixtures:
         codes, blank = self.prepared.codes, self.prepared.random
         found = baselines(self.prepared, self.settings, self.train, self.test)
         if blank is not None:
-            part = self.keep("random weights", lambda: self._predicted(self._inputs(blank), codes))
+            part = self.checkpointed("random weights", lambda: self._predicted(self._inputs(blank), codes))
             found["random weights"] = part["predicted"] == codes[self.test]
         return {name: values.astype(float) for name, values in found.items()}
 

@@ -1,4 +1,4 @@
-"""The result of a probing experiment: numbers by layer with their controls, and what they allow to be said."""
+"""The result of a probing experiment: numbers by layer with their controls, and what follows from them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["ProbeReport", "TestItems"]
 
 @dataclass(frozen=True, eq=False)
 class TestItems:
-    """The items that were tested, and what the probes of each layer (of the first seed) said."""
+    """The items that were tested, and what the probes of each layer (of the first seed) predicted."""
 
     names: tuple[str, ...]  # where each comes from
     texts: tuple[str, ...]

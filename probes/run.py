@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from probes._checkpoints import PartCheckpoints
 from probes._data import ProbeData
-from probes._keep import Kept
 from probes._prepare import read_data
 from probes.experiment import check_kind, run_experiment
 from probes.report import ProbeReport, TestItems
@@ -76,15 +76,15 @@ def run_probe(
     read, identity = inputs
     record = _record(model, settings, {settings.task: asdict(identity)})
     folder = RunFolder.begin(record, out=out, resume=resume)
-    kept = Kept(folder.path / "parts")
+    checkpoints = PartCheckpoints(folder.path / "parts")
     if folder.complete:
-        shutil.rmtree(kept.folder, ignore_errors=True)
+        shutil.rmtree(checkpoints.folder, ignore_errors=True)
         return Run.open(folder.path)
     folder.examine(self_check(model, doctor))
     started = time.perf_counter()
-    report = run_experiment(model, settings, read=read, keep=kept, progress=progress)
+    report = run_experiment(model, settings, read=read, checkpointed=checkpoints, progress=progress)
     _store(folder, report, time.perf_counter() - started)
-    shutil.rmtree(kept.folder, ignore_errors=True)
+    shutil.rmtree(checkpoints.folder, ignore_errors=True)
     return Run.open(folder.path)
 
 
@@ -141,7 +141,7 @@ def _store(folder: RunFolder, report: ProbeReport, seconds: float) -> None:
 
 
 def _rows(report: ProbeReport, items: TestItems) -> list[dict[str, Any]]:
-    """A row for each test item: its label and what the best layer's probe said."""
+    """A row for each test item: its label and what the best layer's probe predicted."""
     best = items.predictions[report.layers.index(report.best_layer)]
     right = np.array([items.classes[k] for k in items.predictions.reshape(-1)]).reshape(
         items.predictions.shape

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from tqdm.auto import tqdm
 
+from probes._checkpoints import Checkpointed, not_stored
 from probes._data import Place, Unit
-from probes._keep import Keep, now
 from probes.conclusions import CAUSAL_CAVEAT
 from probes.estimators.structural import StructuralProbe, _spearman, tree_depths, tree_distances, uuas
 from probes.features import Features, extract, with_random_weights
@@ -41,7 +41,10 @@ class _Trees:
 
 
 def probe_trees(
-    model: LoadedModel, settings: ProbeSettings, keep: Keep = now, progress: bool = False
+    model: LoadedModel,
+    settings: ProbeSettings,
+    checkpointed: Checkpointed = not_stored,
+    progress: bool = False,
 ) -> ProbeReport:
     """Fit a distance and a depth probe of each layer; UUAS and Spearman on test sentences, with controls.
 
@@ -63,7 +66,7 @@ def probe_trees(
     def scores(features: Features, name: str) -> list[_Scores]:
         bar = tqdm(features.layers, unit="layer", desc=name, disable=not progress, leave=False)
         return [
-            _Scores(**keep(f"{name} {n}", lambda n=n: vars(_layer(features, n, trees, test))))  # type: ignore[misc]
+            _Scores(**checkpointed(f"{name} {n}", lambda n=n: vars(_layer(features, n, trees, test))))  # type: ignore[misc]
             for n in bar
         ]
 

@@ -32,7 +32,7 @@ class CheckListCase:
 
 @dataclass(frozen=True)
 class CheckListTest:
-    """One test; ``full_size`` is the number of cases in the suite it was cut from, if told."""
+    """One test; ``full_size`` is the number of cases in the suite it was taken from, if stated."""
 
     name: str
     capability: str

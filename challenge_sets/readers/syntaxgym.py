@@ -1,4 +1,4 @@
-"""SyntaxGym test suites (Gauthier et al. 2020): sentences cut into regions, and predictions about their surprisals."""
+"""SyntaxGym test suites (Gauthier et al. 2020): sentences in regions, and predictions about their surprisals."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class FormulaError(ValueError):
 
 @dataclass(frozen=True)
 class Formula:
-    """A parsed formula and the regions it speaks of; region ``*`` is the whole sentence, written 0."""
+    """A parsed formula and the regions it is about; region ``*`` is the whole sentence, written 0."""
 
     text: str
     regions: frozenset[tuple[str, int]]

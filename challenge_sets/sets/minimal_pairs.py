@@ -56,7 +56,7 @@ class PairSet(QuestionSet):
     default_source: str = "generated"
 
     def load(self, settings: CheckSettings) -> Dataset[MinimalPair]:
-        """The pairs, cut to the limits."""
+        """The pairs within the limits."""
         kept = self._within_limits(settings)
         if not convention(settings.convention).tie_is_right:
             kept = [pair for pair in kept if not pair.members_equal]
@@ -112,7 +112,7 @@ class PairSet(QuestionSet):
 
 
 def _rounds(paradigms: Sequence[str]) -> list[list[int]]:
-    """Places of the first pairs of every paradigm, then of the next ones: a run cut short is an even sample."""
+    """Places of the first pairs of every paradigm, then of the next ones: an interrupted run is an even sample."""
     rounds: dict[int, list[int]] = {}
     counts: Counter[str] = Counter()
     for place, paradigm in enumerate(paradigms):
@@ -246,7 +246,7 @@ class CrowsPairs(QuestionSet):
     about = "1,508 pairs: is the stereotyping sentence more probable? by bias type (offensive text)"
 
     def load(self, settings: CheckSettings) -> Dataset[crows_pairs.StereotypePair]:
-        """The pairs, cut to the limits (``limit_per_paradigm`` by bias type)."""
+        """The pairs within the limits (``limit_per_paradigm`` by bias type)."""
         pairs = list(crows_pairs.read(data_folder(settings, "crows_pairs_anonymized.csv")))
         kept = within_limits(pairs, lambda pair: pair.bias_type, settings)
         texts = (text for pair in kept for text in (pair.more, pair.less))

@@ -70,7 +70,7 @@ class SuiteSet:
     kinds: tuple[Kind, ...] = (Kind.CLASSIFIER, Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ)
 
     def load(self, settings: CheckSettings) -> Dataset[SuiteCase]:
-        """All cases, cut to the limits (``limit_per_paradigm`` by test)."""
+        """All cases within the limits (``limit_per_paradigm`` by test)."""
         suites = self.read(settings)
         asked = [SuiteCase(s, test, case) for s in suites for test in s.tests for case in test.cases]
         kept = within_limits(asked, lambda item: item.group, settings)

@@ -1,4 +1,4 @@
-"""YAML that remembers its lines, so that a mistake is told with file, line and what is allowed."""
+"""YAML that remembers its lines, so that an error names file, line and what is allowed."""
 
 from __future__ import annotations
 

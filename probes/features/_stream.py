@@ -102,7 +102,7 @@ class _Batch:
 
 @dataclass
 class FeatureStream:
-    """One extraction. ``dropped`` and ``cut`` count places that got no vector."""
+    """One extraction. ``dropped`` and ``truncated`` count places that got no vector."""
 
     model: LoadedModel
     words: Sequence[Words]
@@ -111,7 +111,7 @@ class FeatureStream:
     stack: Stack
     writer: Writer
     dropped: int = 0
-    cut: int = 0
+    truncated: int = 0
 
     def run(self, run: Run, progress: bool) -> None:
         """Extract and write, a window of sentences at a time."""
@@ -161,7 +161,7 @@ class FeatureStream:
         window.write(self.writer, rows)
 
     def _text(self, sentence: int) -> _Text | None:
-        """The sentence cut to the model's length; ``None`` if it has no tokens."""
+        """The sentence truncated to the model's length; ``None`` if it has no tokens."""
         words = self.words[sentence]
         if not any(form.strip() for form in words.forms):
             return None
@@ -189,7 +189,7 @@ class FeatureStream:
         if spans and (len(spans) == place.stop - place.start or not encoded.cut):
             return spans[0][0], spans[-1][1]
         self.dropped += not encoded.cut
-        self.cut += bool(encoded.cut)
+        self.truncated += bool(encoded.cut)
         return None
 
     def _vectors(self, run: Run) -> Callable[[LoadedModel, _Batch], tuple[Array, Array]]:

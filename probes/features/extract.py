@@ -66,7 +66,7 @@ def extract(
     with model.lock, writing(folder, len(wanted)) as writer, capturing(model, what, where) as run:
         job = FeatureStream(model, words, wanted, policy, where, writer)
         job.run(run, progress)
-        writer.finish(Features(folder, key, model.name, policy.layers, policy, job.dropped, job.cut))
+        writer.finish(Features(folder, key, model.name, policy.layers, policy, job.dropped, job.truncated))
     return Features.open(folder, key)
 
 

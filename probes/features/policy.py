@@ -84,9 +84,9 @@ def chosen_layers(
     numbers = tuple(int(n) for n in layers)
     wrong = [n for n in numbers if not 0 <= n < count]
     if wrong or not numbers:
-        said = "0 is the embeddings" if site == "residual" else "counted from 0"
+        counting = "0 is the embeddings" if site == "residual" else "counted from 0"
         raise TaskError(
             f"layer {wrong[0] if wrong else 'list ()'} is out of range: the {stack} has layers 0 to "
-            f"{count - 1} of {site} ({said})"
+            f"{count - 1} of {site} ({counting})"
         )
     return tuple(dict.fromkeys(numbers))

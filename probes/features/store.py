@@ -34,7 +34,7 @@ class Features:
     layers: tuple[int, ...]
     policy: Policy
     dropped: int  # places whose words have no token
-    cut: int  # places beyond the model's length
+    truncated: int  # places beyond the model's length
 
     @classmethod
     def open(cls, path: str | Path, key: str | None = None) -> Features:
@@ -51,7 +51,8 @@ class Features:
                 path=path,
                 policy=Policy(**policy),
                 layers=tuple(about.pop("layers")),
-                **{name: about[name] for name in ("key", "model", "dropped", "cut")},
+                truncated=about["truncated" if "truncated" in about else "cut"],  # its former name
+                **{name: about[name] for name in ("key", "model", "dropped")},
             )
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(f"{path} is not a feature store: {error}") from error

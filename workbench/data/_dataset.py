@@ -50,7 +50,7 @@ class Dataset(Generic[Item]):
 
 
 def check_ids(ids: Sequence[str], name: str) -> None:
-    """Raise :class:`~workbench.errors.DataError` if two items have one id: their results could not be told apart."""
+    """Raise :class:`~workbench.errors.DataError` if two items have one id: their results could not be distinguished."""
     twice = [identifier for identifier, count in Counter(ids).items() if count > 1]
     if twice:
         raise DataError(

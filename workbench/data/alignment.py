@@ -21,7 +21,7 @@ def _parse_preference(record: Record, where: str, row: str) -> list[Preference]:
         prompt = _shared_turns(chosen, rejected)
         chosen, rejected = chosen[len(prompt) :], rejected[len(prompt) :]
     if not chosen.strip() or not rejected.strip():
-        return []  # nothing was said: there is nothing to prefer
+        return []  # an empty reply: there is nothing to prefer
     return [Preference(row, prompt, chosen, rejected)]
 
 

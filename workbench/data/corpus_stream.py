@@ -76,7 +76,7 @@ def corpus_hash(path: str | Path) -> str:
 
 
 def split_sentences(text: str) -> list[str]:
-    """Cut ``text`` after its sentences and paragraphs; joined again, the parts are ``text``."""
+    """Split ``text`` after its sentences and paragraphs; joined again, the parts are ``text``."""
     return [part for part in _SENTENCE_BREAK.split(text) if part]
 
 
@@ -139,7 +139,7 @@ def _decoded(stream: IO[bytes], file: Path) -> Iterator[str]:
 
 
 def _pieces(blocks: Iterable[str]) -> Iterator[CorpusPiece]:
-    """Blocks of one text file as pieces, cut at line breaks or spaces where there are any."""
+    """Blocks of one text file as pieces, split at line breaks or spaces where there are any."""
     held, opens = "", True
     for block in blocks:
         held += block
@@ -159,7 +159,7 @@ def _cut(text: str) -> int:
     for mark in ("\n\n", "\n", " "):
         place = text.rfind(mark, len(text) // 2)
         while mark == "\n\n" and place > 0 and text[place - 1] == "\n":
-            place -= 1  # a break between documents is never cut in two
+            place -= 1  # a break between documents is never split
         if place > 0:
             return place
     return len(text)

@@ -90,7 +90,7 @@ class TokenFile:
 
 
 def tokenizer_hash(tokenizer: Any) -> str:
-    """SHA-256 over all that decides how ``tokenizer`` (a transformers tokenizer) cuts a text."""
+    """SHA-256 over all that decides how ``tokenizer`` (a transformers tokenizer) splits a text."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     content = backend.to_str() if backend is not None else json.dumps(sorted(tokenizer.get_vocab().items()))
     return hashlib.sha256(content.encode()).hexdigest()
@@ -108,7 +108,7 @@ def build_token_file(
 ) -> TokenFile:
     """Tokenize ``pieces`` into ``folder``, which appears whole or not at all.
 
-    ``document_start`` and ``document_end`` are ids put around each document. ``progress`` is told the number of
+    ``document_start`` and ``document_end`` are ids put around each document. ``progress`` is called with the number of
     characters after each few pieces. Raises :class:`~workbench.errors.DataError` if no token comes out.
     """
     try:

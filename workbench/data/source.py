@@ -46,7 +46,7 @@ class Hub:
 class Source(Generic[Row]):
     """``files`` gives the names tried for each split, ``parse`` the rows of one record.
 
-    ``parse`` hears the record, where it stands (file and line) and the id its row should have; it may give
+    ``parse`` takes the record, where it stands (file and line) and the id its row should have; it may give
     several rows, or none for records that the benchmark leaves out.
     """
 

@@ -41,7 +41,7 @@ _TASKS = {
 
 @dataclass(frozen=True)
 class Adapter:
-    """What a folder says of its adapter: base model, task, and the shapes of the weights by their names."""
+    """What a folder states about its adapter: base model, task, and the shapes of the weights by their names."""
 
     folder: Path
     base: str

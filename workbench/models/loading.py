@@ -310,16 +310,16 @@ def _said(model: Any, kind: Kind, both_sides: str, name: str) -> Any:
 
 
 def _explain(error: Exception, source: _Source, name: str) -> ModelError:
-    said = reason(error)
+    problem = reason(error)
     if source.path is not None:
-        return ModelError(f"{name}: cannot load from {source.location}: {said}")
+        return ModelError(f"{name}: cannot load from {source.location}: {problem}")
     if source.offline:
         return ModelError(
             f"no model {name!r}: no known name ({_known()}), no local folder, and the hub cannot be reached "
             "while its cache on this machine holds no such model"
         )
     return ModelError(
-        f"no model {name!r}: no known name ({_known()}), no local folder, and the hub says: {said}"
+        f"no model {name!r}: no known name ({_known()}), no local folder, and the hub answers: {problem}"
     )
 
 

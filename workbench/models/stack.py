@@ -85,7 +85,7 @@ def pick_vectors(stack: LayerStack, ids: Tensor | None, vectors: Tensor | None) 
 def _present(
     weights: tuple[Tensor | None, ...], config: TransformerConfig | None = None
 ) -> tuple[Tensor, ...]:
-    """The weights that were told; with the configuration given, a warning where none were."""
+    """The weights that were returned; with the configuration given, a warning where none were."""
     found = tuple(w for w in weights if w is not None)
     if config is not None and not found:
         warnings.warn(

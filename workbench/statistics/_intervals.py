@@ -57,7 +57,7 @@ def clustered_wilson(
     finite-population term); the sample size that would give it under independence, ``p (1 - p) / variance``,
     takes the place of n in Wilson's formula (Korn & Graubard 1998 do so with another interval). It is
     never taken to be more than the number of cases. One cluster has no spread, and neither have cases that
-    all agree: cases then count as independent, and the interval speaks of this template alone.
+    all agree: cases then count as independent, and the interval is about this template alone.
     """
     values = np.asarray(hits, dtype=float)
     codes = np.unique(np.asarray([str(c) for c in clusters]), return_inverse=True)[1]

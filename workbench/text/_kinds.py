@@ -9,7 +9,7 @@ __all__ = ["SPECIAL_TOKENS", "Role", "SpecialTokenSet", "TokenizerKind"]
 
 
 class TokenizerKind(StrEnum):
-    """How text is cut into pieces."""
+    """How text is split into pieces."""
 
     WORDPIECE = "wordpiece"  # Schuster & Nakajima 2012; Devlin et al. 2019
     BPE = "bpe"  # Sennrich et al. 2016, over characters

@@ -120,7 +120,7 @@ def _metaspace(model: Any, *, lowercase: bool) -> Tokenizer:
     tokenizer = Tokenizer(model)
     steps = [normalizers.NFKC()] + ([_lowercased()] if lowercase else [])
     tokenizer.normalizer = normalizers.Sequence(steps)
-    # Metaspace cuts at spaces only; without the first step "end\nnext" could become one piece.
+    # Metaspace splits at spaces only; without the first step "end\nnext" could become one piece.
     line_breaks = pre_tokenizers.Split(Regex(r"[^\S ]"), behavior="isolated")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [line_breaks, pre_tokenizers.Metaspace(prepend_scheme="first")]

@@ -121,8 +121,8 @@ def _finetune_command(run: Run) -> str:
     if task in GLUE:
         words.append(task)
     else:
-        told = {name: recipe.get(name) for name in ("text", "pair", "label", "rationale")}
-        columns = {name: column for name, column in told.items() if column not in _USUAL}
+        named = {name: recipe.get(name) for name in ("text", "pair", "label", "rationale")}
+        columns = {name: column for name, column in named.items() if column not in _USUAL}
         words += [f"{task}.jsonl", *(w for n, c in columns.items() for w in (f"--{n}-column", f"'{c}'"))]
     if recipe.get("validation"):
         words += ["--validation", str(recipe["validation"])]

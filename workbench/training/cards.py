@@ -39,7 +39,7 @@ _TABLES = {
     "nli-train": "nli",
 }  # a recipe's task, and the tables it comes from
 _HELD_OUT = {  # what a card calls a table
-    "sentiment": {"SST-2 dev": "sst2", "planted phrases": "planted"},
+    "sentiment": {"SST-2 dev": "sst2", "synthetic phrases": "synthetic"},
     "nli": {"SNLI": "snli", "MNLI": "mnli", "generated": "generated"},
 }
 

@@ -39,7 +39,7 @@ class Checkpoint:
 
 
 def mark_complete(folder: Path, recipe: str, step: int) -> None:
-    """Write, last, what the checkpoint holds; a checkpoint without this file was cut short."""
+    """Write, last, what the checkpoint holds; a checkpoint without this file is incomplete."""
     files = {p.name: p.stat().st_size for p in sorted(folder.iterdir()) if p.is_file() and p.name != MARKER}
     content = {"recipe_sha256": recipe, "step": step, "files": files}
     write_atomically(folder / MARKER, json.dumps(content, indent=1).encode())

@@ -1,7 +1,7 @@
 """The tables that the bundled classifiers are trained and judged on.
 
 ``python -m workbench.training.classifier_data sentiment DATA OUT`` takes SST-2's first 20,000 training rows, of which
-2,000 are to validate on, phrases in which one planted word decides, and phrases of masks; to judge, SST-2's dev set and
+2,000 are to validate on, phrases in which one known word decides, and phrases of masks; to judge, SST-2's dev set and
 other such phrases. ``… nli DATA OUT`` takes SNLI's and MNLI's dev sets, less a thousand pairs of each to judge, and
 pairs that the grammar generates: what follows from a sentence when words are dropped, added or negated (monotonicity;
 van Benthem 1986, "Essays in Logical Semantics").
@@ -25,14 +25,14 @@ __all__ = [
     "generated_pairs",
     "masked_phrases",
     "nli_tables",
-    "planted_phrases",
     "sentiment_tables",
+    "synthetic_phrases",
     "write_tables",
 ]
 
 HELD_OUT = 1000  # rows of each source that are not trained on
 GENERATED = 12_000
-VALIDATION, PLANTED, MASKED = 2000, 3000, 2000  # rows
+VALIDATION, SYNTHETIC, MASKED = 2000, 3000, 2000  # rows
 
 ENTAILMENT, NEUTRAL, CONTRADICTION = "entailment", "neutral", "contradiction"
 
@@ -56,7 +56,7 @@ class _Clause:
 
     @property
     def passive(self) -> str:
-        """The same, told from the object's side."""
+        """The same in the passive voice."""
         thing = " ".join(filter(None, ("The", self.quality, self.object.singular)))
         where = f" in the {self.place}" if self.place else ""
         done = "was not" if self.negated else "was"
@@ -96,8 +96,8 @@ def _pair(sampler: Sampler) -> Row:
         premise, hypothesis = weaker, stronger
     else:
         premise, hypothesis = stronger, replace(weaker, negated=not plain.negated)
-    told = hypothesis.passive if sampler.chance(0.2) else str(hypothesis)
-    return {"premise": str(premise), "hypothesis": told, "label": kind}
+    text = hypothesis.passive if sampler.chance(0.2) else str(hypothesis)
+    return {"premise": str(premise), "hypothesis": text, "label": kind}
 
 
 _QUALITIES = tuple(a.text for a in adjectives("general"))
@@ -118,7 +118,7 @@ def nli_tables(data: Path) -> dict[str, list[Row]]:
 
 
 def sentiment_tables(data: Path) -> dict[str, list[Row]]:
-    """``train``, ``validation``, and ``sst2`` and ``planted`` to judge; the marks of what decides are in ``marked``.
+    """``train``, ``validation``, and ``sst2`` and ``synthetic`` to judge; the marks of what decides are in ``marked``.
 
     Raises :class:`~workbench.errors.DataError`.
     """
@@ -130,12 +130,12 @@ def sentiment_tables(data: Path) -> dict[str, list[Row]]:
         ]
         for file in ("train_first20000.tsv", "dev.tsv")
     )
-    planted = planted_phrases(PLANTED + HELD_OUT)
+    synthetic = synthetic_phrases(SYNTHETIC + HELD_OUT)
     return {
-        "train": [*first[:-VALIDATION], *planted[:-HELD_OUT], *masked_phrases(MASKED)],
+        "train": [*first[:-VALIDATION], *synthetic[:-HELD_OUT], *masked_phrases(MASKED)],
         "validation": first[-VALIDATION:],
         "sst2": dev,
-        "planted": [{"text": row["text"], "label": row["label"]} for row in planted[-HELD_OUT:]],
+        "synthetic": [{"text": row["text"], "label": row["label"]} for row in synthetic[-HELD_OUT:]],
     }
 
 
@@ -198,7 +198,7 @@ _FRAMES = (
 )  # fmt: skip
 
 
-def planted_phrases(count: int, seed: int = 0) -> list[Row]:
+def synthetic_phrases(count: int, seed: int = 0) -> list[Row]:
     """``count`` different phrases with ``text``, ``label`` and ``marked``: 1 for the word that decides, else 0."""
     sampler = Sampler(seed)
     found: dict[str, Row] = {}

@@ -1,4 +1,4 @@
-"""What a training run tells while it goes on: a bar with the time left, throughput, and a log of every measurement."""
+"""What a training run reports as it goes: a bar with the time left, throughput, and a log of every measurement."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Meter:
     """Tokens and seconds of this process since it started training.
 
     ``flops_per_token`` counts forward and backward; ``peak`` is the device's rate, for the model-FLOPs utilisation
-    (Chowdhery et al. 2022, "PaLM", appendix B), which is not told where they are not known.
+    (Chowdhery et al. 2022, "PaLM", appendix B), which is left out where they are not known.
     """
 
     flops_per_token: float | None = None
@@ -143,8 +143,8 @@ class ProgressLog(TrainerCallback):
         self._file.flush()
         if self._bar is not None and "loss" in row:
             share = f", {row['utilisation']:.0%} MFU" if "utilisation" in row else ""
-            told = f"loss {row['loss']:.3f}, {row['tokens_per_second']:,.0f} tokens/s{share}"
-            self._bar.set_postfix_str(told)
+            shown = f"loss {row['loss']:.3f}, {row['tokens_per_second']:,.0f} tokens/s{share}"
+            self._bar.set_postfix_str(shown)
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
@@ -161,7 +161,7 @@ class ProgressLog(TrainerCallback):
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """The records of a ``log.jsonl``; a last line that was cut short is left out."""
+    """The records of a ``log.jsonl``; an incomplete last line is left out."""
     rows: list[dict[str, Any]] = []
     if path.is_file():
         for line in path.read_text(encoding="utf-8").split("\n"):

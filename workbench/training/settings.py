@@ -146,7 +146,7 @@ def check_precision(name: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class LoopSettings:
-    """What does not change the result: precision aside, how the work is cut and what is written when.
+    """What does not change the result: precision aside, how the work is divided and what is written when.
 
     ``micro_batch`` is the rows of one forward pass; the rest of a step's rows come by gradient accumulation.
     ``minutes`` ends training by the clock, and the schedule with it; such a run cannot be repeated exactly.

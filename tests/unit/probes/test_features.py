@@ -111,7 +111,7 @@ def test_words_without_tokens_and_beyond_the_length_have_no_vector(tmp_path: Pat
     words = [Words(("cat", "", "sat")), Words(("",)), Words(("the",) * 12)]
     features = extract(model, words)
     assert features.valid.tolist() == [True, False, True, False, *[True] * 8, *[False] * 4]
-    assert (features.dropped, features.cut) == (2, 4)
+    assert (features.dropped, features.truncated) == (2, 4)
 
 
 @pytest.mark.parametrize("stack", [None, "encoder", "decoder"])

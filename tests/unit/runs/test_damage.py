@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from probes._keep import Kept
+from probes._checkpoints import PartCheckpoints
 from tests.unit.runs.conftest import RECIPE
 from workbench.errors import RunError
 from workbench.runs import Run, RunFolder, RunRecord, RunState, list_runs
@@ -104,7 +104,7 @@ def test_what_is_damaged_is_computed_again(tmp_path: Path, record: RunRecord) ->
 
 
 def test_a_damaged_part_of_an_experiment_is_made_again(tmp_path: Path) -> None:
-    kept = Kept(tmp_path / "parts")
+    kept = PartCheckpoints(tmp_path / "parts")
     kept("layer 1", lambda: {"x": np.arange(50.0)})
     (file,) = (tmp_path / "parts").iterdir()
     content, draw = file.read_bytes(), random.Random(3)

@@ -16,7 +16,7 @@ from tests.unit.analysis.saliency_models import tiny_classifier
 from tests.unit.tiny import WORDS
 from workbench.data.grammar import adjectives
 from workbench.errors import ConfigError, DataError
-from workbench.training.classifier_data import masked_phrases, planted_phrases
+from workbench.training.classifier_data import masked_phrases, synthetic_phrases
 from workbench.training.finetuning import AnswerKind, FineSettings, FineTask, finetune, load_task
 from workbench.training.finetuning._losses import HeadLoss, attention_loss, check_losses, mix_rows
 from workbench.training.finetuning.encoding import collate, encode
@@ -147,11 +147,11 @@ def test_what_does_not_go_together_is_told(tmp_path: Path) -> None:
         load_task(table(tmp_path, marked=True), rationale="mark")
 
 
-def test_in_a_planted_phrase_the_marked_word_decides() -> None:
+def test_in_a_synthetic_phrase_the_marked_word_decides() -> None:
     polarity: dict[str, Any] = {}
     for kind in ("general", "text", "event", "idea"):
         polarity |= {a.text: a.polarity for a in adjectives(kind) if a.polarity != "neutral"}
-    rows = planted_phrases(500, seed=3)
+    rows = synthetic_phrases(500, seed=3)
     assert len({row["text"] for row in rows}) == 500
     assert {row["label"] for row in rows} == {"negative", "positive"}
     for row in rows:
@@ -159,5 +159,5 @@ def test_in_a_planted_phrase_the_marked_word_decides() -> None:
         (place,) = [i for i, mark in enumerate(row["marked"]) if mark]
         assert polarity[words[place]] == row["label"]
         assert [w for w in words if w in polarity] == [words[place]]  # and no other
-    assert rows == planted_phrases(500, seed=3)
+    assert rows == synthetic_phrases(500, seed=3)
     assert all(set(row["text"].split()) == {"[MASK]"} for row in masked_phrases(50))

@@ -1,4 +1,4 @@
-"""How a family's weights get our names: patterns, and a few weights that must be cut or turned."""
+"""How a family's weights get our names: patterns, and a few weights that must be split or transposed."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from workbench.training.objectives import IGNORED
 
 __all__ = ["HeadLoss", "attention_loss", "check_losses", "mix_rows"]
 
-SMALLEST = 1e-6  # share of attention under which it is not told apart
+SMALLEST = 1e-6  # share of attention below which it counts as zero
 
 
 @dataclass(frozen=True)

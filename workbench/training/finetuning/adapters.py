@@ -71,7 +71,7 @@ def add_adapters(model: nn.Module, size: int) -> int:
     """Freeze the body of ``model`` and put adapters of ``size`` units beside every feed-forward layer.
 
     Returns how many feed-forward layers got one. Raises :class:`~workbench.errors.ConfigError` where they cannot be
-    told by the inner width that the configuration gives.
+    recognized by the inner width that the configuration gives.
     """
     inner, width = _inner_width(model)
     for parameter in _body(model).parameters():

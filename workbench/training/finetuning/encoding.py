@@ -23,9 +23,9 @@ Features = dict[str, Any]
 def encode(
     rows: Sequence[Row], task: FineTask, tokenizer: Any, length: int, *, two_sided: bool = False
 ) -> list[Features]:
-    """One dictionary of ids and labels a row; texts longer than ``length`` tokens are cut at their end.
+    """One dictionary of ids and labels a row; texts longer than ``length`` tokens are truncated at their end.
 
-    Of a pair the longer text is cut, of a question and its context the context, of a prompt and its response the
+    Of a pair the longer text is truncated, of a question and its context the context, of a prompt and its response the
     beginning of the prompt. ``two_sided``: an encoder reads the prompt and a decoder writes the response.
     Raises :class:`~workbench.errors.DataError` for rows that do not fit the task.
     """
@@ -44,7 +44,7 @@ def _text(row: Row, task: FineTask, tokenizer: Any, length: int, number: int) ->
 
 
 def _marked(row: Row, task: FineTask, tokenizer: Any, length: int, number: int) -> list[int]:
-    """1 for each of the ``length`` tokens that belongs to a marked word; the last of a text that was cut is no word."""
+    """1 for each of the ``length`` tokens that belongs to a marked word; the last of a truncated text is no word."""
     place = f"{task.name}, row {number}"
     marks = read_marks(row.get(task.rationale or ""), place)
     if not marks:
@@ -77,7 +77,7 @@ def _tokens(row: Row, task: FineTask, tokenizer: Any, length: int, number: int) 
 
 
 def _span(row: Row, task: FineTask, tokenizer: Any, length: int, number: int) -> Features:
-    """Positions of the answer's first and last token; both 0 where it was cut away."""
+    """Positions of the answer's first and last token; both 0 where it was truncated away."""
     context, answer = str(row[task.pair or ""]), str(row[task.label])
     start = row.get("answer_start")
     start = context.find(answer) if start is None else int(start)

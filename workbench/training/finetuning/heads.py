@@ -67,10 +67,10 @@ def load_with_head(name: str, task: FineTask, layers: int | None = None) -> Head
     except WorkbenchError:
         raise
     except Exception as error:  # a broken file can raise anything
-        said = reason(error)
-        if "Unrecognized configuration class" in said or "model identifier" in said:
-            said = f"it has no head for {task.kind}; allowed: models of transformers' {_AUTO[task.kind]}"
-        raise ModelError(f"{name} cannot be fine-tuned on {task.name}: {said}") from error
+        problem = reason(error)
+        if "Unrecognized configuration class" in problem or "model identifier" in problem:
+            problem = f"it has no head for {task.kind}; allowed: models of transformers' {_AUTO[task.kind]}"
+        raise ModelError(f"{name} cannot be fine-tuned on {task.name}: {problem}") from error
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     tokenizer.padding_side = "right"

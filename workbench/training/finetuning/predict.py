@@ -109,8 +109,8 @@ def _responses(model: LoadedModel, batch: Sequence[Features]) -> list[tuple[floa
     found = []
     for logits, wanted in zip(output.logits.float(), labels, strict=True):
         logits = logits[-len(wanted) :]  # prompt tuning has logits for its vectors too
-        told, asked = (logits[:-1], wanted[1:]) if is_causal else (logits, wanted)
-        found.append((float(F.cross_entropy(told, asked, ignore_index=IGNORED)), 0.0))
+        scored, labels = (logits[:-1], wanted[1:]) if is_causal else (logits, wanted)
+        found.append((float(F.cross_entropy(scored, labels, ignore_index=IGNORED)), 0.0))
     return found
 
 

@@ -142,7 +142,7 @@ def pad_rows(rows: Sequence[Ids], value: int, length: int | None = None) -> Tens
 
 
 def sentence_parts(draw: Draw) -> list[Ids]:
-    """The draw's ids cut at its sentences."""
+    """The draw's ids split at its sentences."""
     return [part for part in np.split(draw.ids, draw.sentences) if len(part)]
 
 

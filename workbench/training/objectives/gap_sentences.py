@@ -35,7 +35,7 @@ class GapSentences:
     """Source: the text with each chosen sentence replaced by a mask. Target: those sentences.
 
     ``rate`` is the share of sentences to choose (section 6.1.1: 0.15 to 0.45); ``choice`` is ``principal``,
-    ``lead`` or ``random``. A text of one sentence is cut in its middle and counts as two.
+    ``lead`` or ``random``. A text of one sentence is split in its middle and counts as two.
     """
 
     auto = "AutoModelForSeq2SeqLM"

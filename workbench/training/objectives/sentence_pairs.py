@@ -34,7 +34,7 @@ class PairTask(StrEnum):
 class SentencePairs:
     """Rows ``[CLS] A [SEP] B [SEP]`` with masked tokens, and a label for the pair that is 1 half of the time.
 
-    A window is cut at the sentence nearest its middle. ``labels`` (B, T) are those of masked tokens,
+    A window is split at the sentence nearest its middle. ``labels`` (B, T) are those of masked tokens,
     ``next_sentence_label`` (B,) is 0 for pairs as they stood in the text.
     """
 
@@ -95,8 +95,8 @@ class SentencePairs:
 
 
 def _halves(draw: Draw) -> tuple[Ids, Ids]:
-    """The window cut at the sentence start nearest its middle; in the middle where no sentence starts."""
+    """The window split at the sentence start nearest its middle; in the middle where no sentence starts."""
     middle = len(draw.ids) // 2
     ends = np.cumsum([len(part) for part in sentence_parts(draw)])[:-1]
-    cut = int(ends[np.argmin(np.abs(ends - middle))]) if len(ends) else middle
-    return draw.ids[:cut], draw.ids[cut:]
+    split = int(ends[np.argmin(np.abs(ends - middle))]) if len(ends) else middle
+    return draw.ids[:split], draw.ids[split:]

@@ -27,7 +27,7 @@ def noise_mask(
 ) -> Bool[np.ndarray, " token"]:
     """Which of ``length`` places are removed: ``rate`` of them, in spans of ``mean_span`` on average.
 
-    Kept and removed runs alternate, each length drawn from all ways to cut; the first run is kept.
+    Kept and removed runs alternate, each length drawn from all ways to split; the first run is kept.
     Raffel et al. 2020, "T5", section 3.3.4.
     """
     removed = min(max(round(length * rate), 1), length - 1)
@@ -39,10 +39,10 @@ def noise_mask(
 
 def _cut(total: int, parts: int, rng: np.random.Generator) -> Ids:
     """``total`` as a sum of ``parts`` positive numbers, all such sums equally likely."""
-    cuts = (
+    borders = (
         np.sort(rng.choice(total - 1, parts - 1, replace=False)) + 1 if parts > 1 else np.array([], dtype=int)
     )
-    return np.diff(np.concatenate(([0], cuts, [total]))).astype(np.int64)
+    return np.diff(np.concatenate(([0], borders, [total]))).astype(np.int64)
 
 
 class SpanCorruption:
@@ -126,7 +126,7 @@ class PrefixLM:
         """The batch of sources and targets."""
         sources, targets = [], []
         for draw in draws:
-            cut = int(draw.rng().integers(1, max(2, len(draw.ids))))
-            sources.append(np.array([*draw.ids[:cut], self.eos]))
-            targets.append(np.array([*draw.ids[cut:], self.eos]))
+            split = int(draw.rng().integers(1, max(2, len(draw.ids))))
+            sources.append(np.array([*draw.ids[:split], self.eos]))
+            targets.append(np.array([*draw.ids[split:], self.eos]))
         return source_and_target(sources, targets, self.special.pad)

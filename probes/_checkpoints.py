@@ -1,4 +1,4 @@
-"""Finished parts of an experiment, kept so that one that is cut short goes on where it was."""
+"""Checkpoints of an experiment: its finished parts, so that an interrupted run goes on where it was."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from workbench.errors import RunError
 from workbench.runs import make_folder, read_arrays, write_arrays
 from workbench.shapes import Array
 
-__all__ = ["Arrays", "Keep", "Kept", "now"]
+__all__ = ["Arrays", "Checkpointed", "PartCheckpoints", "not_stored"]
 
 Arrays = dict[str, Array]
 # Gives the arrays of a part by its name if they are there already, else makes and keeps them.
-Keep = Callable[[str, Callable[[], Arrays]], Arrays]
+Checkpointed = Callable[[str, Callable[[], Arrays]], Arrays]
 
 
-def now(name: str, make: Callable[[], Arrays]) -> Arrays:
-    """Keep nothing."""
+def not_stored(name: str, make: Callable[[], Arrays]) -> Arrays:
+    """Make the part and store nothing."""
     return make()
 
 
-class Kept:
+class PartCheckpoints:
     """Parts in a folder: a file each, whole or not there."""
 
     def __init__(self, folder: Path) -> None:
