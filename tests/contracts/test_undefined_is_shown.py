@@ -11,11 +11,10 @@ import pandas as pd
 import pytest
 
 from challenge_sets.tables import groups_table
-from workbench.cli._check_tables import groups_text
 from workbench.cli._compare_views import leaderboards
-from workbench.cli._runs import run_summary
-from workbench.cli._tables import results_table
-from workbench.dashboard.challenge_results import groups_frame
+from workbench.cli._shared import run_summary
+from workbench.cli._tables import groups_text, results_table
+from workbench.dashboard.challenge_page import groups_frame
 from workbench.dashboard.runs_page import results_table as page_table
 from workbench.figures.frames import table_view
 from workbench.report import model_card, render_report, render_table

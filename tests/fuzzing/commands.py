@@ -23,7 +23,7 @@ from tests.fuzzing.values import (
 )
 from tests.fuzzing.world import STEERING, World
 from workbench.cli import COMMANDS, cli
-from workbench.cli._types import Whole
+from workbench.cli._shared import Whole
 
 __all__ = ["Generator", "commands"]
 

@@ -10,9 +10,8 @@ from workbench.cli._tables import table
 from workbench.errors import RunError
 from workbench.estimate import Estimate
 from workbench.evaluate.calibration import calibration
-from workbench.evaluate.compare import Comparison, compare
+from workbench.evaluate.compare import Comparison, compare, differences_text, run_differences
 from workbench.evaluate.compare_items import run_names, task_examples
-from workbench.evaluate.differences import differences_text, run_differences
 from workbench.evaluate.leaderboard import Leaderboard, agreement, leaderboard, only_one_right
 from workbench.evaluate.slices import Slice, one_slice, slices, worst_slices
 from workbench.runs import Run
@@ -190,7 +189,7 @@ def calibrations(runs: Sequence[Run], *, task: str | None, seed: int) -> Shown:
     text = table(("model", "accuracy", "confidence", "expected calibration error", "Brier score"), rows)
 
     def draw() -> Any:
-        from workbench.figures.reliability import reliability_diagram
+        from workbench.figures.comparison import reliability_diagram
 
         return reliability_diagram(found)
 

@@ -6,8 +6,7 @@ import shlex
 
 import numpy as np
 
-from workbench.cli._model import model_line
-from workbench.cli._runs import verdict
+from workbench.cli._shared import model_line, verdict
 from workbench.cli._tables import table
 from workbench.estimate import printed_text
 from workbench.figures.stored import dependency_frame, head_statistics_of

@@ -9,11 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli._inside import check_figure, check_runs, load_named, saved
-from workbench.cli._model import model_line, model_record
-from workbench.cli._options import model_options
-from workbench.cli._runs import run_summary
-from workbench.cli._types import COUNT, INDEX, PATH, SEED
+from workbench.cli._shared import (
+    COUNT,
+    INDEX,
+    PATH,
+    SEED,
+    check_figure,
+    check_runs,
+    load_named,
+    model_line,
+    model_options,
+    model_record,
+    run_summary,
+    saved,
+)
 from workbench.errors import WorkbenchError
 from workbench.terminal import say, say_json
 

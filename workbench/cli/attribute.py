@@ -11,12 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli._attribute_tables import examination_text, measures_text, scores_text
-from workbench.cli._inside import check_figure, check_runs, load_named, saved
-from workbench.cli._model import model_line, model_record
-from workbench.cli._options import model_options
-from workbench.cli._runs import run_summary, stored_run
-from workbench.cli._types import COUNT, INDEX, PATH, SEED, Named
+from workbench.cli._shared import (
+    COUNT,
+    INDEX,
+    PATH,
+    SEED,
+    Named,
+    check_figure,
+    check_runs,
+    load_named,
+    model_line,
+    model_options,
+    model_record,
+    run_summary,
+    saved,
+    stored_run,
+)
+from workbench.cli._tables import examination_text, measures_text, scores_text
 from workbench.errors import WorkbenchError
 from workbench.terminal import say, say_json
 from workbench.text.escape import printable

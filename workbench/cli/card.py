@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from workbench.cli._types import PATH
+from workbench.cli._shared import PATH
 from workbench.paths import check_output
 from workbench.terminal import say
 

@@ -9,11 +9,22 @@ from typing import Any
 
 import click
 
-from workbench.cli._inside import check_runs, load_named
-from workbench.cli._model import model_line
-from workbench.cli._options import model_options
-from workbench.cli._runs import MODEL_OPTIONS, complete, run_summary, stored_run, verdict
-from workbench.cli._types import BUDGET, COUNT, INDEX, PATH, SEED
+from workbench.cli._shared import (
+    BUDGET,
+    COUNT,
+    INDEX,
+    MODEL_OPTIONS,
+    PATH,
+    SEED,
+    check_runs,
+    complete,
+    load_named,
+    model_line,
+    model_options,
+    run_summary,
+    stored_run,
+    verdict,
+)
 from workbench.errors import WorkbenchError
 from workbench.paths import check_output
 from workbench.terminal import say, say_json
@@ -198,7 +209,7 @@ def _remarks(notes: dict[str, Any]) -> list[str]:
 
 def _print(run: Any) -> None:
     from challenge_sets.tables import failing, groups_table, suite_table
-    from workbench.cli._check_tables import failures_text, groups_text, reasons_text, tests_text
+    from workbench.cli._tables import failures_text, groups_text, reasons_text, tests_text
 
     model, doctor = run.record.model, verdict(run)
     say(f"{model_line(run)}, doctor: {doctor}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli._types import PATH, SEED
+from workbench.cli._shared import PATH, SEED
 from workbench.errors import RunError
 from workbench.terminal import say, say_json
 

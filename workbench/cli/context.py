@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli._inside import check_runs, load_named
-from workbench.cli._model import model_line
-from workbench.cli._options import model_options
-from workbench.cli._runs import MODEL_OPTIONS, run_summary, stored_run
-from workbench.cli._types import COUNT, PATH, SEED
+from workbench.cli._shared import (
+    COUNT,
+    MODEL_OPTIONS,
+    PATH,
+    SEED,
+    check_runs,
+    load_named,
+    model_line,
+    model_options,
+    run_summary,
+    stored_run,
+)
 from workbench.errors import UnknownName, WorkbenchError
 from workbench.terminal import say, say_json
 
@@ -142,7 +149,7 @@ def _run(name: str, settings: ContextSettings, options: dict[str, Any], folder: 
 
 def _save_figures(run: Run) -> None:
     from workbench.analysis.context import context_points
-    from workbench.figures.context import context_curves
+    from workbench.figures.plots import context_curves
     from workbench.runs import RunFolder
 
     points = context_points(run.examples(), int(run.record.recipe["seed"]))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from workbench.cli._types import PATH, Whole
+from workbench.cli._shared import PATH, Whole
 from workbench.errors import WorkbenchError, needs_extra
 from workbench.terminal import say
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workbench.cli._types import PATH
+from workbench.cli._shared import PATH
 from workbench.terminal import say
 
 if TYPE_CHECKING:

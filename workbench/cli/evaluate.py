@@ -11,11 +11,23 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from workbench.cli._inside import check_runs, load_named
-from workbench.cli._model import model_line
-from workbench.cli._options import model_options
-from workbench.cli._runs import MODEL_OPTIONS, complete, run_summary, stored_run, verdict
-from workbench.cli._types import BUDGET, COUNT, PATH, SEED, SEEDS, Whole
+from workbench.cli._shared import (
+    BUDGET,
+    COUNT,
+    MODEL_OPTIONS,
+    PATH,
+    SEED,
+    SEEDS,
+    Whole,
+    check_runs,
+    complete,
+    load_named,
+    model_line,
+    model_options,
+    run_summary,
+    stored_run,
+    verdict,
+)
 from workbench.errors import WorkbenchError
 from workbench.paths import check_output
 from workbench.terminal import say, say_json

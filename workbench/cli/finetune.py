@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from workbench.cli._types import COUNT, NUMBER, PATH, SEEDS
+from workbench.cli._shared import COUNT, NUMBER, PATH, SEEDS
 from workbench.paths import check_folder
 from workbench.terminal import say
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli._types import COUNT, PATH
+from workbench.cli._shared import COUNT, PATH
 from workbench.paths import check_folder
 from workbench.terminal import say, say_json
 

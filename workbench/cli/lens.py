@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli._inside import check_figure, load_named, saved
-from workbench.cli._model import model_line, model_record
-from workbench.cli._neuron import show_neuron
-from workbench.cli._options import model_options
-from workbench.cli._types import COUNT, PATH, PLACE, SEED, Whole
-from workbench.errors import WorkbenchError
+from workbench.cli._shared import (
+    COUNT,
+    PATH,
+    PLACE,
+    SEED,
+    Whole,
+    check_figure,
+    load_named,
+    model_line,
+    model_options,
+    model_record,
+    saved,
+)
+from workbench.errors import DataError, WorkbenchError
 from workbench.terminal import say, say_json
 
 if TYPE_CHECKING:
     from workbench.analysis.lens import LensReading, TunedLens
+    from workbench.analysis.neurons import Firing, NeuronPromotion
     from workbench.models import LoadedModel
 
-__all__ = ["command"]
+__all__ = ["command", "show_neuron"]
 
 
 @click.command(name="lens")
@@ -188,7 +198,7 @@ def _record(reading: LensReading, place: int, path: Path | None) -> dict[str, An
 
 def _attribution(model: LoadedModel, text: str, options: dict[str, Any], as_json: bool) -> None:
     from workbench.analysis.direct import direct_logit_attribution
-    from workbench.figures.direct import attribution_grid
+    from workbench.figures.patching import attribution_grid
 
     names = ("target", "contrast", "position", "target_text")
     shares = direct_logit_attribution(model, text, **{name: options[name] for name in names})
@@ -216,3 +226,68 @@ def _attribution(model: LoadedModel, text: str, options: dict[str, Any], as_json
     say(f"{model_line(model)}: {effects.note}\n")
     say(table(frame.columns, frame.loc[order[:12]].itertuples(index=False)))
     say(f"\n{path}" if path else "\ndraw it with --out attribution.html")
+
+
+def show_neuron(name: str, options: dict[str, Any], as_json: bool) -> None:
+    """Print one neuron; raises for numbers out of range, and for a model in which nothing can be said."""
+    from workbench.models import Kind
+
+    layer, neuron = _numbers(options["neuron"])
+    model = load_named(name, options)
+    promotion = None
+    if model.kind in (Kind.CAUSAL, Kind.SEQ2SEQ) or options["corpus"] is None:
+        from workbench.analysis.neurons import promoted_tokens
+
+        promotion = promoted_tokens(model, layer, neuron)
+    firings = [] if options["corpus"] is None else _firings(model, layer, neuron, options)
+    if as_json:
+        said = {
+            "model": model_record(model),
+            "promotion": None if promotion is None else asdict(promotion),
+            "firings": [asdict(firing) for firing in firings],
+        }
+        say_json(said)
+        return
+    _print(model_line(model), (layer, neuron), promotion, firings)
+
+
+def _numbers(text: str) -> tuple[int, int]:
+    layer, _, neuron = text.partition(".")
+    if not (layer.isdigit() and neuron.isdigit()):
+        raise DataError(f"{text!r} is no neuron; write its layer and number, both from 0: 12.345")
+    return int(layer), int(neuron)
+
+
+def _firings(model: LoadedModel, layer: int, neuron: int, options: dict[str, Any]) -> list[Firing]:
+    from workbench.analysis.neurons import top_activations
+    from workbench.data.corpus import read_corpus
+    from workbench.text import align_words
+
+    corpus = read_corpus(options["corpus"], options["limit"])
+    trees = [align_words(t.forms, model.tokenizer, space_after=t.space_after) for t in corpus.trees]
+    return top_activations(model, trees or list(corpus.lines), layer, [neuron], count=10)[0]
+
+
+def _print(
+    name: str, neuron: tuple[int, int], promotion: NeuronPromotion | None, firings: list[Firing]
+) -> None:
+    from workbench.cli._tables import table
+
+    say(f"{name}, neuron {neuron[1]} of layer {neuron[0]}")
+    if promotion is not None:
+        rows = [
+            (up, f"{gain:+.3f}", down, f"{loss:+.3f}")
+            for (up, gain), (down, loss) in zip(promotion.raised, promotion.lowered, strict=True)
+        ]
+        say("\n" + table(("raises", "logit", "lowers", "logit "), rows))
+    if firings:
+        found = [
+            (
+                f"{f.activation:.3f}",
+                f.text,
+                f.position,
+                f"{' '.join(f.before)} [[{f.token}]] {' '.join(f.after)}",
+            )
+            for f in firings
+        ]
+        say("\n" + table(("activation", "text", "position", "tokens"), found))

@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli._inside import check_figure, load_named, saved
-from workbench.cli._model import model_line, model_record
-from workbench.cli._options import model_options
-from workbench.cli._types import PATH, PLACE
+from workbench.cli._shared import (
+    PATH,
+    PLACE,
+    check_figure,
+    load_named,
+    model_line,
+    model_options,
+    model_record,
+    saved,
+)
 from workbench.errors import WorkbenchError
 from workbench.terminal import say, say_json
 

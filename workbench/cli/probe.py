@@ -8,11 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli._inside import check_runs, load_named
-from workbench.cli._model import model_line
-from workbench.cli._options import model_options
-from workbench.cli._runs import MODEL_OPTIONS, run_summary, stored_run, verdict
-from workbench.cli._types import COUNT, PATH, SEED
+from workbench.cli._shared import (
+    COUNT,
+    MODEL_OPTIONS,
+    PATH,
+    SEED,
+    check_runs,
+    load_named,
+    model_line,
+    model_options,
+    run_summary,
+    stored_run,
+    verdict,
+)
 from workbench.errors import WorkbenchError
 from workbench.terminal import say, say_json
 

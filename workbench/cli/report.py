@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from workbench.cli._types import PATH
+from workbench.cli._shared import PATH
 from workbench.paths import check_output
 from workbench.terminal import say
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workbench.characters import neutral
-from workbench.cli._types import PATH
+from workbench.cli._shared import PATH
 from workbench.terminal import say, say_json
 
 if TYPE_CHECKING:

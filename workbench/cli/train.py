@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from workbench.cli._types import COUNT, NUMBER, PATH, SEED
+from workbench.cli._shared import COUNT, NUMBER, PATH, SEED
 from workbench.errors import ConfigError, RunError
 from workbench.paths import check_folder
 from workbench.terminal import say

@@ -103,8 +103,7 @@ def leaderboard_part(runs: Sequence[RunSummary]) -> None:
 
 def compare_part(runs: Sequence[RunSummary]) -> None:
     """Two runs on the same items: test, interval, verdict, and the items that one alone gets right."""
-    from workbench.evaluate.compare import compare
-    from workbench.evaluate.differences import differences_text, run_differences
+    from workbench.evaluate.compare import compare, differences_text, run_differences
 
     names = [run.id for run in runs]
     with st.container(horizontal=True):
@@ -227,7 +226,7 @@ def _slices_table(table: pd.DataFrame, title: str, code: str) -> None:
 def calibration_part(runs: Sequence[RunSummary]) -> None:
     """Whether a model is right as often as it says."""
     from workbench.evaluate.calibration import calibration
-    from workbench.figures.reliability import reliability_diagram
+    from workbench.figures.comparison import reliability_diagram
 
     found = one_run(runs)
     if found is None:
@@ -238,7 +237,7 @@ def calibration_part(runs: Sequence[RunSummary]) -> None:
     model = str(run.record.model.get("name", ""))
     code = (
         "from workbench.evaluate.calibration import calibration\n"
-        f"from workbench.figures.reliability import reliability_diagram\n{_CODE}"
+        f"from workbench.figures.comparison import reliability_diagram\n{_CODE}"
         f"reliability_diagram({{{model!r}: calibration(Run.open({str(run.path)!r}), {task!r})}})\n"
     )
     st.markdown(plain(f"Expected calibration error {result.expected_error}, Brier score {result.brier}"))

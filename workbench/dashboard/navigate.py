@@ -7,8 +7,8 @@ from typing import NoReturn
 
 import streamlit as st
 
-from workbench.dashboard.fields import LONGEST
 from workbench.dashboard.resources import add_model
+from workbench.dashboard.show import LONGEST
 
 __all__ = ["follow", "inspect_text", "open_stored_run"]
 

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from workbench.figures import View
 from workbench.figures.frames import table_view
 
-__all__ = ["extras", "facts", "frame", "plain", "show_table", "show_view", "theme"]
+__all__ = ["LONGEST", "area", "extras", "facts", "frame", "plain", "show_table", "show_view", "theme"]
 
 _FORMATS = {
     "svg": "image/svg+xml",
@@ -125,3 +125,34 @@ def _download(view: View, key: str, suffix: str, mime: str) -> None:
 def _saved(view: View, suffix: str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         return view.save(Path(folder) / f"view.{suffix}").read_bytes()
+
+
+LONGEST = 6000  # characters; what a link can carry to the server in any script
+
+
+def area(label: str, key: str, default: str, *, height: int = 80, limit: int = LONGEST) -> str:
+    """A text area bound to the address; what is longer than ``limit`` is cut, and the page says so."""
+    text = st.text_area(
+        label,
+        default,
+        key=key,
+        bind="query-params",
+        persist_state="session",
+        height=height,
+        on_change=_keep_short,
+        args=(key, limit),
+    )
+    cut = st.session_state.pop(f"{key} was cut", None)
+    if cut is not None:
+        st.warning(
+            f"{cut:,} characters are more than this field takes; the first {limit:,} are kept. "
+            "Long texts and files are read by the command line."
+        )
+    return text or ""
+
+
+def _keep_short(key: str, limit: int) -> None:
+    text = st.session_state[key] or ""
+    if len(text) > limit:
+        st.session_state[f"{key} was cut"] = len(text)
+        st.session_state[key] = text[:limit]

@@ -4,20 +4,124 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from workbench.errors import ConfigError, did_you_mean
+from workbench.choices import DEFAULT_DTYPE
+from workbench.errors import ConfigError, WorkbenchError, did_you_mean, needs_extra
 from workbench.evaluate._names import expand, find_task
+from workbench.evaluate._runner import evaluate
 from workbench.evaluate._settings import EvaluateSettings
-from workbench.evaluate.grid_cells import Cell, CellResult, ModelChoice, run_cell, stored_run
-from workbench.records import check_value
-from workbench.runs import Run, make_folder, write_atomically
+from workbench.models import LoadedModel, load
+from workbench.records import check_fields, check_value
+from workbench.runs import Run, RunState, list_runs, make_folder, write_atomically
 from workbench.yaml_reader import read_values
 
-__all__ = ["CellResult", "Grid", "read_grid", "run_grid", "summary"]
+__all__ = [
+    "Cell",
+    "CellResult",
+    "Grid",
+    "ModelChoice",
+    "read_grid",
+    "run_cell",
+    "run_grid",
+    "run_on_ray",
+    "stored_run",
+    "summary",
+]
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """A model and how it is loaded; see :func:`workbench.load`."""
+
+    name: str
+    revision: str | None = None
+    dtype: str = DEFAULT_DTYPE
+    device: str = "auto"
+    implementation: str = "hf"
+
+    def __post_init__(self) -> None:
+        check_fields(self, "model ")
+
+    def load(self) -> LoadedModel:
+        """The model."""
+        return load(
+            self.name,
+            revision=self.revision,
+            dtype=self.dtype,
+            device=self.device,
+            implementation=self.implementation,
+        )
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One model on one task, with ``batch_tokens`` and the self-check (``doctor``) as the grid says."""
+
+    model: ModelChoice
+    settings: EvaluateSettings
+    batch_tokens: str | int = "auto"
+    doctor: bool = False
+
+    @property
+    def task(self) -> str:
+        """The task."""
+        return self.settings.tasks[0]
+
+    def holds(self, run: Run) -> bool:
+        """Whether ``run`` was made for this cell: model, precision where one is asked for, and settings."""
+        model, recipe = run.record.model, run.record.recipe
+        asked = {"name": self.model.name, "revision": self.model.revision}
+        if self.model.dtype != "auto":
+            asked["dtype"] = self.model.dtype
+        wanted = {name: value for name, value in self.settings.to_dict().items() if name != "data_dir"}
+        return all(model.get(k) == v for k, v in asked.items()) and all(
+            recipe.get(k) == v for k, v in wanted.items()
+        )
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """Where a cell's run lies, or what kept it from being run."""
+
+    cell: Cell
+    run: Path | None = None
+    problem: str = ""
+
+
+def stored_run(cell: Cell, out: Path) -> Run | None:
+    """The cell's run under ``out``: a finished one if there is, else one that was cut short."""
+    runs = [Run.open(found.path) for found in list_runs(out) if found.state is not RunState.UNREADABLE]
+    mine = [run for run in runs if run.record.verb == "evaluate" and cell.holds(run)]
+    return max(mine, key=lambda run: run.complete, default=None)
+
+
+# The model that this process used last: cells come ordered by model, so each is loaded once.
+_LOADED: dict[ModelChoice, LoadedModel] = {}
+
+
+def run_cell(cell: Cell, out: Path, resume: Path | None = None) -> CellResult:
+    """Run one cell in this process; a user's mistake becomes the cell's problem."""
+    try:
+        if cell.model not in _LOADED:
+            _LOADED.clear()
+            _LOADED[cell.model] = cell.model.load()
+        run = evaluate(
+            _LOADED[cell.model],
+            cell.settings,
+            out=out,
+            resume=resume,
+            batch_tokens=cell.batch_tokens,
+            doctor=cell.doctor,
+        )
+    except WorkbenchError as error:
+        return CellResult(cell, problem=" ".join(str(error).split()))
+    return CellResult(cell, run.path)
+
 
 _SETTINGS = tuple(f.name for f in fields(EvaluateSettings) if f.name != "tasks")
 
@@ -121,8 +225,6 @@ def run_grid(
     cut_short = {cell: run.path for cell, run in found.items() if run and not run.complete}
     work = [(cell, cut_short.get(cell)) for cell in cells if cell not in finished]
     if engine == "ray":
-        from workbench.evaluate.grid_ray import run_on_ray
-
         done = run_on_ray(work, out, workers, address, tell)
     else:
         done = _run_here(work, out, tell)
@@ -163,3 +265,83 @@ def summary(results: Sequence[CellResult]) -> pd.DataFrame:
                 rows.append({**base, "task": task, "metric": metric, **numbers, "run": run.path.name})
     columns = ["model", "dtype", "task", "metric", "value", "low", "high", "n", "run", "problem", "undefined"]
     return pd.DataFrame(rows, columns=columns)
+
+
+# Cells pass through Ray's object store as a few hundred bytes; the smallest store it accepts is plenty.
+_STORE_BYTES = 80 * 2**20
+
+
+def run_on_ray(
+    work: Sequence[tuple[Cell, Path | None]],
+    out: Path,
+    workers: int,
+    address: str | None,
+    tell: Callable[[CellResult], None],
+) -> dict[Cell, CellResult]:
+    """Run cells side by side. A Ray that runs already is used and left running; one started here is stopped.
+
+    A worker that dies (out of memory, a lost machine) is tried once more, going on where its run folder ends.
+    Raises :class:`~workbench.errors.ConfigError` where Ray is not installed or the cluster does not answer.
+    """
+    if find_spec("ray") is None:
+        raise ConfigError(needs_extra("--engine ray", "ray", "ray"))
+    if not work:
+        return {}
+    import ray
+
+    own = not ray.is_initialized()
+    if own:
+        _start(ray, workers, address)
+    try:
+        return _collect(ray, work, out.resolve(), workers, tell)
+    finally:
+        if own:
+            ray.shutdown()
+
+
+def _start(ray: Any, workers: int, address: str | None) -> None:
+    options: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False, "configure_logging": False}
+    if address is None:
+        options |= {"num_cpus": workers, "object_store_memory": _STORE_BYTES}
+    else:
+        options = {"address": address, "log_to_driver": False, "configure_logging": False}
+    try:
+        ray.init(**options)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise ConfigError(f"cannot use the Ray cluster at {address or 'this machine'}: {error}") from error
+
+
+def _collect(
+    ray: Any,
+    work: Sequence[tuple[Cell, Path | None]],
+    out: Path,
+    workers: int,
+    tell: Callable[[CellResult], None],
+) -> dict[Cell, CellResult]:
+    gpus = 1 if ray.cluster_resources().get("GPU") else 0
+    remote = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=1)(_on_worker)
+    waiting = {
+        remote.remote(cell, str(out), None if resume is None else str(resume.resolve())): cell
+        for cell, resume in work
+    }
+    done: dict[Cell, CellResult] = {}
+    while waiting:
+        (ready,), _ = ray.wait(list(waiting), num_returns=1)
+        cell = waiting.pop(ready)
+        try:
+            done[cell] = ray.get(ready)
+        except ray.exceptions.RayError as error:
+            done[cell] = CellResult(cell, problem=f"the worker failed: {' '.join(str(error).split())[-200:]}")
+        tell(done[cell])
+    return done
+
+
+def _on_worker(cell: Cell, out: str, resume: str | None) -> CellResult:
+    """What a worker runs: one cell, on one thread, as it may share its machine with others."""
+    import torch
+
+    torch.set_num_threads(1)
+    folder = Path(out)
+    # On a second try the first one's run folder is there.
+    found = stored_run(cell, folder) if resume is None else None
+    return run_cell(cell, folder, found.path if found else Path(resume) if resume else None)

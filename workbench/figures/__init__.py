@@ -9,10 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from workbench.figures._view import View
-from workbench.figures.alignment import alignment_view
-from workbench.figures.head import head_view
+from workbench.figures.attention_views import alignment_view, head_view, model_view
 from workbench.figures.matrix import head_statistics_grid, heat_map
-from workbench.figures.model import model_view
 from workbench.figures.neuron import neuron_view
 from workbench.figures.plots import Curve, curve_plot
 from workbench.figures.saliency import attribution_view
@@ -26,7 +24,7 @@ _HOMES = {
     "lens_grid": "workbench.figures.lens",
     "lens_trajectory": "workbench.figures.lens",
     "patching_grid": "workbench.figures.patching",
-    "results_plot": "workbench.figures.forest",
+    "results_plot": "workbench.figures.comparison",
     "statistic_view": "workbench.figures.statistic",
     "surprisal_view": "workbench.figures.text",
     "trace_view": "workbench.figures.looking",
@@ -56,8 +54,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from workbench.figures.comparison import comparison_plot
-    from workbench.figures.forest import results_plot
+    from workbench.figures.comparison import comparison_plot, results_plot
     from workbench.figures.lens import lens_grid, lens_trajectory
     from workbench.figures.looking import trace_view
     from workbench.figures.patching import patching_grid

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from workbench.errors import ConfigError
+from markupsafe import Markup
+
+from workbench.errors import ConfigError, DataError
+from workbench.estimate import Estimate
+from workbench.evaluate.calibration import Calibration
 from workbench.evaluate.compare import Comparison, Comparisons
+from workbench.figures._page import page
 from workbench.figures._view import View
-from workbench.figures.palette import NEGATIVE, POSITIVE
+from workbench.figures.palette import NEGATIVE, OKABE_ITO, POSITIVE
+from workbench.figures.plots import Curve, curve_plot
+from workbench.runs import Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["comparison_plot"]
+__all__ = ["comparison_plot", "forest_plot", "reliability_diagram", "results_plot"]
 
 
 def comparison_plot(comparisons: Sequence[Comparison], *, title: str = "Paired differences") -> View:
@@ -69,3 +77,98 @@ def _draw(comparisons: Sequence[Comparison], title: str) -> Figure:
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.grid(axis="x", color="#d5dbe1", linewidth=0.6)
     return figure
+
+
+_MOST = 60  # lines that can still be read on one page
+
+
+def _label(name: str, estimate: Estimate) -> str:
+    return f"{name}, interval undefined" if estimate.undefined else name
+
+
+def forest_plot(
+    rows: Sequence[tuple[str, str, Estimate]], *, unit: str = "value", title: str = "Results"
+) -> Figure:
+    """A point and its interval for each (name, group, estimate), from the top down; groups share a colour.
+
+    Only the first 60 lines with a finite value are drawn, and the title says so where there were more.
+    Raises :class:`~workbench.errors.DataError` if no value is finite.
+    """
+    from workbench.figures.static import figure_of
+
+    finite = [row for row in rows if math.isfinite(row[2].value)]
+    if not finite:
+        raise DataError(f"none of the {len(rows)} values is finite; there is nothing to draw")
+    shown = finite[:_MOST]
+    heading = title if len(shown) == len(finite) else f"{title} (the first {_MOST} of {len(finite)})"
+    figure = figure_of(7.2, 1.1 + 0.24 * len(shown), heading)
+    axes = figure.add_subplot()
+    colours = {group: OKABE_ITO[k % 8] for k, group in enumerate(dict.fromkeys(g for _, g, _ in shown))}
+    for place, (_, group, estimate) in enumerate(shown):
+        ends = [e if math.isfinite(e) else estimate.value for e in (estimate.low, estimate.high)]
+        axes.plot(ends, [place, place], "-", color=colours[group], linewidth=1.6)
+        axes.plot([estimate.value], [place], "o", color=colours[group], markersize=4)
+    axes.set_yticks(
+        range(len(shown)), labels=[_label(name, estimate) for name, _, estimate in shown], parse_math=False
+    )
+    axes.set_ylim(len(shown) - 0.4, -0.6)
+    axes.set_xlabel(unit, parse_math=False)
+    axes.grid(axis="x", color="#d5dbe1", linewidth=0.6)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def results_plot(run: Run, *, title: str | None = None, display_mode: str = "auto") -> View:
+    """The values of a run with their intervals, as :func:`forest_plot` draws them; tasks share a colour.
+
+    Raises :class:`~workbench.errors.DataError` if no value is finite, as in an unfinished run.
+    """
+    from workbench.figures.static import rendered
+
+    rows = [
+        (f"{task} {metric}", task, estimate)
+        for task, metrics in run.results.items()
+        for metric, estimate in metrics.items()
+    ]
+    name = title or run.record.id
+
+    def draw() -> Figure:
+        return forest_plot(rows, title=name)
+
+    def render() -> str:
+        drawing = rendered(draw, "svg").decode()
+        body = Markup("<article>{}</article>").format(Markup(drawing[drawing.index("<svg") :]))
+        return page(title=name, body=body, display_mode=display_mode)
+
+    return View(title=name, render=render, draw=draw, tabulate=run.to_frame, height=180 + 24 * len(rows))
+
+
+def reliability_diagram(calibrations: Mapping[str, Calibration], *, display_mode: str = "auto") -> View:
+    """One line a model: accuracy of each bin of confidence with its 95 % interval, beside the perfect diagonal.
+
+    Raises :class:`~workbench.errors.ConfigError` for no model.
+    """
+    if not calibrations:
+        raise ConfigError("reliability_diagram needs at least one calibration")
+    curves = [Curve(name="perfectly calibrated", x=[0.0, 1.0], y=[0.0, 1.0])]
+    for name, found in calibrations.items():
+        accuracies = [b.accuracy for b in found.bins]
+        curves.append(
+            Curve(
+                name=f"{name}, error {found.expected_error.value:.3f}",
+                x=[b.confidence for b in found.bins],
+                y=[a.value for a in accuracies],
+                low=[a.low for a in accuracies],
+                high=[a.high for a in accuracies],
+            )
+        )
+    task = next(iter(calibrations.values())).task
+    return curve_plot(
+        curves,
+        x="confidence",
+        y="share right",
+        y_limits=(0.0, 1.0),
+        note="Points are bins of equal width; bands are 95 % Wilson intervals of the share that is right.",
+        title=f"Reliability on {task}" if task else "Reliability",
+        display_mode=display_mode,
+    )

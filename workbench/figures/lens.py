@@ -9,8 +9,8 @@ import numpy as np
 
 from workbench.analysis.lens import LensReading
 from workbench.errors import ConfigError
+from workbench.figures._maps import check_length, shown_tokens
 from workbench.figures._page import page
-from workbench.figures._tokens import check_length, shown_tokens
 from workbench.figures._view import View, frame_height
 from workbench.figures.plots import Curve, curve_plot
 from workbench.shapes import Array

@@ -10,11 +10,9 @@ from typing import Any
 
 from workbench.choices import as_members
 from workbench.errors import ConfigError, TraceError
-from workbench.figures._tokens import MAX_TOKENS
+from workbench.figures._maps import MAX_TOKENS
 from workbench.figures._view import View
-from workbench.figures.alignment import alignment_view
-from workbench.figures.head import head_view
-from workbench.figures.model import model_view
+from workbench.figures.attention_views import alignment_view, head_view, model_view
 from workbench.figures.neuron import neuron_view
 from workbench.models import LoadedModel
 from workbench.records import settings_of

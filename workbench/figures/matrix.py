@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 
 from workbench.errors import ConfigError
-from workbench.figures._packing import base64_of
-from workbench.figures._page import page
-from workbench.figures._tokens import check_length, shown_tokens
+from workbench.figures._maps import check_length, shown_tokens
+from workbench.figures._page import base64_of, page
 from workbench.figures._view import View, frame_height
 from workbench.shapes import Array
 from workbench.statistics import Statistic

@@ -12,8 +12,7 @@ import pandas as pd
 from workbench.errors import ConfigError, NumericsError, TraceError
 from workbench.figures._inputs import AttentionInputs, check_html_action
 from workbench.figures._maps import AttentionMap, Stack, as_stack, position_of
-from workbench.figures._packing import base64_of, map_record
-from workbench.figures._page import page
+from workbench.figures._page import base64_of, map_record, page
 from workbench.figures._view import View, frame_height
 from workbench.shapes import Array
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from workbench.errors import ConfigError
-from workbench.figures._tokens import shown_tokens
+from workbench.figures._maps import shown_tokens
 from workbench.figures._view import View
 from workbench.figures.matrix import heat_map
 from workbench.statistics import Statistic
 
-__all__ = ["patching_grid"]
+__all__ = ["attribution_grid", "patching_grid"]
 
 
 def patching_grid(effects: Statistic, *, title: str | None = None, display_mode: str = "auto") -> View:
@@ -50,3 +50,22 @@ def _readable(label: str) -> str:
         return label
     both = tokens.split("|") if tokens.strip("|") else [tokens]
     return f"{place} {'|'.join(shown_tokens(both, prettify=True))}"
+
+
+def attribution_grid(shares: Statistic, *, title: str | None = None, display_mode: str = "auto") -> View:
+    """What each head and feed-forward part adds to a logit; blue raises it, red lowers it, centred at zero.
+
+    ``shares`` has axes ``layer`` and ``component``, as
+    :meth:`~workbench.analysis.direct.DirectAttribution.statistic` gives them.
+    """
+    return heat_map(
+        shares.values,
+        rows=[f"layer {layer}" for layer in shares.labels["layer"]],
+        columns=list(shares.labels["component"]),
+        axes=("layer", "component"),
+        unit=shares.unit,
+        signed=True,
+        note=shares.note,
+        title=title or shares.name[:1].upper() + shares.name[1:],
+        display_mode=display_mode,
+    )

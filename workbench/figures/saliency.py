@@ -9,8 +9,8 @@ import numpy as np
 from markupsafe import Markup
 
 from workbench.errors import ConfigError
+from workbench.figures._maps import shown_tokens
 from workbench.figures._page import page
-from workbench.figures._tokens import shown_tokens
 from workbench.figures._view import View, frame_height
 from workbench.figures.matrix import heat_map
 from workbench.figures.palette import NEGATIVE, POSITIVE

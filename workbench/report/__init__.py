@@ -5,9 +5,8 @@ The module can itself be called: ``workbench.report(run)`` is :func:`report`.
 
 from __future__ import annotations
 
-from workbench.report._card import model_card, runs_of
 from workbench.report._pictures import Picture, picture_of
-from workbench.report._tables import FORMATS, render_table
+from workbench.report._tables import FORMATS, model_card, render_table, runs_of
 from workbench.report._write import render_report, write_report
 from workbench.report.reporting import report
 from workbench.rooms import callable_room

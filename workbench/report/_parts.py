@@ -12,8 +12,8 @@ from workbench.figures.lambada import log_probability_by_length
 from workbench.figures.static import rendered
 from workbench.report import _sections
 from workbench.report._pictures import Picture, pictures, results_picture
+from workbench.report._sections import visible
 from workbench.report._tables import results_frame
-from workbench.report._text import visible
 from workbench.runs import Run, reads_runs
 
 __all__ = ["INK", "Attachment", "Overview", "ReportPart", "length_figure", "overview", "part", "title_of"]

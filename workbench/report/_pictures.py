@@ -9,10 +9,10 @@ from functools import partial
 
 from workbench.errors import WorkbenchError
 from workbench.estimate import Estimate
-from workbench.figures.forest import forest_plot
+from workbench.figures.comparison import forest_plot
 from workbench.figures.plots import Curve, curve_plot
 from workbench.figures.static import rendered
-from workbench.report._text import visible
+from workbench.report._sections import visible
 from workbench.runs import Run
 
 __all__ = ["Picture", "picture_of", "pictures", "results_picture"]

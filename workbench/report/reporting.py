@@ -7,8 +7,7 @@ from itertools import combinations
 from pathlib import Path
 
 from workbench.errors import WorkbenchError
-from workbench.evaluate.compare import compare
-from workbench.evaluate.differences import differences_text, run_differences
+from workbench.evaluate.compare import compare, differences_text, run_differences
 from workbench.report._write import write_report
 from workbench.runs import Run, as_run
 

@@ -7,14 +7,20 @@ run goes on, ``chunks/`` holds the finished examples.
 
 from __future__ import annotations
 
-from workbench.runs._arrays import read_arrays, write_arrays
 from workbench.runs._environment import describe_device, describe_environment
-from workbench.runs._files import make_folder, read_json, write_atomically, write_json
+from workbench.runs._files import (
+    default_root,
+    find_run,
+    make_folder,
+    read_arrays,
+    read_json,
+    write_arrays,
+    write_atomically,
+    write_json,
+)
 from workbench.runs._folder import RunFolder, same_work
-from workbench.runs._location import default_root, find_run
 from workbench.runs._record import SCHEMA_VERSION, RunRecord, new_run_id
-from workbench.runs._run import Run, RunState, RunSummary, as_run, list_runs
-from workbench.runs._shape import reads_runs, shape_checked
+from workbench.runs._run import Run, RunState, RunSummary, as_run, list_runs, reads_runs, shape_checked
 
 __all__ = [
     "SCHEMA_VERSION",

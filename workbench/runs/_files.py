@@ -8,6 +8,7 @@ import json
 import math
 import os
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,31 +16,45 @@ from uuid import uuid4
 
 import numpy as np
 
-from workbench.errors import RunError
+from workbench.errors import RunError, did_you_mean
 from workbench.paths import ANOTHER_PLACE
+from workbench.shapes import Array
 
 __all__ = [
     "DamagedFile",
+    "check_run_id",
+    "default_root",
     "digest",
+    "find_run",
     "make_folder",
     "name_with_digest",
     "plain",
+    "read_arrays",
     "read_checked",
     "read_json",
     "read_verified",
     "reason",
     "remove_file",
+    "write_arrays",
     "write_atomically",
     "write_json",
 ]
 
 _CHECKSUM = "checksum"  # key of a JSON file's own checksum
+
+
 _NAMED = re.compile(r".*-([0-9a-f]{16})\.[a-z]+")  # a name that ends with the start of the content's digest
+
 
 TEMPORARY = ".part"  # ending of a file that is being written
 
+
 _FULL = f"free some space there, or {ANOTHER_PLACE}"
+
+
 _MISSING = f"make the folder first, or {ANOTHER_PLACE}"
+
+
 _ADVICE: dict[int | None, str] = {
     errno.ENOSPC: _FULL,
     errno.EDQUOT: _FULL,
@@ -194,3 +209,65 @@ def plain(value: Any, *, finite: bool = True) -> Any:
     if isinstance(value, int | float) or value is None:
         return None if finite and value is not None and not math.isfinite(value) else value
     return plain(str(value))
+
+
+def write_arrays(folder: Path, stem: str, arrays: Mapping[str, Any]) -> Path:
+    """Write ``arrays`` as one file, whose name is ``stem`` and the start of its digest; returns its path."""
+    from safetensors.numpy import save
+
+    content = save(dict(arrays))
+    path = folder / name_with_digest(stem, content, ".safetensors")
+    write_atomically(path, content)
+    return path
+
+
+def read_arrays(path: Path, expected: str | None = None) -> dict[str, Array]:
+    """The arrays of one file; ``expected`` is the SHA-256 of its bytes, where it is known and not in the name.
+
+    Raises :class:`~workbench.errors.RunError` if it is missing, unreadable or damaged.
+    """
+    from safetensors.numpy import load
+
+    content = read_checked(path, expected)
+    try:
+        return dict(load(content))
+    except Exception as error:  # a damaged header raises whatever it leads to
+        raise DamagedFile(f"cannot read {path}: {' '.join(str(error).split())[:200]}") from error
+
+
+def default_root() -> Path:
+    """``WORKBENCH_RUNS`` if set, else ``runs`` in the current folder."""
+    return Path(os.environ.get("WORKBENCH_RUNS") or "runs")
+
+
+def check_run_id(name: str) -> str:
+    """``name`` if it is a plain folder name; raises :class:`~workbench.errors.RunError` if not."""
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}", name) or ".." in name:
+        raise RunError(
+            f"{name!r:.80} is not a run id: letters, digits, '.', '_' and '-' only, such as "
+            "20261127-214501-smollm2-135m-lambada_sample-1a2b; a path to a run folder is fine too"
+        )
+    return name
+
+
+def find_run(name: str | Path, root: Path | None = None) -> Path:
+    """The folder of a run given by path or by id under ``root`` (default :func:`default_root`).
+
+    Raises :class:`~workbench.errors.RunError` with the nearest ids if there is none.
+    """
+    path = Path(name)
+    try:
+        if (path / "run.json").is_file():
+            return path
+        if path.is_dir() or len(path.parts) > 1:
+            problem = "holds no run.json" if path.is_dir() else "does not exist"
+            raise RunError(f"{path} is not a run folder: it {problem}; list runs with: workbench runs")
+        root = root or default_root()
+        found = root / check_run_id(str(name))
+        if (found / "run.json").is_file():
+            return found
+        known = sorted(p.parent.name for p in root.glob("*/run.json"))
+    except OSError as error:
+        raise RunError(f"cannot read {path}: {error.strerror or error}") from error
+    hint = did_you_mean(str(name), known) if known else "there are no runs there"
+    raise RunError(f"no run {str(name)!r:.200} in {root}; {hint}")

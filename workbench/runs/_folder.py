@@ -14,8 +14,11 @@ from uuid import uuid4
 from workbench.errors import RunError
 from workbench.estimate import Estimate
 from workbench.runs import _chunks
+from workbench.runs._chunks import RunLock
 from workbench.runs._files import (
     TEMPORARY,
+    check_run_id,
+    default_root,
     digest,
     make_folder,
     plain,
@@ -25,8 +28,6 @@ from workbench.runs._files import (
     write_atomically,
     write_json,
 )
-from workbench.runs._location import check_run_id, default_root
-from workbench.runs._lock import RunLock
 from workbench.runs._record import ARRAYS, EXAMPLES, SCHEMA_VERSION, RunRecord
 
 __all__ = ["RunFolder", "same_work"]

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, wraps
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import pandas as pd
 
 from workbench.drawn import Drawn
-from workbench.errors import RunError
+from workbench.errors import RunError, WorkbenchError
 from workbench.estimate import Estimate
 from workbench.runs import _chunks
-from workbench.runs._arrays import read_arrays
-from workbench.runs._files import read_verified
-from workbench.runs._location import default_root, find_run
+from workbench.runs._files import default_root, find_run, read_arrays, read_verified
 from workbench.runs._record import ARRAYS, EXAMPLES, SCHEMA_VERSION, RunRecord
 from workbench.shapes import Array
 
-__all__ = ["Run", "RunState", "RunSummary", "as_run", "list_runs"]
+__all__ = ["Run", "RunState", "RunSummary", "as_run", "list_runs", "reads_runs", "shape_checked"]
 
 Results = dict[str, dict[str, Estimate]]
 
@@ -172,3 +172,44 @@ def _summary(folder: Path) -> RunSummary:
     return RunSummary(
         folder, RunState.COMPLETE if run.complete else RunState.UNFINISHED, run.record, run.results
     )
+
+
+P = ParamSpec("P")
+
+
+T = TypeVar("T")
+
+
+@contextmanager
+def shape_checked(runs: Run | Sequence[Run]) -> Iterator[None]:
+    """Errors while ``runs`` are read become one line, if one of them is not verified to be as it was written.
+
+    What notes, recipes and examples hold is known to the verb that wrote them, and no schema says it. Of a run
+    whose checksums match, an error is a defect of the reader and stays what it is.
+    """
+    several = [runs] if isinstance(runs, Run) else runs
+    try:
+        yield
+    except WorkbenchError:
+        raise
+    except Exception as error:
+        changed = [str(run.path) for run in several if not run.verified]
+        if not changed:
+            raise
+        said = " ".join(f"{type(error).__name__}: {error}".split())[:120]
+        raise RunError(
+            f"{', '.join(changed)}: notes, recipe or examples are not of the shape that workbench writes ({said}); "
+            "undo what was changed by hand, or run again"
+        ) from error
+
+
+def reads_runs(function: Callable[P, T]) -> Callable[P, T]:
+    """A function whose first argument is one stored run or several, with :func:`shape_checked` around it."""
+
+    @wraps(function)
+    def checked(*arguments: P.args, **options: P.kwargs) -> T:
+        first: Any = arguments[0] if arguments else options.get("runs", options.get("run", ()))
+        with shape_checked(first):
+            return function(*arguments, **options)
+
+    return checked

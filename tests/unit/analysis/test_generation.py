@@ -10,7 +10,7 @@ from tests.model_folders import save_bart, save_bert
 from tests.unit.tiny import tiny_causal
 from workbench.analysis.generation import generate_steps
 from workbench.errors import ConfigError, ModelError, TraceError
-from workbench.figures.generation import step_view
+from workbench.figures.text import step_view
 from workbench.models import load
 
 

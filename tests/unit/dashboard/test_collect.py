@@ -8,10 +8,9 @@ from pathlib import Path
 import pandas as pd
 
 from tests.unit.dashboard.test_pages import finish, store_run
-from workbench.dashboard.challenge_editor import STARTER, read_suite
-from workbench.dashboard.challenge_results import groups_frame
+from workbench.dashboard.challenge_page import STARTER, groups_frame, read_suite
 from workbench.dashboard.collect import learning_curves, over_steps, step_curves, stored_sweeps, training_log
-from workbench.dashboard.example_browser import text_to_inspect
+from workbench.dashboard.evaluation_page import text_to_inspect
 from workbench.dashboard.store import stored_runs
 from workbench.runs import Run
 from workbench.statistics import wilson

@@ -9,7 +9,7 @@ import torch
 import transformers
 
 from tests.unit.doctor import models
-from workbench.evaluate.doctor import CHECKS, _gradient, examine
+from workbench.evaluate.doctor import CHECKS, _internals, examine
 from workbench.models import Kind, LoadedModel
 
 NOT_GENERATING = {"causal_attention", "causal_outputs", "cached_generation"}
@@ -108,7 +108,7 @@ def test_restores_the_attention_when_the_model_breaks_down() -> None:
 
 
 def test_large_models_get_no_float64_copy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workbench.evaluate.doctor._gradient._LARGEST", 1000)
+    monkeypatch.setattr("workbench.evaluate.doctor._internals._LARGEST", 1000)
     gradient = next(check for check in examine(models.llama()).checks if check.name == "gradient")
     assert gradient.status == "skip"
     assert "parameters" in gradient.detail
@@ -131,6 +131,6 @@ def test_a_kink_within_the_step_is_no_wrong_gradient() -> None:
     def kinked() -> torch.Tensor:
         return weight.clamp(min=1e-6).sum() + weight.sum()
 
-    wide = _gradient._central_differences(weight, [(0, 0)], kinked, 1e-5)
+    wide = _internals._central_differences(weight, [(0, 0)], kinked, 1e-5)
     assert wide.item() == pytest.approx(1.45)
-    assert _gradient._compare(weight, kinked, [0]).status == "pass"
+    assert _internals._compare(weight, kinked, [0]).status == "pass"

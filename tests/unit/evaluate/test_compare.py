@@ -9,9 +9,8 @@ import pytest
 from tests.unit.evaluate.stored_runs import right_or_wrong, store
 from workbench.cli._compare_views import comparisons
 from workbench.errors import DataError, NumericsError, RunError
-from workbench.evaluate.compare import compare
+from workbench.evaluate.compare import compare, differences_text, run_differences
 from workbench.evaluate.compare_items import item_scores
-from workbench.evaluate.differences import differences_text, run_differences
 from workbench.evaluate.leaderboard import agreement, leaderboard, only_one_right
 from workbench.evaluate.slices import slices
 from workbench.runs import Run, RunFolder, RunRecord

@@ -9,8 +9,14 @@ from tests.model_folders import save_bert
 from workbench.data.glue import GLUE
 from workbench.errors import ConfigError, TaskError
 from workbench.evaluate import EvaluateSettings, find_task
-from workbench.evaluate.finetuned import Finetuned, Recipe, evaluate_finetuned, read_recipe
-from workbench.evaluate.finetuned.rows import fine_rows, trained_as
+from workbench.evaluate.finetuned import (
+    Finetuned,
+    Recipe,
+    evaluate_finetuned,
+    fine_rows,
+    read_recipe,
+    trained_as,
+)
 from workbench.models import Kind, load
 
 QUICK = Recipe("quick", {"epochs": 1, "batch_size": 2, "length": 16, "precision": "float32"}, {})

@@ -6,8 +6,7 @@ import pytest
 
 from tests.unit.evaluate.stored_runs import store
 from workbench.errors import DataError, RunError
-from workbench.evaluate.slice_features import slice_features
-from workbench.evaluate.slices import one_slice, slices, worst_slices
+from workbench.evaluate.slices import one_slice, slice_features, slices, worst_slices
 
 
 def rows(n: int = 240, weak: float | None = 0.2) -> list[dict[str, object]]:

@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from workbench.errors import ConfigError, NumericsError, TraceError
-from workbench.figures._display import as_shown, attention_frame
-from workbench.figures._inputs import AttentionInputs
-from workbench.figures._tokens import MAX_TOKENS, shown_tokens, sink_positions
+from workbench.figures._inputs import AttentionInputs, as_shown, attention_frame
+from workbench.figures._maps import MAX_TOKENS, shown_tokens, sink_positions
 
 TOKENS = ["[CLS]", "play", "##ing", "[SEP]"]
 

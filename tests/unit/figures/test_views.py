@@ -14,7 +14,7 @@ import pytest
 from workbench.errors import ConfigError, TraceError
 from workbench.figures import View, alignment_view, head_view, model_view, neuron_view
 from workbench.figures._inputs import AttentionInputs
-from workbench.figures._packing import map_record, strongest_keys
+from workbench.figures._page import map_record, strongest_keys
 
 TOKENS = ["<script>alert(1)</script>", "</script>", "\"'&", "שלום", "😀", "\x00", "$x^2$", "\u202e"]
 RANDOM = np.random.default_rng(0)

@@ -12,7 +12,7 @@ import pytest
 from workbench.errors import DataError, RunError
 from workbench.figures.lambada import log_probability_by_length
 from workbench.report import render_report, write_report
-from workbench.report._text import clip_left, flatten, measured, number, visible
+from workbench.report._sections import clip_left, flatten, measured, number, visible
 from workbench.runs import Run, RunFolder, RunRecord
 from workbench.statistics import Estimate
 

@@ -24,8 +24,7 @@ from workbench.cli._survey_text import survey_text
 from workbench.dashboard.collect import over_steps
 from workbench.errors import RunError, WorkbenchError
 from workbench.evaluate import EvaluateSettings, evaluate
-from workbench.evaluate.compare import compare
-from workbench.evaluate.differences import run_differences
+from workbench.evaluate.compare import compare, run_differences
 from workbench.figures.stored import survey_figures
 from workbench.report import render_report, render_table
 from workbench.runs import Run, list_runs, shape_checked

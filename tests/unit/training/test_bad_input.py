@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from workbench.cli import main
-from workbench.cli._sweep import draw_laws
+from workbench.cli.sweep import draw_laws
 from workbench.errors import RunError
 from workbench.training import pretrain
 from workbench.training.loop import WorkbenchTrainer

@@ -21,7 +21,7 @@ from workbench.dashboard.resources import identity, load_code, stoppable
 from workbench.dashboard.show import plain, show_table, show_view, theme
 from workbench.errors import WorkbenchError
 from workbench.estimate import Estimate
-from workbench.figures.context import context_curves
+from workbench.figures.plots import context_curves
 from workbench.models import LoadedModel
 
 __all__ = ["context_tab"]
@@ -71,7 +71,7 @@ def _curves(
     code = (
         "import workbench\nfrom workbench.analysis.context import (\n"
         "    ContextSettings, context_examples, context_points, items_of_text\n)\n"
-        "from workbench.figures.context import context_curves\n\n"
+        "from workbench.figures.plots import context_curves\n\n"
         f"{load_code(model)}items = items_of_text({text!r}, count={_WORDS})\n"
         "examples = context_examples(model, items, ContextSettings(source='text').conditions())\n"
         f"context_curves(context_points(examples), {quantity!r})\n"

@@ -11,7 +11,7 @@ from workbench.analysis.generation import Generation, generate_steps
 from workbench.dashboard.inspection.texts import Texts
 from workbench.dashboard.resources import identity, load_code, stoppable
 from workbench.dashboard.show import show_table, show_view, theme
-from workbench.figures.generation import step_view
+from workbench.figures.text import step_view
 from workbench.models import LoadedModel
 from workbench.text import printable
 
@@ -36,7 +36,7 @@ def _show(model: LoadedModel, texts: Texts, count: int) -> None:
     found = _generated(model, texts.text, count)
     code = (
         "import workbench\nfrom workbench.analysis.generation import generate_steps\n"
-        "from workbench.figures.generation import step_view\n\n"
+        "from workbench.figures.text import step_view\n\n"
         f"{load_code(model)}found = generate_steps(model, {texts.text!r}, {count})\n"
     )
     if not found.steps:

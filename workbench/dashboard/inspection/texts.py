@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from workbench.dashboard.fields import LONGEST, area
+from workbench.dashboard.show import LONGEST, area
 from workbench.models import LoadedModel
 from workbench.trace import Text
 

@@ -8,7 +8,7 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from workbench.errors import WorkbenchError
-from workbench.evaluate.doctor import _attention, _generation, _gradient, _invariance, _probabilities, _text
+from workbench.evaluate.doctor import _internals, _invariance, _outputs
 from workbench.evaluate.doctor._records import Check, Finding, NotApplicable, Report, Status
 from workbench.models import LoadedModel, as_model
 
@@ -16,22 +16,22 @@ __all__ = ["CHECKS", "examine", "self_check"]
 
 # name -> what finds out; they run in this order
 CHECKS: dict[str, Callable[[LoadedModel], Finding]] = {
-    "vocabulary_fits": _text.vocabulary_fits,
-    "bos_once": _text.bos_once,
-    "round_trip": _text.round_trip,
+    "vocabulary_fits": _outputs.vocabulary_fits,
+    "bos_once": _outputs.bos_once,
+    "round_trip": _outputs.round_trip,
     "finite_outputs": _invariance.finite_outputs,
     "batch_size": _invariance.batch_size,
     "right_padding": _invariance.right_padding,
     "left_padding": _invariance.left_padding,
     "longest_text": _invariance.longest_text,
     "eager_equals_sdpa": _invariance.eager_equals_sdpa,
-    "attention_rows": _attention.attention_rows,
-    "causal_attention": _attention.causal_attention,
-    "causal_outputs": _attention.causal_outputs,
-    "cached_generation": _generation.cached_generation,
-    "probabilities_sum": _probabilities.probabilities_sum,
-    "scorer_log_probabilities": _probabilities.scorer_log_probabilities,
-    "gradient": _gradient.gradient,
+    "attention_rows": _internals.attention_rows,
+    "causal_attention": _internals.causal_attention,
+    "causal_outputs": _internals.causal_outputs,
+    "cached_generation": _outputs.cached_generation,
+    "probabilities_sum": _outputs.probabilities_sum,
+    "scorer_log_probabilities": _outputs.scorer_log_probabilities,
+    "gradient": _internals.gradient,
 }
 
 

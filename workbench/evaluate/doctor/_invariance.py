@@ -9,8 +9,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from workbench.evaluate.doctor._compare import agree, judge
-from workbench.evaluate.doctor._records import Finding, NotApplicable, Status
+from workbench.evaluate.doctor._records import Finding, NotApplicable, Status, agree, judge
 from workbench.evaluate.doctor._subject import (
     Batch,
     cut,

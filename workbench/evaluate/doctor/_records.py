@@ -9,10 +9,15 @@ from enum import StrEnum
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+import torch
+from torch import Tensor
+
+from workbench.models.batching import relative_tolerance
+
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Check", "Finding", "NotApplicable", "Report", "Status"]
+__all__ = ["Check", "Finding", "NotApplicable", "Report", "Status", "agree", "judge"]
 
 
 class Status(StrEnum):
@@ -91,3 +96,20 @@ class Report:
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(repr(self))}</p>{self.to_frame().to_html(index=False)}"
+
+
+def agree(reference: Tensor, other: Tensor, dtype: torch.dtype, detail: str) -> Finding:
+    """Hold the largest absolute difference of two equally shaped outputs against what ``dtype`` explains."""
+    largest = float(reference.abs().max())
+    difference = float((reference - other).abs().max())
+    share = relative_tolerance(dtype)
+    return judge(
+        difference, share * largest, f"{detail}; tolerance {share:g} of the largest output {largest:.3g}"
+    )
+
+
+def judge(value: float, tolerance: float, detail: str) -> Finding:
+    """Pass if ``value`` is at most ``tolerance``; a value that is not finite fails and is called by its name."""
+    if value != value or value == float("inf"):
+        return Finding(Status.FAIL, value, None, "the model gives NaN or infinite outputs")
+    return Finding(Status.PASS if value <= tolerance else Status.FAIL, value, tolerance, detail)

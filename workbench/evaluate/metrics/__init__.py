@@ -10,12 +10,24 @@ import pandas as pd
 
 from workbench.errors import DataError
 from workbench.estimate import Estimate
-from workbench.evaluate.metrics._metric import Mean, Metric, OfMeasure, OfRows, OfSums
-from workbench.evaluate.metrics.answers import EXACT_MATCH, WORD_F1
-from workbench.evaluate.metrics.classification import ACCURACY, F1, MACRO_F1, MATTHEWS, exact_groups
-from workbench.evaluate.metrics.correlation import PEARSON, SPEARMAN
-from workbench.evaluate.metrics.entities import ENTITY_METRICS
-from workbench.evaluate.metrics.likelihood import PERPLEXITIES
+from workbench.evaluate.metrics._metric import (
+    ACCURACY,
+    ENTITY_METRICS,
+    EXACT_MATCH,
+    F1,
+    MACRO_F1,
+    MATTHEWS,
+    PEARSON,
+    PERPLEXITIES,
+    SPEARMAN,
+    WORD_F1,
+    Mean,
+    Metric,
+    OfMeasure,
+    OfRows,
+    OfSums,
+    exact_groups,
+)
 from workbench.evaluate.metrics.text import BLEU, CHRF, ROUGE_METRICS, ROUGE_NAMES, rouge
 from workbench.registry import Registry
 

@@ -11,9 +11,40 @@ import pandas as pd
 
 from workbench.errors import NumericsError
 from workbench.shapes import Array
-from workbench.statistics import Estimate, Measure, bootstrap, mean_estimate, measure_estimate
+from workbench.statistics import (
+    Estimate,
+    Measure,
+    bootstrap,
+    f1_measure,
+    macro_f1_measure,
+    matthews_measure,
+    mean_estimate,
+    measure_estimate,
+    pearson_measure,
+    span_f1_measure,
+    span_precision_measure,
+    span_recall_measure,
+    spearman_measure,
+)
 
-__all__ = ["Mean", "Metric", "OfMeasure", "OfRows", "OfSums"]
+__all__ = [
+    "ACCURACY",
+    "ENTITY_METRICS",
+    "EXACT_MATCH",
+    "F1",
+    "MACRO_F1",
+    "MATTHEWS",
+    "PEARSON",
+    "PERPLEXITIES",
+    "SPEARMAN",
+    "WORD_F1",
+    "Mean",
+    "Metric",
+    "OfMeasure",
+    "OfRows",
+    "OfSums",
+    "exact_groups",
+]
 
 _SLOW_RESAMPLES = 500
 
@@ -167,3 +198,82 @@ def _summed(parts: Array, clusters: Array) -> Array:
     sums = np.zeros((codes.max() + 1, parts.shape[1]))
     np.add.at(sums, codes, parts)
     return sums
+
+
+EXACT_MATCH = Mean("exact_match", "exact", "share of answers equal to a gold answer after normalisation")
+
+
+WORD_F1 = Mean("f1", "f1", "mean F1 of the words of predicted and gold answers")
+
+
+_LABELS = ("prediction", "gold")
+
+
+ACCURACY = Mean("accuracy", "correct", "share of items whose predicted label is the gold one")
+
+
+MATTHEWS = OfMeasure("matthews", _LABELS, matthews_measure, "Matthews correlation of labels (Gorodkin 2004)")
+
+
+F1 = OfMeasure("f1", _LABELS, f1_measure, "F1 of label 1")
+
+
+MACRO_F1 = OfMeasure("macro_f1", _LABELS, macro_f1_measure, "mean of the labels' F1, over labels that occur")
+
+
+def _all_right(examples: pd.DataFrame) -> float:
+    return float(examples.groupby("group")["correct"].all().mean())
+
+
+def exact_groups(name: str = "exact_match") -> OfRows:
+    """Share of groups (column ``group``) whose items are all right: MultiRC's exact match, Khashabi et al. 2018."""
+    return OfRows(name, _all_right, "share of questions whose every answer is judged right")
+
+
+_SCORES = ("prediction", "gold")
+
+
+PEARSON = OfMeasure("pearson", _SCORES, pearson_measure, "Pearson correlation of predicted and gold scores")
+
+
+SPEARMAN = OfMeasure(
+    "spearman", _SCORES, spearman_measure, "Spearman rank correlation of predicted and gold scores"
+)
+
+
+_COUNTS = ("entities_right", "entities_predicted", "entities_gold")
+
+
+ENTITY_METRICS = (
+    OfMeasure("entity_f1", _COUNTS, span_f1_measure, "F1 of entities"),
+    OfMeasure("entity_precision", _COUNTS, span_precision_measure, "precision of entities"),
+    OfMeasure("entity_recall", _COUNTS, span_recall_measure, "recall of entities"),
+)
+
+
+def _parts(unit: str) -> Any:
+    return lambda examples: examples[["log_probability", unit]].to_numpy(float)
+
+
+def _perplexity(sums: Array) -> Any:
+    with np.errstate(over="ignore"):
+        return np.exp(-sums[..., 0] / sums[..., 1])
+
+
+def _bits(sums: Array) -> Any:
+    return -sums[..., 0] / sums[..., 1] / np.log(2)
+
+
+PERPLEXITIES = (
+    *(
+        OfSums(
+            f"{name}_perplexity",
+            _parts(unit),
+            _perplexity,
+            f"exp of the mean loss per {name}",
+            higher_is_better=False,
+        )
+        for name, unit in (("token", "tokens"), ("word", "words"), ("byte", "bytes"))
+    ),
+    OfSums("bits_per_byte", _parts("bytes"), _bits, "mean loss per byte in bits", higher_is_better=False),
+)

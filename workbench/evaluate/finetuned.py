@@ -3,30 +3,182 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from workbench.data.rows import Choices, Question, TaggedWords, TextPair
 from workbench.data.source import MissingData
+from workbench.errors import ConfigError, TaskError, did_you_mean
 from workbench.estimate import Estimate
 from workbench.evaluate._names import expand, find_task
 from workbench.evaluate._runner import evaluate
 from workbench.evaluate._settings import EvaluateSettings
 from workbench.evaluate._summaries import summarize
 from workbench.evaluate._task import Task
-from workbench.evaluate.finetuned.recipe import Recipe, read_recipe
-from workbench.evaluate.finetuned.rows import fine_rows, trained_as
-from workbench.evaluate.tasks.task_types import SpanPairs
+from workbench.evaluate.tasks.task_types import (
+    AnsweringTask,
+    MultipleChoice,
+    SpanPairs,
+    Tagging,
+    TextClassification,
+    TextScore,
+)
 from workbench.models import load
 from workbench.models.device import resolve_device
 from workbench.runs import Run, RunFolder, RunRecord, default_root
 from workbench.statistics import over_seeds
-from workbench.training.finetuning import FineSettings, TaskRows, finetune
+from workbench.training.finetuning import AnswerKind, FineSettings, FineTask, Method, TaskRows, finetune
 from workbench.training.finetuning.finetune import model_identity
+from workbench.yaml_reader import parse, read_values
 
-__all__ = ["Finetuned", "evaluate_finetuned"]
+__all__ = ["Finetuned", "Recipe", "evaluate_finetuned", "fine_rows", "read_recipe", "trained_as"]
+
+_KNOWN = tuple(field.name for field in fields(FineSettings) if field.name != "seeds")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Settings for all tasks, and those of single ones that differ."""
+
+    name: str
+    default: Mapping[str, Any]
+    tasks: Mapping[str, Mapping[str, Any]]
+
+    def settings(self, task: str, seed: int) -> FineSettings:
+        """How ``task`` is trained with ``seed``."""
+        values = {**self.default, **self.tasks.get(task, {})}
+        return FineSettings(**{**values, "method": Method(values.get("method", "full")), "seeds": (seed,)})
+
+
+def read_recipe(path: Path | None = None) -> Recipe:
+    """A recipe from YAML; the package's own without a path. Raises :class:`~workbench.errors.ConfigError`."""
+    if path is None:
+        text = (resources.files("workbench.evaluate") / "recipes" / "glue.yaml").read_text(encoding="utf-8")
+        content, name = parse(text, "glue.yaml"), "glue.yaml"
+    else:
+        content, name = read_values(Path(path)), str(path)
+    if not isinstance(content, dict) or content.get("version") != 1:
+        raise ConfigError(f"{name} must start with 'version: 1' and hold 'default' and 'tasks'")
+    default, tasks = _mapping(content, "default", name), _mapping(content, "tasks", name)
+    for where, values in (("default", default), *tasks.items()):
+        _check(values, f"{name}, {where}")
+    return Recipe(name, default, tasks)
+
+
+def _mapping(content: Mapping[str, Any], key: str, name: str) -> Mapping[str, Any]:
+    value = content.get(key) or {}
+    if not isinstance(value, dict):
+        raise ConfigError(f"{name}: {key} is {value!r:.40}; allowed: names with values")
+    return value
+
+
+def _check(values: Any, where: str) -> None:
+    if not isinstance(values, dict):
+        raise ConfigError(f"{where} is {values!r:.40}; allowed: settings such as {{epochs: 3}}")
+    for key in values:
+        if key not in _KNOWN:
+            raise ConfigError(f"{where}: unknown setting {key!r}; {did_you_mean(str(key), list(_KNOWN))}")
+    try:
+        FineSettings(**values)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from error
+
+
+# Sets without a train split of their own, and whose model answers them.
+_TRAINED_AS = {
+    "glue/mnli_mismatched": "glue/mnli",
+    "glue/ax": "glue/mnli",
+    "superglue/axb": "superglue/rte",
+    "superglue/axg": "superglue/rte",
+}
+
+
+def trained_as(name: str) -> str:
+    """The task that a model for ``name`` is trained on."""
+    return _TRAINED_AS.get(name, name)
+
+
+def fine_rows(task: Any, data_dir: Path | None, limit: int | None = None) -> TaskRows:
+    """Train rows (the first ``limit``) and validation rows of ``task``.
+
+    Raises :class:`~workbench.errors.TaskError` for tasks that no head learns, :class:`~workbench.errors.DataError` if
+    the train file is missing.
+    """
+    if isinstance(task, TextClassification):
+        return _classified(task, data_dir, limit)
+    if isinstance(task, Tagging):
+        return _tagged(task, data_dir, limit)
+    if isinstance(task, AnsweringTask):
+        return _answered(task, data_dir, limit)
+    if type(task) is MultipleChoice:
+        return _chosen(task, data_dir, limit)
+    raise TaskError(f"task {task.name} cannot be learned by a head; leave out --finetune")
+
+
+def _splits(task: Any, data_dir: Path | None, limit: int | None) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    train = task.source.read(data_dir, "train").items[:limit]
+    held = task.source.read(data_dir, task.split).items
+    return train, held
+
+
+def _classified(task: TextClassification, data_dir: Path | None, limit: int | None) -> TaskRows:
+    train, held = _splits(task, data_dir, limit)
+    is_score = isinstance(task, TextScore)
+
+    def row(pair: TextPair) -> dict[str, Any]:
+        gold = pair.gold or 0
+        label = f"{gold:g}" if is_score else task.labels[int(gold)]
+        texts = {"text": pair.text} if pair.pair is None else {"text": pair.text, "pair": pair.pair}
+        return {**texts, "label": label}
+
+    has_pair = train[0].pair is not None
+    fine = FineTask(
+        task.name,
+        AnswerKind.NUMBER if is_score else AnswerKind.CLASS,
+        "text",
+        "label",
+        "pair" if has_pair else None,
+        () if is_score else task.labels,
+        metric="spearman" if is_score else "accuracy",
+    )
+    return TaskRows(
+        fine, [row(r) for r in train if r.gold is not None], [row(r) for r in held if r.gold is not None]
+    )
+
+
+def _tagged(task: Tagging, data_dir: Path | None, limit: int | None) -> TaskRows:
+    train, held = _splits(task, data_dir, limit)
+
+    def row(words: TaggedWords) -> dict[str, Any]:
+        return {"tokens": list(words.words), "labels": list(words.tags)}
+
+    tags = tuple(sorted({tag for sentence in (*train, *held) for tag in sentence.tags}))
+    fine = FineTask(task.name, AnswerKind.TOKENS, "tokens", "labels", labels=tags, metric="span_f1")
+    return TaskRows(fine, [row(r) for r in train], [row(r) for r in held])
+
+
+def _answered(task: AnsweringTask, data_dir: Path | None, limit: int | None) -> TaskRows:
+    train, held = _splits(task, data_dir, limit)
+
+    def row(question: Question) -> dict[str, Any]:
+        return {"question": question.question, "context": question.context, "answer": question.answers[0]}
+
+    fine = FineTask(task.name, AnswerKind.SPAN, "question", "answer", "context", metric="f1")
+    return TaskRows(fine, [row(r) for r in train], [row(r) for r in held])
+
+
+def _chosen(task: MultipleChoice, data_dir: Path | None, limit: int | None) -> TaskRows:
+    train, held = _splits(task, data_dir, limit)
+
+    def row(choices: Choices) -> dict[str, Any]:
+        return {"query": task.prompt(choices), "choices": list(choices.choices), "gold": choices.gold[0]}
+
+    fine = FineTask(task.name, AnswerKind.CHOICE, "query", "gold", "choices")
+    return TaskRows(fine, [row(r) for r in train if r.gold], [row(r) for r in held if r.gold])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,295 @@
+"""What the verbs share: types of arguments, a model's options, loading, writing figures, resuming, JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from workbench.choices import DEFAULT_DTYPE
+from workbench.errors import RunError, UnknownName, WorkbenchError
+from workbench.paths import check_folder, check_output, user_path
+from workbench.records import LARGEST_SEED
+
+if TYPE_CHECKING:
+    from workbench.figures import View
+    from workbench.models import LoadedModel
+    from workbench.runs import Run
+
+__all__ = [
+    "BUDGET",
+    "COUNT",
+    "FIGURES",
+    "INDEX",
+    "MODEL_OPTIONS",
+    "NUMBER",
+    "PATH",
+    "PLACE",
+    "SEED",
+    "SEEDS",
+    "Named",
+    "Whole",
+    "check_figure",
+    "check_runs",
+    "complete",
+    "load_named",
+    "model_line",
+    "model_options",
+    "model_record",
+    "run_summary",
+    "saved",
+    "stored_run",
+    "verdict",
+]
+
+
+class _Path(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.2
+    """A path that a file system can hold."""
+
+    name = "path"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """The path; fails in one line for one that no file can have."""
+        try:
+            return user_path(value)
+        except WorkbenchError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Whole(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.2
+    """A whole number from ``low`` to ``high``."""
+
+    name = "integer"
+
+    def __init__(self, low: int, high: int = 2**63 - 1) -> None:
+        self.low, self.high = low, high
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number; fails in one line for anything else."""
+        try:
+            number = int(value)
+        except ValueError:
+            self.fail(f"{value!r:.40} is not a whole number", param, ctx)
+        if not self.low <= number <= self.high:
+            allowed = f"{self.low} or more" if self.high == 2**63 - 1 else f"{self.low} to {self.high}"
+            self.fail(f"{value!s:.40} is out of range; allowed: {allowed}", param, ctx)
+        return number
+
+
+class _Number(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.2
+    """A finite number."""
+
+    name = "float"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number; fails in one line for anything else, NaN and infinity included."""
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number):
+            self.fail(f"{value!r:.40} is not a finite number", param, ctx)
+        return number
+
+
+class Named(click.ParamType):  # type: ignore[type-arg]
+    """One of ``names``, which are asked for (and their module imported) only where a value is given."""
+
+    name = "text"
+
+    def __init__(self, noun: str, names: Callable[[], Iterable[str]]) -> None:
+        self.noun, self.names = noun, names
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name; raises :class:`~workbench.errors.UnknownName` with the nearest for any other."""
+        if param is not None and value == param.default:
+            return str(value)
+        names = list(map(str, self.names()))
+        if value not in names:
+            raise UnknownName(self.noun, str(value), names)
+        return str(value)
+
+
+class _Seeds(click.ParamType):  # type: ignore[type-arg]
+    """Seeds separated by commas."""
+
+    name = "text"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        """The seeds, each once; fails in one line for anything else."""
+        words = [word.strip() for word in str(value).split(",") if word.strip()]
+        if not words:
+            self.fail(f"no seed in {value!r:.40}; write 0,1,2", param, ctx)
+        seeds = tuple(SEED.convert(word, param, ctx) for word in words)
+        return tuple(dict.fromkeys(seeds))
+
+
+class _Budget(click.ParamType):  # type: ignore[type-arg]
+    """``auto``, or a number of tokens."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | int:
+        """``auto`` or the number; fails in one line for anything else."""
+        return "auto" if value == "auto" else COUNT.convert(value, param, ctx)
+
+
+BUDGET = _Budget()
+
+
+PATH = _Path()
+
+
+SEEDS = _Seeds()
+
+
+NUMBER = _Number()
+
+
+SEED = Whole(0, LARGEST_SEED)
+
+
+COUNT = Whole(1)
+
+
+INDEX = Whole(0, 2**31 - 1)
+
+
+"""A layer, head or place, counted from 0."""
+
+
+PLACE = Whole(-(2**31), 2**31 - 1)
+
+
+"""The same, or counted from the end: -1 is the last."""
+
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def model_options(function: Command) -> Command:
+    """``--revision --dtype --device --implementation``: how a model is loaded."""
+    for option in (
+        click.option("--implementation", default="hf", show_default=True, help="hf or builtin."),
+        click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:N or mps."),
+        click.option(
+            "--dtype",
+            default=DEFAULT_DTYPE,
+            show_default=True,
+            help="float32, bfloat16, float16, or auto: bfloat16 where it is fast.",
+        ),
+        click.option("--revision", default=None, help="Branch, tag or commit of a hub model."),
+    ):
+        function = option(function)
+    return function
+
+
+FIGURES = (".csv", ".html", ".pdf", ".png", ".svg")
+
+
+"""Endings of files that a figure can be written to."""
+
+
+def check_figure(out: Path | None, *further: str) -> None:
+    """Raise :class:`WorkbenchError` where no figure can be written: before a model is loaded, not after."""
+    if out is not None:
+        check_output(out, (*FIGURES, *further))
+
+
+def check_runs(out: Path | None) -> None:
+    """Raise :class:`WorkbenchError` where no run can be stored."""
+    from workbench.runs import default_root
+
+    check_folder(out or default_root())
+
+
+def load_named(name: str, options: dict[str, Any]) -> LoadedModel:
+    """The model of the options of :func:`~workbench.cli._shared.model_options`."""
+    from workbench.models import load
+
+    chosen = {key: options[key] for key in ("revision", "dtype", "device", "implementation")}
+    return load(name, **chosen)
+
+
+def saved(view: View, out: Path) -> Path:
+    """The path that the figure was written to; raises :class:`WorkbenchError` where it cannot be."""
+    try:
+        return view.save(out)
+    except OSError as error:
+        raise WorkbenchError(f"cannot write {out}: {error.strerror or error}; name another --out") from error
+
+
+def model_record(model: LoadedModel | Run, *further: str) -> dict[str, Any]:
+    """``{"name", "dtype"}`` of a loaded model or of a run's, and ``further`` fields of a run's record.
+
+    ``dtype`` is ``None`` for predictions, which no model has computed here.
+    """
+    stored = _stored(model)
+    return {name: stored.get(name) for name in ("name", "dtype", *further)}
+
+
+def model_line(model: LoadedModel | Run) -> str:
+    """``gpt2 (124,439,808 parameters, float32)``; the kind of a model that has neither."""
+    stored = _stored(model)
+    size = stored.get("parameters")
+    known = [None if size is None else f"{size:,} parameters", stored.get("dtype")]
+    return f"{stored['name']} ({', '.join(filter(None, known)) or stored['kind']})"
+
+
+def _stored(model: LoadedModel | Run) -> dict[str, Any]:
+    from workbench.models import LoadedModel
+
+    if not isinstance(model, LoadedModel):
+        return model.record.model
+    dtype = str(model.dtype).removeprefix("torch.")
+    return {"name": model.name, "dtype": dtype, "parameters": model.num_parameters, "kind": str(model.kind)}
+
+
+MODEL_OPTIONS = ("revision", "dtype", "implementation")
+
+
+"""Options of a model that a run stores; the device may be another one when it is resumed."""
+
+
+def stored_run(verb: str, resume: str | None, out: Path | None) -> Run | None:
+    """The run to go on with, if any; raises :class:`~workbench.errors.RunError` if ``verb`` did not make it."""
+    from workbench.runs import Run, find_run
+
+    if not resume:
+        return None
+    run = Run.open(find_run(resume, out))
+    if run.record.verb != verb:
+        raise RunError(f"{run.path} was made by workbench {run.record.verb}, not by {verb}")
+    return run
+
+
+def complete(context: click.Context, values: dict[str, Any], stored: Mapping[str, Any]) -> None:
+    """Fill ``values`` in from the ``stored`` options, but for those that were given."""
+    for name, value in stored.items():
+        if context.get_parameter_source(name) in (ParameterSource.DEFAULT, None) or values[name] is None:
+            values[name] = value
+
+
+def verdict(run: Run) -> str:
+    """The self-check's verdict in one word."""
+    return str((run.record.doctor or {}).get("verdict", "skipped"))
+
+
+def run_summary(run: Run) -> dict[str, Any]:
+    """What ``--json`` prints of every run: folder, model, results with intervals, throughput, doctor."""
+    return {
+        "run": str(run.path),
+        "model": model_record(run, "first_token"),
+        "results": {
+            task: {name: estimate.to_dict() for name, estimate in metrics.items()}
+            for task, metrics in run.results.items()
+        },
+        "throughput": run.throughput,
+        "doctor": verdict(run),
+    }
