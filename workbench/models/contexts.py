@@ -18,7 +18,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from workbench.models.configuration import TransformerConfig
 from workbench.models.stack import LayerStack
 from workbench.nn import AttentionContext, AttentionFunction, KeyValueStore, PositionEncoding, eager_attention
-from workbench.nn.masks import Rule, add_bias
+from workbench.nn.masks import AttentionRule, add_bias
 
 __all__ = ["SourceCache", "new_cache", "self_contexts", "source_context"]
 
@@ -53,7 +53,7 @@ def self_contexts(
     contexts = {}
     for kind in dict.fromkeys(stack.kinds):
         window = config.sliding_window if kind == "sliding_attention" else None
-        rule = Rule(is_causal=stack.is_causal, window=window, documents=documents)
+        rule = AttentionRule(is_causal=stack.is_causal, window=window, documents=documents)
         places = _places(hidden, cache, stack.kinds.index(kind))
         bias = _bias(encoding, hidden, places)
         blocked = mask[kind] if isinstance(mask, dict) else _mask(stack, hidden, mask, rule, places, bias)
@@ -63,7 +63,12 @@ def self_contexts(
 
 
 def _mask(
-    stack: LayerStack, hidden: Tensor, mask: Tensor | None, rule: Rule, places: _Places, bias: Tensor | None
+    stack: LayerStack,
+    hidden: Tensor,
+    mask: Tensor | None,
+    rule: AttentionRule,
+    places: _Places,
+    bias: Tensor | None,
 ) -> Any:
     """``rule`` and padding, zero in ``mask`` (B, K), in the form that the attention function wants, or ``None``.
 

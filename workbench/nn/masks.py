@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 __all__ = [
-    "Rule",
+    "AttentionRule",
     "add_bias",
     "causal_mask",
     "layer_types",
@@ -17,7 +17,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Rule:
+class AttentionRule:
     """Causal: no key after its query. ``window``: local attention; Beltagy et al. 2020, "Longformer", section 3.1.
 
     A causal window is the query itself and the ``window - 1`` keys before it, as in Jiang et al. 2023, "Mistral
@@ -43,17 +43,17 @@ class Rule:
 
 def causal_mask(queries: int, keys: int, device: torch.device | None = None) -> Tensor:
     """No key after its query: (Q, K). The last query stands at the last key, as with a cache."""
-    return _mask(Rule(is_causal=True), queries, keys, device)
+    return _mask(AttentionRule(is_causal=True), queries, keys, device)
 
 
 def sliding_window_mask(
     queries: int, keys: int, window: int, *, two_sided: bool = False, device: torch.device | None = None
 ) -> Tensor:
-    """Local attention (Q, K), as :class:`Rule` says; the last query stands at the last key."""
-    return _mask(Rule(is_causal=not two_sided, window=window), queries, keys, device)
+    """Local attention (Q, K), as :class:`AttentionRule` says; the last query stands at the last key."""
+    return _mask(AttentionRule(is_causal=not two_sided, window=window), queries, keys, device)
 
 
-def _mask(rule: Rule, queries: int, keys: int, device: torch.device | None) -> Tensor:
+def _mask(rule: AttentionRule, queries: int, keys: int, device: torch.device | None) -> Tensor:
     key, zero = torch.arange(keys, device=device), torch.zeros((), dtype=torch.long, device=device)
     return rule(zero, zero, key[keys - queries :, None], key[None, :])
 
