@@ -20,7 +20,7 @@ _HOMES = {
     "LinearProbe": "probes.estimators",
     "MLPProbe": "probes.estimators",
     "NeighbourProbe": "probes.estimators",
-    "PROBES": "probes.registry",
+    "PROBES": "probes.settings",
     "Place": "probes._data",
     "ProbeData": "probes._data",
     "ProbeReport": "probes.report",
@@ -98,10 +98,9 @@ if TYPE_CHECKING:
     )
     from probes.experiment import probe
     from probes.features import Features, extract, with_random_weights
-    from probes.registry import PROBES
     from probes.report import ProbeReport
     from probes.run import open_report
-    from probes.settings import ProbeSettings
+    from probes.settings import PROBES, ProbeSettings
     from probes.steps import over_steps, steps_figure
     from probes.tasks import TASKS, load_task
 

@@ -13,8 +13,7 @@ from jaxtyping import Float, Int
 from probes._prepare import Prepared, item_rows
 from probes.estimators import online_code
 from probes.features import Features
-from probes.registry import PROBES, Reads
-from probes.settings import ProbeSettings
+from probes.settings import PROBES, ProbeSettings, Reads
 from probes.solvers import Problems, Rows, solve_logistic, solve_ridge
 from probes.splits import held_out
 from workbench.shapes import Array

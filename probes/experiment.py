@@ -10,9 +10,8 @@ from probes._fit import one_layer
 from probes._prepare import prepare, read_data
 from probes.classification import classify
 from probes.mixing import mix
-from probes.registry import PROBES
 from probes.report import ProbeReport
-from probes.settings import ProbeSettings
+from probes.settings import PROBES, ProbeSettings
 from probes.splits import Split, split_items
 from probes.trees import probe_trees
 from workbench.errors import TaskError, UnknownName

@@ -1,12 +1,13 @@
-"""Characters that are no text: what a terminal would obey, and halves of characters."""
+"""Characters that are no text: what a terminal would obey, and halves of characters; text made safe to print."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from workbench.errors import DataError
 
-__all__ = ["check_text", "lone_surrogate", "neutral", "without_surrogate_pairs"]
+__all__ = ["check_text", "display_width", "lone_surrogate", "neutral", "printable", "without_surrogate_pairs"]
 
 # Control characters (C0, DEL, C1), line and paragraph separators, marks, embeddings, overrides and isolates
 # of direction, other invisible format characters, tags, and surrogates. The two joiners stay: Persian words
@@ -65,3 +66,30 @@ def check_text(text: str, where: str = "the text") -> str:
             "write the character itself or the full pair"
         )
     return text
+
+
+def printable(text: str) -> str:
+    r"""``text`` with everything that is not a visible character or a plain space written as an escape.
+
+    Control characters (``\x1b``), bidirectional overrides (``\u202e``), line breaks, surrogates and
+    unassigned code points can move the cursor or reorder a line. A backslash is doubled, so that the result
+    can be read back.
+    """
+    return "".join(_escaped(char) for char in text)
+
+
+def display_width(text: str) -> int:
+    """Columns that printable ``text`` takes on a terminal: wide characters two, combining marks none."""
+    return sum(_columns(char) for char in text)
+
+
+def _escaped(char: str) -> str:
+    if char == "\\":
+        return "\\\\"
+    return char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def _columns(char: str) -> int:
+    if unicodedata.combining(char) or unicodedata.category(char) in {"Mn", "Me"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in {"W", "F"} else 1

@@ -12,8 +12,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from jaxtyping import Int
 
-from challenge_sets.templates._expand import FULL_LIMIT, combinations, flat_indices
-from challenge_sets.templates._slots import Reference, TemplateError, parse, parse_reference
+from challenge_sets.templates._slots import (
+    FULL_LIMIT,
+    Reference,
+    TemplateError,
+    combinations,
+    flat_indices,
+    parse,
+    parse_reference,
+)
 from workbench.data.grammar import lexicon, lexicon_names
 from workbench.errors import did_you_mean
 

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from probes.controls import control_labels
 from probes.estimators import INLPEraser, LeaceEraser, LinearProbe, online_code
 from probes.estimators.structural import tree_distances
-from probes.registry import PROBES, ProbeKind, Reads
+from probes.settings import PROBES, ProbeKind, Reads
 from probes.solvers import Rows
 from workbench.errors import TaskError
 

@@ -11,7 +11,7 @@ import pytest
 from sklearn.naive_bayes import GaussianNB
 
 import probes
-from probes.registry import PROBES, ProbeKind, Reads
+from probes.settings import PROBES, ProbeKind, Reads
 from probes.splits import split_items
 from tests.helpers import data_dir, needs_data, needs_minilm
 from tests.model_folders import save_bert

@@ -17,7 +17,7 @@ from challenge_sets.pairs import CausalPairs, MaskedPairs, Seq2SeqPairs
 from challenge_sets.suites.expectations import Monotonic
 from challenge_sets.suites.tests import Test
 from probes._data import ProbeData
-from probes.registry import ProbeKind
+from probes.settings import ProbeKind
 from probes.tasks._task import ProbeTask
 from tests.unit.trace import tiny
 from workbench.analysis.context._edits import Condition

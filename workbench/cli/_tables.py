@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from workbench.characters import neutral
+from workbench.characters import display_width, neutral, printable
 from workbench.estimate import Estimate, printed
-from workbench.text.escape import display_width, printable
 
 if TYPE_CHECKING:
     from workbench.analysis.faithfulness_examine import Examination

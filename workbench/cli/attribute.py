@@ -30,7 +30,6 @@ from workbench.cli._shared import (
 from workbench.cli._tables import examination_text, measures_text, scores_text
 from workbench.errors import WorkbenchError
 from workbench.terminal import say, say_json
-from workbench.text.escape import printable
 
 if TYPE_CHECKING:
     from workbench.analysis.faithfulness_examine import Examination

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from workbench.estimate import Estimate
-from workbench.statistics._answers import best_exact, best_f1, label_spans, normalized
 from workbench.statistics._bootstrap import bootstrap
 from workbench.statistics._intervals import clustered_wilson, mean_estimate, proportion, wilson
 from workbench.statistics._measures import (
     Measure,
+    best_exact,
+    best_f1,
     bits_per_unit_measure,
     f1_measure,
+    label_spans,
     macro_f1_measure,
     matthews_measure,
     mean_measure,
     measure_estimate,
+    normalized,
     pearson_measure,
     perplexity_measure,
     span_f1_measure,

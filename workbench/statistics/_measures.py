@@ -1,7 +1,10 @@
-"""Metrics of a whole sample as functions of any resample of it; what a paired test compares two systems by."""
+"""Metrics of a whole sample as functions of any resample of it; answers and labelled spans compared with gold."""
 
 from __future__ import annotations
 
+import re
+import string
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -15,12 +18,16 @@ from workbench.statistics._bootstrap import bootstrap
 
 __all__ = [
     "Measure",
+    "best_exact",
+    "best_f1",
     "bits_per_unit_measure",
     "f1_measure",
+    "label_spans",
     "macro_f1_measure",
     "matthews_measure",
     "mean_measure",
     "measure_estimate",
+    "normalized",
     "pearson_measure",
     "perplexity_measure",
     "span_f1_measure",
@@ -175,3 +182,49 @@ def unit_perplexity_measure(sample: Array) -> Any:
 def bits_per_unit_measure(sample: Array) -> Any:
     """Total loss in bits over total units; columns as in :func:`unit_perplexity_measure`."""
     return sample[..., 0].sum(-1) / sample[..., 1].sum(-1) / np.log(2)
+
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def normalized(text: str) -> str:
+    """Lower case without ASCII punctuation, English articles, and runs of white space."""
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+
+
+def best_exact(predicted: str, gold: Sequence[str]) -> float:
+    """1 if the normalised prediction equals one of the normalised gold answers."""
+    return float(any(normalized(predicted) == normalized(answer) for answer in gold))
+
+
+def best_f1(predicted: str, gold: Sequence[str]) -> float:
+    """The highest F1 of shared words over the gold answers."""
+    return max(_f1(normalized(predicted).split(), normalized(answer).split()) for answer in gold)
+
+
+def _f1(predicted: list[str], gold: list[str]) -> float:
+    if (
+        not predicted or not gold
+    ):  # as SQuAD's rule has it since version 2: nothing is right about nothing only
+        return float(predicted == gold)
+    shared = (Counter(predicted) & Counter(gold)).total()
+    return 2 * shared / (len(predicted) + len(gold))
+
+
+def label_spans(labels: Sequence[str]) -> set[tuple[int, int, str]]:
+    """Start, end (exclusive) and type of each span in IOB1 or IOB2 labels; ``I-`` after another type starts one.
+
+    Tjong Kim Sang & De Meulder 2003, section 3. The type of labels that are ``B`` and ``I`` alone is empty.
+    """
+    spans: set[tuple[int, int, str]] = set()
+    start: int = 0
+    kind: str | None = None
+    for place, label in enumerate([*labels, "O"]):
+        mark, _, name = label.partition("-")
+        if kind is not None and not (mark == "I" and name == kind):
+            spans.add((start, place, kind))
+            kind = None
+        if kind is None and mark in ("B", "I"):
+            start, kind = place, name
+    return spans

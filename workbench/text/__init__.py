@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from workbench.text._kinds import Role, TokenizerKind
+from workbench.characters import display_width, printable
+from workbench.text._pipelines import Role, TokenizerKind
 from workbench.text.alignment import Alignment, align, align_words
 from workbench.text.batch import EncodedBatch, SpecialTokens, encode_batch
-from workbench.text.escape import display_width, printable
 from workbench.text.load import load_tokenizer, save_tokenizer
 from workbench.text.pieces import Pieces, require_fast, split_texts
 from workbench.text.train import sentinel_ids, train_tokenizer

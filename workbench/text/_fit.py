@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from workbench.errors import ConfigError, DataError, WorkbenchError
 from workbench.text import _pipelines
-from workbench.text._kinds import SpecialTokenSet, TokenizerKind
+from workbench.text._pipelines import SpecialTokenSet, TokenizerKind
 from workbench.text.words import checked
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from workbench.choices import member
 from workbench.errors import ConfigError
 from workbench.text import _pipelines
 from workbench.text._fit import fit
-from workbench.text._kinds import SPECIAL_TOKENS, Role, SpecialTokenSet, TokenizerKind
+from workbench.text._pipelines import SPECIAL_TOKENS, Role, SpecialTokenSet, TokenizerKind
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -1,8 +1,11 @@
-"""Sentences of more than one clause, questions and existentials."""
+"""Sentences of more than one clause, questions and existentials; and sentences drawn from all constructions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 from workbench.data.grammar import _adjuncts as adjuncts
 from workbench.data.grammar import _clauses as clauses
@@ -17,10 +20,11 @@ from workbench.data.grammar._clauses import (
 from workbench.data.grammar._lexicon import Verb, adjectives, nouns, verbs
 from workbench.data.grammar._morphology import NUMBERS
 from workbench.data.grammar._nominals import Nominal, nominal, noun_phrase
-from workbench.data.grammar._tree import Node, Sampler, node
+from workbench.data.grammar._tree import Node, Sampler, Sentence, linearise, node
 from workbench.data.grammar._verbs import BE, Agreement, Form, VerbGroup, choose_form, infinitive, verb_group
+from workbench.errors import ConfigError, did_you_mean
 
-__all__ = ["CONSTRUCTIONS"]
+__all__ = ["CONSTRUCTIONS", "CONSTRUCTION_NAMES", "sentences", "to_conllu", "write_conllu"]
 
 _PAST = (Form.PAST, Form.PAST_PERFECT, Form.PAST_PROGRESSIVE)
 _PLURAL_WORDS = ("two", "three", "several", "many", "some")
@@ -223,3 +227,45 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[Sampler], Node], float]] = {
     "subject_question": (subject_question, 2),
     "adverb_question": (adverb_question, 2),
 }
+
+
+CONSTRUCTION_NAMES = tuple(CONSTRUCTIONS)
+
+
+def sentences(count: int, seed: int = 0, *, constructions: Sequence[str] | None = None) -> list[Sentence]:
+    """``count`` sentences with distinct texts and gold annotation; the same seed gives the same sentences.
+
+    ``constructions`` limits the rules to some of :data:`CONSTRUCTION_NAMES`. Raises
+    :class:`~workbench.errors.ConfigError` for a negative count or an unknown construction.
+    """
+    if count < 0:
+        raise ConfigError(f"count must be 0 or more, got {count}")
+    chosen = CONSTRUCTION_NAMES if constructions is None else tuple(constructions)
+    for name in chosen:
+        if name not in CONSTRUCTIONS:
+            raise ConfigError(
+                f"unknown construction {name!r}; {did_you_mean(name, list(CONSTRUCTION_NAMES))}"
+            )
+    weights = {name: CONSTRUCTIONS[name][1] for name in chosen}
+    sampler = Sampler(seed)
+    found: dict[str, Sentence] = {}
+    while len(found) < count:
+        name = sampler.weighted(weights)
+        root = CONSTRUCTIONS[name][0](sampler)
+        sentence = linearise(root, sentence_id=f"builtin-{seed}-{len(found) + 1}", construction=name)
+        found.setdefault(sentence.text, sentence)
+    return list(found.values())
+
+
+def to_conllu(corpus: Iterable[Sentence]) -> str:
+    """The sentences as one CoNLL-U document."""
+    return "".join(sentence.to_conllu() for sentence in corpus)
+
+
+def write_conllu(corpus: Iterable[Sentence], path: str | os.PathLike[str]) -> Path:
+    """Write the sentences to ``path``; a temporary file is renamed at the end, so no half file is left."""
+    target = Path(path)
+    with NamedTemporaryFile("w", encoding="utf-8", newline="\n", dir=target.parent, delete=False) as file:
+        file.write(to_conllu(corpus))
+    Path(file.name).replace(target)
+    return target

@@ -9,8 +9,7 @@ from zlib import crc32
 
 import numpy as np
 
-from workbench.data.choices import CHOICE_SOURCES, truthfulqa_source
-from workbench.data.mmlu import mmlu_split, read_mmlu
+from workbench.data.choices import CHOICE_SOURCES, mmlu_split, read_mmlu, truthfulqa_source
 from workbench.data.rows import Choices
 from workbench.data.source import Hub, Source
 from workbench.evaluate._task import TaskData, TaskItem
