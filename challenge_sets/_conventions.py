@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from workbench.choices import member
 from workbench.errors import ConfigError, did_you_mean
@@ -19,8 +19,7 @@ class Reduction(StrEnum):
     WORD = "word"
 
 
-@dataclass(frozen=True)
-class Convention:
+class Convention(NamedTuple):
     """What stands before a text, and who wins a tie.
 
     ``first_token`` is the scoring engine's policy, ``space`` is put in front of each text, and

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from jaxtyping import Float
@@ -42,8 +42,7 @@ class _Case(Protocol):
         """The other one."""
 
 
-@dataclass(frozen=True)
-class FailingCase:
+class FailingCase(NamedTuple):
     """A failing row of a run."""
 
     id: str

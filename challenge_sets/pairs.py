@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import takewhile
@@ -165,15 +165,22 @@ class MaskedPairs:
             places = _common_places(first.ids, second.ids) if self.shared_only else (None, None)
             groups += [engine.rows(first, places[0]), engine.rows(second, places[1])]
         finished = {2 * n + k for n in done for k in (0, 1)}
-        half: dict[int, dict[int, Score]] = {}
-        for batch in engine.stream_rows(groups, finished):
-            ready = []
-            for place, score in batch:
-                members = half.setdefault(place // 2, {})
-                members[place % 2] = score
-                if len(members) == 2:
-                    ready.append((place // 2, half.pop(place // 2)))
-            yield [(n, _compared(pairs[n], (m[0], m[1]), self.reduction)) for n, m in ready]
+        yield from _by_pair(engine.stream_rows(groups, finished), pairs, self.reduction)
+
+
+def _by_pair(
+    batches: Iterable[Sequence[tuple[int, Score]]], pairs: Sequence[TextPair], reduction: Reduction
+) -> Stream:
+    """The scores of single texts (those of pair n stand at 2n and 2n + 1), pair by pair as both are there."""
+    half: dict[int, dict[int, Score]] = {}
+    for batch in batches:
+        ready = []
+        for place, score in batch:
+            members = half.setdefault(place // 2, {})
+            members[place % 2] = score
+            if len(members) == 2:
+                ready.append((place // 2, half.pop(place // 2)))
+        yield [(n, _compared(pairs[n], (m[0], m[1]), reduction)) for n, m in ready]
 
 
 def _common_places(first: Sequence[int], second: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -215,16 +222,8 @@ class Seq2SeqPairs:
     def stream(self, pairs: Sequence[TextPair], done: Set[int] = frozenset()) -> Stream:
         """See :class:`PairScorer`."""
         requests = [request for pair in pairs for request in self._requests(pair)]
-        engine = self._engine()
-        half: dict[int, dict[int, Score]] = {}
-        for batch in engine.stream(requests, {2 * n + k for n in done for k in (0, 1)}):
-            ready = []
-            for place, score in batch:
-                members = half.setdefault(place // 2, {})
-                members[place % 2] = score
-                if len(members) == 2:
-                    ready.append((place // 2, half.pop(place // 2)))
-            yield [(n, _compared(pairs[n], (m[0], m[1]), self.reduction)) for n, m in ready]
+        finished = {2 * n + k for n in done for k in (0, 1)}
+        yield from _by_pair(self._engine().stream(requests, finished), pairs, self.reduction)
 
     def _requests(self, pair: TextPair) -> tuple[Request, Request]:
         before, stretches, after = _differing_words(pair)

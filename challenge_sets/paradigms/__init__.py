@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from challenge_sets._records import MinimalPair
 from challenge_sets.paradigms import agreement, arguments, licensing, reflexives
@@ -17,8 +17,7 @@ SET_NAME = "pairs_builtin"
 _STALE = 5000  # draws without a new pair after which the lexicons count as used up
 
 
-@dataclass(frozen=True)
-class Paradigm:
+class Paradigm(NamedTuple):
     """A rule that makes contrasts, and the phenomenon that they show."""
 
     name: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from workbench.data.grammar import (
     NUMBERS,
@@ -48,8 +49,7 @@ class Contrast:
     metadata: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Phrase:
+class Phrase(NamedTuple):
     """A noun phrase: its text, number and noun (None for a name), and the gender where the word has one."""
 
     text: str
@@ -58,8 +58,7 @@ class Phrase:
     gender: str | None = None
 
 
-@dataclass(frozen=True)
-class Predicate:
+class Predicate(NamedTuple):
     """A verb phrase in two forms that differ in the number of one word."""
 
     singular: str

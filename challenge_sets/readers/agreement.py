@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from challenge_sets._records import MinimalPair
 from challenge_sets.readers import gulordava
@@ -18,8 +18,7 @@ _END = "<eos>"
 _GOLD = ("position", "correct", "wrong", "attractors")
 
 
-@dataclass(frozen=True)
-class AgreementItem:
+class AgreementItem(NamedTuple):
     """A tokenised sentence from text, the place of a verb in it, and the verb's form of the other number.
 
     ``position`` counts words from 0; ``attractors`` is the number of nouns of the other number in between.

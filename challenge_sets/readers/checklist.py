@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from challenge_sets.readers._rows import one_of
 from workbench.characters import check_text
@@ -22,16 +21,14 @@ _CONVERT = (
 )
 
 
-@dataclass(frozen=True)
-class CheckListCase:
+class CheckListCase(NamedTuple):
     """The examples of one case, each of one text or two (a pair): one for MFT, original and variants otherwise."""
 
     examples: tuple[tuple[str, ...], ...]
     label: int | str | None
 
 
-@dataclass(frozen=True)
-class CheckListTest:
+class CheckListTest(NamedTuple):
     """One test; ``full_size`` is the number of cases in the suite it was taken from, if stated."""
 
     name: str

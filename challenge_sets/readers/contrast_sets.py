@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from challenge_sets.readers._rows import one_of, table_rows
 from workbench.characters import check_text
@@ -18,8 +17,7 @@ _SENTIMENTS = ("Positive", "Negative")
 _PLACEHOLDER = "Gold Answer"  # the first entry of the BoolQ file explains the fields
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(NamedTuple):
     """One example: its texts (question and passage, or the review) and its label."""
 
     texts: tuple[str, ...]
@@ -27,8 +25,7 @@ class Member:
     original: bool
 
 
-@dataclass(frozen=True)
-class ContrastSet:
+class ContrastSet(NamedTuple):
     """Examples that belong together; a model is consistent if it has all of them right."""
 
     id: str

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal, NamedTuple, cast
 
 from challenge_sets.readers._rows import one_of, table_rows
 from workbench.data.files import find_file
@@ -16,8 +15,7 @@ Direction = Literal["stereo", "antistereo"]
 _COLUMNS = ("sent_more", "sent_less", "stereo_antistereo", "bias_type")
 
 
-@dataclass(frozen=True)
-class StereotypePair:
+class StereotypePair(NamedTuple):
     """``more`` is the more stereotyping sentence, whatever the direction.
 
     ``antistereo`` pairs state the opposite of a stereotype about the disadvantaged group. Texts are as in the

@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from challenge_sets.readers._rows import Row, table_rows
 from workbench.data.files import find_file, read_lines, read_text
@@ -33,8 +33,7 @@ GOLD_COLUMNS = (
 _TAB_COLUMNS = ("pattern", "constr_id", "sent_id", "form", "class", "len_prefix", "sent")
 
 
-@dataclass(frozen=True)
-class TargetItem:
+class TargetItem(NamedTuple):
     """A sentence with a place for a verb, and its right and wrong form there.
 
     ``original`` names the sentence that it is, or was made from: one of 41 in English. ``sentence`` is 0 for the

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from challenge_sets.readers._rows import one_of, table_rows
 from workbench.data.files import find_file
@@ -16,8 +16,7 @@ _LABELS = ("entailment", "non-entailment")
 _COLUMNS = ("gold_label", "sentence1", "sentence2", "pairID", "heuristic", "subcase", "template")
 
 
-@dataclass(frozen=True)
-class HansItem:
+class HansItem(NamedTuple):
     """A premise, a hypothesis, whether it follows, and the heuristic that says it does."""
 
     id: str

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from workbench.characters import check_text
 from workbench.data.files import find_file, read_jsonl, text_field
@@ -16,8 +15,7 @@ __all__ = ["MASK", "ClozeFact", "read", "read_relations"]
 MASK = "[MASK]"
 
 
-@dataclass(frozen=True)
-class ClozeFact:
+class ClozeFact(NamedTuple):
     """A fact and the sentences from a text that state it, with its object masked.
 
     ``source`` is the part of LAMA. ``prompt`` is the relation's template filled with the subject, where the

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from challenge_sets.readers._rows import Row, one_of, table_rows
 from workbench.data.files import find_file
@@ -18,8 +18,7 @@ _ARTICLE = "(a|an)"
 _ROLE_ID = re.compile(r"(\d+)-([ab])")
 
 
-@dataclass(frozen=True)
-class CpragItem:
+class CpragItem(NamedTuple):
     """Two sentences, the second unfinished, and three endings: expected, a near one and a far one.
 
     ``constraint`` is ``high`` where people agree on the expected word.
@@ -33,8 +32,7 @@ class CpragItem:
     constraint: str
 
 
-@dataclass(frozen=True)
-class RoleItem:
+class RoleItem(NamedTuple):
     """An unfinished sentence; items of one ``pair`` differ in which noun is agent.
 
     ``expected`` are people's most frequent endings, ``target`` the word compared across the pair, each with
@@ -50,8 +48,7 @@ class RoleItem:
     target_cloze: float
 
 
-@dataclass(frozen=True)
-class NegItem:
+class NegItem(NamedTuple):
     """An unfinished sentence with and without negation; each target is true of one of them.
 
     ``licensed`` says whether the negation is natural (NAT only, None for SIMP).

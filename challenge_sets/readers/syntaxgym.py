@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import isclose
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from workbench.characters import check_text
 from workbench.data.files import read_json
@@ -55,13 +55,13 @@ class Formula:
         return self.evaluate(surprisals)
 
 
-@dataclass
 class _Parser:
     """Recursive descent over: truth := clause (('&' | '|') clause)*; clause := value ('<' | '>' | '=') value."""
 
-    text: str
-    position: int = 0
-    regions: set[tuple[str, int]] = field(default_factory=set)
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.position = 0
+        self.regions: set[tuple[str, int]] = set()
 
     def _peek(self) -> re.Match[str] | None:
         return _TOKEN.match(self.text, self.position)
@@ -170,16 +170,14 @@ def parse_formula(text: str) -> Formula:
     return Formula(text, frozenset(parser.regions), evaluate)
 
 
-@dataclass(frozen=True)
-class Region:
+class Region(NamedTuple):
     """A stretch of a sentence; its text may be empty. Numbers count from 1."""
 
     number: int
     text: str
 
 
-@dataclass(frozen=True)
-class SyntaxGymCondition:
+class SyntaxGymCondition(NamedTuple):
     """One version of an item's sentence."""
 
     name: str
@@ -194,16 +192,14 @@ class SyntaxGymCondition:
         return words
 
 
-@dataclass(frozen=True)
-class SyntaxGymItem:
+class SyntaxGymItem(NamedTuple):
     """The versions of one sentence."""
 
     number: int
     conditions: tuple[SyntaxGymCondition, ...]
 
 
-@dataclass(frozen=True)
-class SyntaxGymSuite:
+class SyntaxGymSuite(NamedTuple):
     """A suite: items, the names of their regions, and the predictions that are to hold for each item."""
 
     name: str

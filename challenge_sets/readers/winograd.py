@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from challenge_sets.readers._rows import refuse_equal
 from workbench.characters import check_text
@@ -15,8 +14,7 @@ from workbench.errors import DataError
 __all__ = ["PartialItem", "WscItem", "read_partial", "read_wsc"]
 
 
-@dataclass(frozen=True)
-class WscItem:
+class WscItem(NamedTuple):
     """A text, a noun phrase and a pronoun in it, and whether the two refer to the same thing.
 
     Positions count words of ``text`` split at single spaces.
@@ -37,8 +35,7 @@ class WscItem:
         return " ".join([*words[: self.pronoun_position], self.noun, *words[end:]])
 
 
-@dataclass(frozen=True)
-class PartialItem:
+class PartialItem(NamedTuple):
     """Contexts that differ in the noun put for a pronoun, and the continuation that follows them all."""
 
     id: str

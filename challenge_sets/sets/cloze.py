@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -33,8 +32,7 @@ def _scored(model: LoadedModel, work: Work, blanks: Sequence[Blank]) -> list[Clo
     return score_cloze(model, blanks, first_token=policy, batch_tokens=work.batch_tokens)
 
 
-@dataclass(frozen=True)
-class DiagnosticItem:
+class DiagnosticItem(NamedTuple):
     """Blanks of which the first should be the most probable; ``expected`` counts how many are good endings."""
 
     id: str
@@ -141,8 +139,7 @@ def _diagnostic_row(item: DiagnosticItem, scores: list[ClozeScore]) -> dict[str,
     }
 
 
-@dataclass(frozen=True)
-class FactItem:
+class FactItem(NamedTuple):
     """A fact as a blank, and whether a baseline that knows only its relation's most frequent object gets it."""
 
     id: str

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -23,8 +22,7 @@ from workbench.text import split_texts
 __all__ = ["SYNTAXGYM", "SyntaxGym"]
 
 
-@dataclass(frozen=True)
-class SuiteItem:
+class SuiteItem(NamedTuple):
     """An item with the suite whose predictions it must fulfil."""
 
     suite: syntaxgym.SyntaxGymSuite

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from challenge_sets._records import TestCase
 from challenge_sets.readers import checklist
@@ -53,8 +53,7 @@ _UNKNOWN = "the export lacks the test's expectation function, and its name is no
 _UNLABELLED = "the export has neither labels nor a known expectation for this test"
 
 
-@dataclass(frozen=True)
-class _Task:
+class _Task(NamedTuple):
     """What a suite asks: texts of one example, names of the exported labels, and the prompt for language models."""
 
     name: str

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from challenge_sets._records import TestCase
 from challenge_sets.perturbations import PERTURBATIONS, perturbation
@@ -96,8 +95,7 @@ def _prompt(entry: Entry | None, labels: Mapping[str, Any]) -> SuitePrompt | Non
     return SuitePrompt(keys["text"].text(), answers)
 
 
-@dataclass(frozen=True)
-class _Pattern:
+class _Pattern(NamedTuple):
     """A template and its variants, each of ``arity`` texts."""
 
     texts: tuple[str, ...]

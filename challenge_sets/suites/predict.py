@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from challenge_sets.suites.expectations import Prediction
 from challenge_sets.suites.tests import SuitePrompt, Tests
@@ -27,8 +27,7 @@ _HEAD = "ForSequenceClassification"
 _SPARE = 4  # tokens that a model puts around a text, and the full stop behind a masked answer
 
 
-@dataclass(frozen=True)
-class Example:
+class Example(NamedTuple):
     """One text or several, under the id that prediction files use."""
 
     id: str

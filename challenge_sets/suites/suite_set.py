@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -32,8 +32,7 @@ _NONE_APPLIED = "no case of the test applied"
 _NOT_ASKED = "no case was within the limit"
 
 
-@dataclass(frozen=True)
-class SuiteCase:
+class SuiteCase(NamedTuple):
     """A case with the test and the suite it belongs to."""
 
     suite: Tests

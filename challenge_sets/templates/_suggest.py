@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,16 +20,14 @@ __all__ = ["MARK", "Suggestion", "suggest"]
 MARK = "\x00"  # stands for the slot until the number of mask tokens is known; no template text holds it
 
 
-@dataclass(frozen=True)
-class Suggestion:
+class Suggestion(NamedTuple):
     """A word or phrase for a slot, with its log-probability in nats averaged over the contexts tried."""
 
     text: str
     log_probability: float
 
 
-@dataclass(frozen=True)
-class _Beam:
+class _Beam(NamedTuple):
     tokens: tuple[int, ...]
     log_probability: float
 
@@ -58,8 +55,7 @@ def _extended(
         scores = _mean_log_probabilities(model, texts, beam.tokens, masks)
         best = np.argsort(-scores, kind="stable")[:width]
         candidates += [
-            replace(
-                beam,
+            beam._replace(
                 tokens=(*beam.tokens, int(token)),
                 log_probability=beam.log_probability + float(scores[token]),
             )

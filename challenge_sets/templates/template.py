@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations as pairs_of
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from jaxtyping import Int
@@ -260,8 +260,7 @@ def _label_function(label: Label) -> Callable[[Mapping[str, Any]], Any] | object
     return from_slot
 
 
-@dataclass(frozen=True)
-class _CaseMaker:
+class _CaseMaker(NamedTuple):
     """Turns combination numbers into cases of one template."""
 
     template: Template
