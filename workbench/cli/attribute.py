@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from workbench.characters import printable
 from workbench.cli._shared import (
     COUNT,
     INDEX,
