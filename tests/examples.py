@@ -6,16 +6,28 @@ each piece; nothing of this project is imported before a piece runs, so a piece 
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 _LIMIT = 300  # seconds of one piece
+_OWN = ("workbench", "probes", "challenge_sets", "tests")
+_TYPICAL = """
+import sys, workbench, pathlib
+import workbench.figures.static, workbench.figures.lens
+for name in workbench.__all__:
+    getattr(workbench, name)
+workbench.surprisal("novels-decoder", "a text").figure().html
+pathlib.Path({found!r}).write_text("\\n".join(sys.modules))
+"""
 
 
 @dataclass(frozen=True)
@@ -24,11 +36,18 @@ class Outcome:
 
     status: int
     output: str
+    seconds: float
 
 
-def run_each(codes: Mapping[str, str], folder: Path) -> dict[str, Outcome]:
-    """The outcome of each piece, run in an empty folder of its own below ``folder``."""
+def run_each(
+    codes: Mapping[str, str], folder: Path, files: Mapping[str, Mapping[str, str]] | None = None
+) -> dict[str, Outcome]:
+    """The outcome of each piece, run in a folder of its own below ``folder`` that holds its ``files``."""
     folder.mkdir(parents=True, exist_ok=True)
+    for number, name in enumerate(codes):
+        (folder / str(number)).mkdir()
+        for file, text in (files or {}).get(name, {}).items():
+            (folder / str(number) / file).write_text(text, encoding="utf-8")
     asked = folder / "codes.json"
     asked.write_text(json.dumps(dict(codes)), encoding="utf-8")
     environment = {
@@ -54,26 +73,36 @@ def run_each(codes: Mapping[str, str], folder: Path) -> dict[str, Outcome]:
 
 
 def _main(asked: Path, folder: Path) -> None:
-    # what all pieces import of other packages
-    import matplotlib.figure  # noqa: F401
-    import pandas  # noqa: F401
-    import scipy.stats  # noqa: F401
-    import sklearn.linear_model  # noqa: F401
-    import torch  # noqa: F401
-    import transformers.models.auto.modeling_auto  # noqa: F401
-
+    for name in _of_other_packages(folder):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
     codes = json.loads(asked.read_text(encoding="utf-8"))
     outcomes = {}
     for number, (name, code) in enumerate(codes.items()):
-        place = folder / str(number)
-        place.mkdir()
+        place, started = folder / str(number), time.monotonic()
         child = os.fork()
         if child == 0:
             _run(code, place)
         _, ended = os.waitpid(child, 0)
         output = (folder / f"{number}.txt").read_text(encoding="utf-8", errors="replace")
-        outcomes[name] = {"status": os.waitstatus_to_exitcode(ended), "output": output[-3000:]}
+        outcomes[name] = {
+            "status": os.waitstatus_to_exitcode(ended),
+            "output": output[-3000:],
+            "seconds": time.monotonic() - started,
+        }
     (folder / "outcomes.json").write_text(json.dumps(outcomes), encoding="utf-8")
+
+
+def _of_other_packages(folder: Path) -> list[str]:
+    """Modules of other packages that the pieces will import, found by a process that ends before they run."""
+    found = folder / "modules.txt"
+    child = os.fork()
+    if child == 0:
+        (folder / "modules").mkdir()
+        _run(_TYPICAL.format(found=str(found)), folder / "modules")
+    os.waitpid(child, 0)
+    names = found.read_text(encoding="utf-8").split()
+    return [name for name in names if name.partition(".")[0] not in (*_OWN, "__main__", "__mp_main__")]
 
 
 def _run(code: str, place: Path) -> None:

@@ -215,7 +215,7 @@ def _notes(
     examples: pd.DataFrame,
 ) -> dict[str, Any]:
     notes: dict[str, Any] = {"first_token": _policy(model, how)}
-    left_out = [name for name in expand(settings.tasks) if name not in data]
+    left_out = [name for name in expand([n for n in settings.tasks if n not in data]) if name not in data]
     if left_out:
         notes["left_out_for_want_of_data"] = left_out
     if "truncated" in examples:

@@ -1,67 +1,78 @@
-"""The blocks of docs/extending.md, run in a process of their own so that what they register stays there."""
+"""Every block of docs/extending.md runs in a process of its own, and does what the page says."""
 
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
-from pathlib import Path
+from dataclasses import dataclass
 
-ROOT = Path(__file__).parents[3]
+import pytest
+
+from tests.examples import ROOT, Outcome, run_each
+
 _PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
-_CHECKS = """
-import numpy as np
-from pathlib import Path
-from challenge_sets.suite import load_suites
-from probes import probe
-from workbench import attribute
-from workbench.evaluate import EvaluateSettings, evaluate
-from tests.unit.tiny import tiny_causal
-
-assert model(torch.tensor([[1, 2, 3]])).last_hidden_state.shape == (1, 3, model.config.hidden_size)
-tiny = tiny_causal()
-run = evaluate(tiny, EvaluateSettings(tasks=("capitals",)), out=Path(sys.argv[1]), doctor=False)
-assert run.results["capitals"]["accuracy"].n == 2
-(suite,) = load_suites(sys.argv[2])
-assert [test.name for test in suite.tests] == ["good weather", "a name changes nothing"]
-found = attribute(tiny, "the keys to the cabinet", target=" are", method="gradient_max")
-assert len(found.scores) == len(found.tokens)
-data = np.eye(2).repeat(3, 0)
-assert PROBES.get("centroid").make().fit(data, [0, 0, 0, 1, 1, 1]).score(data, [0, 0, 0, 1, 1, 1]) == 1.0
-report = probe(tiny, "pos", probe="centroid", limit=40, seeds=1, random_weights=False)
-assert len(report.series[report.metric]) == 3
-print("all blocks work")
-"""
+_SECTIONS = {part.splitlines()[0]: part for part in re.split(r"^## ", _PAGE, flags=re.M)[1:]}
+_FENCE = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```', flags=re.M | re.S)
+# section -> what holds after its block ran; the runs' numbers are those of two or more items, so n says all were asked
+_CHECKS = {
+    "A task in a YAML file": 'assert run.results["capitals"]["accuracy"].n == 2',
+    "A task by its type, in Python": 'assert run.results["capitals"]["accuracy"].n == 2',
+    "A task of another type": 'assert run.results["capitals"]["accuracy"].n == 2',
+    "A suite of behavioural tests": 'assert {"good weather", "a name changes nothing"} <= {'
+    'name.split("/")[-1] for name in run.results}',
+    "A challenge set": 'assert run.results["be"]["accuracy"].n == 2',
+    "A probe task": "assert len(report.series[report.metric]) == 5",
+    "A probe": 'assert report.probe == "centroid" and len(report.series[report.metric]) == 5',
+    "A saliency method": "assert len(scores) == len(scores.tokens) > 3",
+    "A position encoding": "assert model(torch.tensor([[1, 2, 3]])).last_hidden_state.shape[:2] == (1, 3)",
+    "A model family": "assert difference < 1e-5",
+    "A page of the dashboard": 'assert not page.exception and page.title[0].value == "Sizes"',
+    "A tab of the page Inspect": 'assert not page.exception and "bits" in page.dataframe[0].value',
+}
 
 
-def _blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", _PAGE, flags=re.M | re.S)
+@dataclass(frozen=True)
+class _Block:
+    language: str
+    title: str
+    text: str
 
 
-def test_every_way_to_extend_is_under_forty_lines():
-    sections = re.split(r"^## ", _PAGE, flags=re.M)[1:]
-    assert [s.splitlines()[0] for s in sections] == [
-        "A position encoding",
-        "A task",
-        "A suite",
-        "A probe",
-        "A saliency method",
-    ]
-    for block in [*_blocks("python"), *_blocks("yaml")]:
-        assert len(block.splitlines()) < 40, block
+_BLOCKS = {name: [_Block(*found) for found in _FENCE.findall(part)] for name, part in _SECTIONS.items()}
 
 
-def test_every_block_runs_and_does_what_it_says(tmp_path):
-    suite = tmp_path / "weather.yaml"
-    suite.write_text("\n".join(_blocks("yaml")), encoding="utf-8")
-    script = tmp_path / "blocks.py"
-    script.write_text("import sys\n" + "\n".join(_blocks("python")) + _CHECKS, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", str(script), str(tmp_path / "runs"), str(suite)],
-        cwd=ROOT,
-        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.stdout.endswith("all blocks work\n"), done.stderr[-2000:]
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory) -> dict[str, Outcome]:
+    codes, files = {}, {}
+    for name, blocks in _BLOCKS.items():
+        (program,) = [block.text for block in blocks if not block.title]
+        codes[name] = f"{program}\n{_CHECKS[name]}\n"
+        files[name] = {block.title: block.text for block in blocks if block.title}
+    return run_each(codes, tmp_path_factory.mktemp("extending"), files)
+
+
+def test_each_section_says_what_it_touches_and_is_short():
+    assert list(_SECTIONS) == list(_CHECKS)
+    for name, part in _SECTIONS.items():
+        assert re.search(r"^Touches: ", part, flags=re.M), name
+        for block in _BLOCKS[name]:
+            assert len(block.text.splitlines()) < 45, block.text
+
+
+@pytest.mark.parametrize("name", ["A task in a YAML file", "A task by its type, in Python"])
+def test_a_task_by_its_type_is_short(name):
+    counted = [block for block in _BLOCKS[name] if block.language != "text"]
+    assert all(len([line for line in b.text.splitlines() if line.strip()]) <= 12 for b in counted)
+
+
+@pytest.mark.parametrize("name", _SECTIONS)
+def test_the_files_that_it_touches_exist(name):
+    touches = re.search(r"^Touches: (.*?)\n\n", _SECTIONS[name], flags=re.M | re.S)
+    assert touches is not None
+    for path in re.findall(r"`((?:workbench|probes|challenge_sets|tests)/[\w./]*)`", touches[1]):
+        assert (ROOT / path).exists(), path
+
+
+@pytest.mark.parametrize("name", _SECTIONS)
+def test_a_block_runs_and_does_what_it_says(name, outcomes):
+    assert outcomes[name].status == 0, outcomes[name].output
+    assert outcomes[name].output.strip(), "it prints what it made"

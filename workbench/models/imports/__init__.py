@@ -14,8 +14,8 @@ from workbench.models.imports._mapping import ModelFamily, load_weights
 
 __all__ = ["FAMILIES", "family_of", "to_builtin"]
 
-# transformers' model type -> module with ``FAMILY``
-FAMILIES = {
+# transformers' model type -> module here with ``FAMILY``, or a family from elsewhere
+FAMILIES: dict[str, str | ModelFamily] = {
     "albert": "albert",
     "bart": "bart",
     "bert": "bert",
@@ -37,7 +37,8 @@ def family_of(model_type: str) -> ModelFamily:
         raise ModelError(
             f"no built-in counterpart of model type {model_type!r}; known: {known}; use implementation='hf'"
         )
-    family = import_module(f"workbench.models.imports.{FAMILIES[model_type]}").FAMILY
+    found = FAMILIES[model_type]
+    family = import_module(f"workbench.models.imports.{found}").FAMILY if isinstance(found, str) else found
     assert isinstance(family, ModelFamily)
     return family
 
