@@ -290,7 +290,17 @@ def pair_scorer(
 
 
 def score_pairs(scorer: PairScorer, pairs: Sequence[TextPair]) -> list[PairScore]:
-    """All scores, in the order of ``pairs``."""
+    """All scores, in the order of ``pairs``.
+
+    Example:
+        ```python
+        from challenge_sets import pair_scorer, score_pairs
+        import workbench
+
+        scorer = pair_scorer(workbench.load("novels-decoder"))
+        print(score_pairs(scorer, [("The boys were here.", "The boys was here.")]))
+        ```
+    """
     found = dict(entry for batch in scorer.stream(pairs) for entry in batch)
     return [found[i] for i in range(len(pairs))]
 

@@ -94,6 +94,14 @@ def load_suites(name: str) -> tuple[Suite, ...]:
     whether labels survive equivalent rewrites of the suite's texts (see :mod:`challenge_sets.rewrites`).
 
     Raises :class:`~workbench.errors.ConfigError` naming file and line for what is not in the format.
+
+    Example:
+        ```python
+        from challenge_sets import load_suites
+
+        (suite,) = load_suites("sentiment")
+        print([test.name for test in suite.tests])
+        ```
     """
     if name.startswith(_REWRITES):
         return _rewritten(name.removeprefix(_REWRITES))

@@ -53,6 +53,15 @@ def extract(
     Raises:
         TaskError, TraceError: a layer or head out of range, a site that this architecture does not show.
         DataError: no sentence, or a store that cannot be read or written.
+
+    Example:
+        ```python
+        from probes import extract
+        import workbench
+
+        features = extract(workbench.load("novels-encoder"), ["The keys are here."])
+        print(features.layers)
+        ```
     """
     words = words_of(sentences)
     if not words:

@@ -162,6 +162,14 @@ def load_task(name: str, data: str | Path = BUILTIN, limit: int | None = None, s
 
     Raises :class:`~workbench.errors.TaskError` for an unknown name or ``builtin`` where the task has no
     trees, :class:`~workbench.errors.DataError` with file and line for what cannot be read.
+
+    Example:
+        ```python
+        from probes import load_task
+
+        data = load_task("pos", limit=20)
+        print(len(data.items), data.about)
+        ```
     """
     task = TASKS.get(name)
     if task.build is not None:

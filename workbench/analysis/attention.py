@@ -62,7 +62,17 @@ def merge_words(
 
 
 def attention_entropy(attention: AttentionArray) -> Statistic:
-    """Entropy of each head's weights in nats, averaged over queries; 0 log 0 = 0."""
+    """Entropy of each head's weights in nats, averaged over queries; 0 log 0 = 0.
+
+    Example:
+        ```python
+        import workbench
+        from workbench.analysis.attention import attention_entropy
+
+        traced = workbench.trace("novels-encoder", "The keys to the cabinet are here.")
+        print(attention_entropy(traced[0].attention).to_frame())
+        ```
+    """
     check_rows(attention)
     return _over_queries("attention entropy", "nats", entr(attention).sum(-1))
 

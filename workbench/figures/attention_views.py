@@ -58,6 +58,15 @@ def head_view(
     Raises:
         ConfigError: shapes and tokens that do not fit, or more than 2,048 tokens.
         TraceError: layer or head out of range, weights outside 0..1, a layer without attention.
+
+    Example:
+        ```python
+        import workbench
+
+        text = workbench.trace("novels-encoder", "The keys to the cabinet are here.")[0]
+        view = workbench.figures.head_view(text.attention, text.tokens, words=text.alignment.word_ids)
+        print(view.save("heads.html"))
+        ```
     """
     check_html_action(html_action)
     maps = AttentionInputs(
@@ -125,6 +134,15 @@ def model_view(
     Raises:
         ConfigError: shapes and tokens that do not fit, or more than 2,048 tokens.
         TraceError: layer or head out of range, weights outside 0..1, a layer without attention.
+
+    Example:
+        ```python
+        import workbench
+
+        text = workbench.trace("novels-encoder", "The keys to the cabinet are here.")[0]
+        view = workbench.figures.model_view(text.attention, text.tokens)
+        print(view.save("model.html"))
+        ```
     """
     check_html_action(html_action)
     maps = AttentionInputs(

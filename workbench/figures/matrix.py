@@ -43,6 +43,16 @@ def heat_map(
 
     Raises:
         ConfigError: not two-dimensional, labels that do not fit, or more than 2,048 rows or columns.
+
+    Example:
+        ```python
+        import numpy as np
+
+        import workbench
+
+        view = workbench.figures.heat_map(np.eye(3), rows=["a", "b", "c"], unit="share")
+        print(view.save("map.svg"))
+        ```
     """
     matrix = _LabelledMatrix.build(values, rows, columns, axes, unit, standard_error)
     return matrix.view(title, note, signed, limits, display_mode, square=False)

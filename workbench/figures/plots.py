@@ -57,6 +57,14 @@ def curve_plot(
 
     Raises:
         ConfigError: no curve, or none with a finite point.
+
+    Example:
+        ```python
+        from workbench.figures import Curve, curve_plot
+
+        curve = Curve(name="accuracy", x=[0, 1, 2], y=[0.5, 0.7, 0.6], low=[0.4, 0.6, 0.5], high=[0.6, 0.8, 0.7])
+        print(curve_plot([curve], note="Bands are 95 % intervals.").save("curve.html"))
+        ```
     """
     if not curves:
         raise ConfigError("curve_plot needs at least one curve")

@@ -49,6 +49,14 @@ def highlighted_text(
     Raises:
         ConfigError: as many scores as tokens are needed, and at least one.
         NumericsError: a score is NaN or infinite.
+
+    Example:
+        ```python
+        import workbench
+
+        view = workbench.figures.highlighted_text(["a", "wonderful", "film"], [0.0, 1.9, 0.2])
+        print(view.save("text.html"))
+        ```
     """
     values = np.asarray(scores, dtype=np.float64)
     if values.shape != (len(tokens),) or len(tokens) == 0:

@@ -153,6 +153,15 @@ def list_runs(root: Path | None = None) -> list[RunSummary]:
     """All folders under ``root`` in order of name, that is of time, with foreign ones listed as unreadable.
 
     A root that does not exist has no runs. Raises :class:`~workbench.errors.RunError` if it is unreadable.
+
+    Example:
+        ```python
+        import workbench
+
+        workbench.evaluate("novels-decoder", tasks="lambada_sample", limit=5, doctor=False)
+        for found in workbench.runs.list_runs():
+            print(found.id, found.state)
+        ```
     """
     root = Path(root) if root is not None else default_root()
     try:

@@ -56,6 +56,16 @@ def score_cloze(
     both sides and write the answer behind their first sentinel. Causal models read only what is before the
     blank: what comes after is not seen. Raises :class:`~workbench.errors.ModelError` for other kinds and
     :class:`~workbench.errors.DataError` for an empty answer.
+
+    Example:
+        ```python
+        import workbench
+        from workbench.scoring import Blank, score_cloze
+
+        blank = Blank("She was very", "to see him.", " happy")
+        (found,) = score_cloze(workbench.load("novels-encoder"), [blank])
+        print(found.log_probability, found.rank)
+        ```
     """
     for blank in blanks:
         if not blank.answer.strip():

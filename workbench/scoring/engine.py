@@ -263,6 +263,15 @@ def score_rolling(
 
     The first token is predicted from BOS or the model's prefix token, unless ``first_token`` is
     ``"unscored"``. Raises :class:`DataError` for a text with no token to score.
+
+    Example:
+        ```python
+        import workbench
+        from workbench.scoring import score_rolling
+
+        (found,) = score_rolling(workbench.load("novels-decoder"), ["She was happy. " * 50], length=64)
+        print(found.log_probability / found.tokens)
+        ```
     """
     engine = Engine(model, first_token, batch_tokens, progress)
     length = min(length or model.max_length, model.max_length)

@@ -133,7 +133,17 @@ def pseudo_log_likelihood(
     masking: str = Masking.ORIGINAL,
     batch_tokens: str | int = "auto",
 ) -> list[Score]:
-    """Scores of each text's tokens; their sum is the pseudo-log-likelihood. See :class:`MaskedEngine`."""
+    """Scores of each text's tokens; their sum is the pseudo-log-likelihood. See :class:`MaskedEngine`.
+
+    Example:
+        ```python
+        import workbench
+        from workbench.scoring import pseudo_log_likelihood
+
+        (found,) = pseudo_log_likelihood(workbench.load("novels-encoder"), ["She was happy."])
+        print(found.log_probability)
+        ```
+    """
     return MaskedEngine(model, masking, batch_tokens).score(texts)
 
 

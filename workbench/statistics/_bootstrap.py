@@ -54,6 +54,13 @@ def bootstrap(
     ``method`` says how many.
 
     Raises :class:`~workbench.errors.NumericsError` if a value is NaN or infinite, or if there is none.
+
+    Example:
+        ```python
+        import workbench
+
+        print(workbench.statistics.bootstrap([0.1, 0.4, 0.2, 0.5, 0.3], seed=0))
+        ```
     """
     values = _finite(values)
     finish = transform or (lambda result: result)

@@ -62,6 +62,13 @@ def mcnemar(first: Array | Sequence[bool], second: Array | Sequence[bool]) -> Mc
     binomial test; else the chi-square statistic without continuity correction, which holds its level
     (Fagerland, Lydersen & Laake 2013). Raises :class:`~workbench.errors.NumericsError` for lengths that
     differ, an empty list or values other than 0 and 1.
+
+    Example:
+        ```python
+        import workbench
+
+        print(workbench.statistics.mcnemar([1, 1, 0, 1], [1, 0, 0, 0]).p_value)
+        ```
     """
     a, b = _pair(first, second)
     if not (np.isin(a, (0, 1)).all() and np.isin(b, (0, 1)).all()):
@@ -189,6 +196,13 @@ def holm(p_values: Sequence[float] | Array) -> Array:
     """p-values adjusted so that the chance of any false one is held (Holm 1979); same order, at most 1.
 
     Raises :class:`~workbench.errors.NumericsError` for values outside 0 to 1.
+
+    Example:
+        ```python
+        import workbench
+
+        print(workbench.statistics.holm([0.01, 0.04, 0.03]))
+        ```
     """
     p = _checked(p_values)
     order = np.argsort(p, kind="stable")

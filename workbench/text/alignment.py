@@ -100,6 +100,15 @@ def align(
 
     Raises:
         DataError: ``text`` is not a ``str`` or has a lone surrogate.
+
+    Example:
+        ```python
+        import workbench
+
+        model = workbench.load("novels-decoder")
+        alignment = workbench.text.align("She was unhappy.", model.tokenizer)
+        print(alignment.tokens, alignment.word_ids)
+        ```
     """
     check_text(text)
     words = split_words(text, punctuation=punctuation)

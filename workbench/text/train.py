@@ -56,6 +56,15 @@ def train_tokenizer(
     Raises:
         ConfigError: an option is unknown or out of range.
         DataError: the corpus is empty or holds something that is not text.
+
+    Example:
+        ```python
+        import workbench
+
+        texts = ["the cat sat on the mat", "a dog sat on the cat"] * 20
+        tokenizer = workbench.text.train_tokenizer(texts, "bpe", 60, role="decoder")
+        print(tokenizer.tokenize("the dog sat"))
+        ```
     """
     kind, role = member(TokenizerKind, kind, "tokenizer kind"), member(Role, role, "role")
     special = SPECIAL_TOKENS[role]

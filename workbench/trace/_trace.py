@@ -180,6 +180,14 @@ def save_trace(trace: Trace, folder: str | Path, say: Callable[[str], None] = pr
     """Write ``trace`` to a new folder, by rename; ``say`` is told the size before anything is written.
 
     Raises :class:`TraceError` if the folder exists, or the disk has no room.
+
+    Example:
+        ```python
+        import workbench
+
+        traced = workbench.trace("novels-encoder", "The keys are here.")
+        print(workbench.trace.save_trace(traced, "keys"))
+        ```
     """
     folder = Path(folder)
     if folder.exists():
@@ -204,7 +212,17 @@ def save_trace(trace: Trace, folder: str | Path, say: Callable[[str], None] = pr
 
 
 def load_trace(folder: str | Path) -> Trace:
-    """Read a trace that :func:`save_trace` wrote; raises :class:`TraceError` if it is none."""
+    """Read a trace that :func:`save_trace` wrote; raises :class:`TraceError` if it is none.
+
+    Example:
+        ```python
+        import workbench
+
+        traced = workbench.trace("novels-encoder", "The keys are here.")
+        folder = workbench.trace.save_trace(traced, "keys")
+        print(workbench.trace.load_trace(folder))
+        ```
+    """
     folder = Path(folder)
     try:
         description = json.loads((folder / _DESCRIPTION).read_text(encoding="utf-8"))

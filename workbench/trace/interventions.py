@@ -87,6 +87,16 @@ def intervene(model: LoadedModel, *edits: Edit) -> Iterator[None]:
 
     Raises :class:`TraceError` if a layer or head is out of range, or the architecture computes attention
     where it cannot be changed.
+
+    Example:
+        ```python
+        import workbench
+        from workbench.trace import Edit, intervene, scale
+
+        model = workbench.load("novels-decoder")
+        with intervene(model, Edit("residual", 1, scale(0.5))):
+            print(workbench.score(model, "The boys", " were").log_probability)
+        ```
     """
     with model.lock:
         structure = structure_of(model.model)
@@ -106,7 +116,18 @@ def ablate_heads(
     means: Float[Array, "layer head head_width"] | None = None,
     stack: Stack | None = None,
 ) -> Iterator[None]:
-    """Silence ``(layer, head)`` pairs: their output becomes zero, or its mean (:func:`mean_head_outputs`)."""
+    """Silence ``(layer, head)`` pairs: their output becomes zero, or its mean (:func:`mean_head_outputs`).
+
+    Example:
+        ```python
+        import workbench
+        from workbench.trace import ablate_heads
+
+        model = workbench.load("novels-decoder")
+        with ablate_heads(model, [(0, 1), (2, 3)]):
+            print(workbench.score(model, "The boys", " were").log_probability)
+        ```
+    """
     edits = [
         Edit(
             Site.HEAD_OUTPUT,

@@ -51,6 +51,21 @@ def train(
     the batch. Out of memory, the rows of a forward pass are halved and the batch kept.
 
     Raises the package's errors: a bad recipe, corpus or checkpoint, a loss that is no number, a full disk.
+
+    Example:
+        ```python
+        from pathlib import Path
+
+        from workbench.training.pretrain import train
+        from workbench.training.settings import DataSource, ModelSource, Optimisation, TrainSettings
+
+        Path("corpus.txt").write_text("The cat sat on the mat, and the dog sat beside it. " * 400)
+        source = DataSource(corpus="corpus.txt", tokenizer="byte-bpe", vocab_size=300, length=32)
+        settings = TrainSettings(
+            model=ModelSource(preset="llama-tiny"), data=source, optimisation=Optimisation(steps=3, batch_size=4)
+        )
+        print(train(settings, Path("model")))
+        ```
     """
     where = resolve_device(device)
     state = PartialState(cpu=where.type == "cpu")

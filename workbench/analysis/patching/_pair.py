@@ -269,6 +269,16 @@ def patch_pair(
         DataError: texts of different length, targets not in the vocabulary, or no mask to predict at.
         TraceError: both runs give the same metric, or a position out of range.
         ModelError: the model has no head.
+
+    Example:
+        ```python
+        import workbench
+        from workbench.analysis.patching import patch_pair
+
+        model = workbench.load("novels-decoder")
+        pair = patch_pair(model, "The boys at home", "The boy at home", " were", " was")
+        print(pair.about)
+        ```
     """
     model.require(Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ, Kind.CLASSIFIER, verb="patching")
     measured = make_metric(model, target, contrast, metric)

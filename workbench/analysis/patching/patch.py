@@ -89,7 +89,18 @@ def patch_effects(
     receiver: Component | str = OUTPUT,
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,
 ) -> Statistic:
-    """The effects by ``method`` for a pair that is there already; ``senders`` and ``receiver`` are of paths."""
+    """The effects by ``method`` for a pair that is there already; ``senders`` and ``receiver`` are of paths.
+
+    Example:
+        ```python
+        import workbench
+        from workbench.analysis.patching import patch_effects, patch_pair
+
+        model = workbench.load("novels-decoder")
+        pair = patch_pair(model, "The boys at home", "The boy at home", " were", " was")
+        print(patch_effects(pair, "path", senders=["1.2"]).to_frame())
+        ```
+    """
     chosen = member(PatchMethod, method, "method", TaskError)
     if chosen is PatchMethod.ATTRIBUTION:
         return attribution_patching(pair, site or "residual")

@@ -64,6 +64,18 @@ def read_task(path: Path | str) -> Task:
 
     Raises :class:`~workbench.errors.ConfigError` for what is not of this form, and
     :class:`~workbench.errors.DataError` for unreadable files.
+
+    Example:
+        ```python
+        from pathlib import Path
+
+        from workbench.evaluate.tasks.task_file import read_task
+
+        lines = ["name: verbs", "type: generation", 'prompt: "{start}"']
+        lines += ["rows:", "  - {start: The boys, answer: were}"]
+        Path("verbs.yaml").write_text("\\n".join(lines))
+        print(read_task("verbs.yaml").load(None).items)
+        ```
     """
     file = Path(path)
     values = read_values(file)

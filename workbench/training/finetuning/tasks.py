@@ -161,6 +161,18 @@ def load_task(
 
     Raises :class:`~workbench.errors.DataError` for missing files, columns or labels, labels of the wrong type, and
     labels that are all the same.
+
+    Example:
+        ```python
+        from pathlib import Path
+
+        from workbench.training.finetuning import load_task
+
+        rows = ["text,label"] + [f"a {word} film,{word}" for word in ("good", "bad")] * 10
+        Path("films.csv").write_text("\\n".join(rows))
+        found = load_task("films.csv")
+        print(found.task.labels, len(found.train), len(found.validation))
+        ```
     """
     short = name.removeprefix("glue/")
     if short in GLUE:
