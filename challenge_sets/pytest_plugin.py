@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["OverBudgetError", "SuiteFile", "SuiteTestItem"]
 
-_BUDGET = 0.1
-_SHOWN = 3
+_DEFAULT_FAILURE_BUDGET = 0.1
+_EXAMPLES_SHOWN = 3
 
 
 class OverBudgetError(Exception):
@@ -35,7 +35,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--workbench-predictions", help="JSONL of predictions in place of a model")
     group.addoption("--workbench-dtype", default="float32", help="precision of the model")
     group.addoption(
-        "--workbench-budget", type=float, default=_BUDGET, help="failure rate allowed where a test names none"
+        "--workbench-budget",
+        type=float,
+        default=_DEFAULT_FAILURE_BUDGET,
+        help="failure rate allowed where a test names none",
     )
     group.addoption("--workbench-limit", type=int, help="only the first N cases of each test")
 
@@ -135,7 +138,7 @@ class SuiteTestItem(pytest.Item):
         examples = run.examples()
         failing = examples[(examples["group"] == self.group) & examples["correct"].eq(False)]
         shown = "\n".join(
-            f"  {row.texts} predicted {row.predicted}" for row in failing.head(_SHOWN).itertuples()
+            f"  {row.texts} predicted {row.predicted}" for row in failing.head(_EXAMPLES_SHOWN).itertuples()
         )
         raise OverBudgetError(
             f"failure rate {rate.text(3)} of {rate.n} cases is above the "

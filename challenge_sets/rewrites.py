@@ -34,8 +34,8 @@ __all__ = [
 ]
 
 ParaphraseScore: TypeAlias = Callable[[Sequence[tuple[str, str]]], list[float]]
-MINIMUM = 0.9
-_ROWS = 32
+MINIMUM_SCORE = 0.9
+_TEXTS_PER_BATCH = 32
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def equivalent_rewrites(
     texts: Sequence[str],
     score: ParaphraseScore,
     *,
-    minimum: float = MINIMUM,
+    minimum: float = MINIMUM_SCORE,
     rules: Iterable[Rule] = RULES,
 ) -> list[list[Rewrite]]:
     """The rewrites of each text that reach ``minimum``: one a rule that matches, none where none does.
@@ -129,7 +129,12 @@ def embedding_similarity(model: LoadedModel) -> ParaphraseScore:
 
     def similarity(pairs: Sequence[tuple[str, str]]) -> list[float]:
         texts = list(dict.fromkeys(text for pair in pairs for text in pair))
-        vectors = torch.cat([_embedded(model, texts[i : i + _ROWS]) for i in range(0, len(texts), _ROWS)])
+        vectors = torch.cat(
+            [
+                _embedded(model, texts[i : i + _TEXTS_PER_BATCH])
+                for i in range(0, len(texts), _TEXTS_PER_BATCH)
+            ]
+        )
         place = {text: index for index, text in enumerate(texts)}
         first, second = (vectors[[place[pair[k]] for pair in pairs]] for k in (0, 1))
         return torch.cosine_similarity(first, second).tolist()
@@ -147,7 +152,7 @@ def _embedded(model: LoadedModel, texts: list[str]) -> Float[Tensor, "text width
 
 
 def rewritten(
-    suite: Tests, score: ParaphraseScore, *, minimum: float = MINIMUM, rules: Iterable[Rule] = RULES
+    suite: Tests, score: ParaphraseScore, *, minimum: float = MINIMUM_SCORE, rules: Iterable[Rule] = RULES
 ) -> Suite:
     """An invariance test a rule: over ``suite``'s texts, the label must survive the rule's rewrites.
 

@@ -14,8 +14,8 @@ CAUSAL_CAVEAT = (
 )
 _FEW_SENTENCES = 30
 _LOW_SELECTIVITY = 0.10
-_LEVEL = 0.05
-_MOSTLY_SEEN = 0.5
+_SIGNIFICANCE_LEVEL = 0.05
+_MOSTLY_SEEN_SHARE = 0.5
 
 
 def classification_conclusions(
@@ -83,7 +83,9 @@ def _against(
 ) -> str:
     """Whether the best layer beats what needs no trained layers."""
     better = [
-        n for n in others if n in p_values and p_values[n] <= _LEVEL and others[n].value < accuracy.value
+        n
+        for n in others
+        if n in p_values and p_values[n] <= _SIGNIFICANCE_LEVEL and others[n].value < accuracy.value
     ]
     rest = [n for n in others if n not in better]
     listed = "; ".join(f"{name} {others[name].value:.3f}" for name in others)
@@ -96,7 +98,7 @@ def _against(
 
 
 def _selectivity(selectivity: Estimate, control: Estimate, seen: float) -> str:
-    if seen < _MOSTLY_SEEN:
+    if seen < _MOSTLY_SEEN_SHARE:
         return (
             f"Selectivity ({selectivity.text(3)}) says little here: only {seen:.0%} of the test items are of a type "
             "seen in training, so random labels of types could not be memorised for the others."

@@ -32,7 +32,7 @@ PROBE_KINDS = {
 }
 
 
-_DIGITS = 4  # of a layer's number
+_LAYER_DIGITS = 4  # of a layer's number
 
 
 @takes_fields_of(ProbeSettings)
@@ -113,7 +113,7 @@ def layers_of(text: str) -> tuple[int, ...] | None:
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise TaskError(f"layers {text!r:.80} are no numbers; write all, 0,3,6 or 0-6")
-        if len(first) > _DIGITS or len(last) > _DIGITS:
+        if len(first) > _LAYER_DIGITS or len(last) > _LAYER_DIGITS:
             raise TaskError(f"layers {text!r:.80} are more than any model has; write all, 0,3,6 or 0-6")
         numbers += range(int(first), int(last or first) + 1)
     return tuple(numbers)

@@ -25,7 +25,7 @@ from workbench.statistics import bootstrap, mean_estimate, student_interval
 __all__ = ["mix"]
 
 # More items than this are thinned out evenly: all layers of all items are in memory at once.
-_VALUES = 3 * 10**8
+_MOST_VALUES = 3 * 10**8
 _RESAMPLES = 1000
 
 
@@ -179,7 +179,7 @@ def _series(fits: _Mixtures) -> dict[str, tuple[Estimate, ...]]:
 def _thinned(prepared: Prepared, layers: int, rows: Array) -> Array:
     """Whole sentences, as many as fit."""
     width = prepared.features.values.shape[2] * (1 if prepared.data.place_rows.shape[1] == 1 else 3)
-    most = max(1000, _VALUES // (layers * width))
+    most = max(1000, _MOST_VALUES // (layers * width))
     if len(rows) <= most:
         return rows
     clusters = prepared.clusters(rows)

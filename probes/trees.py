@@ -28,7 +28,7 @@ __all__ = ["probe_trees"]
 
 _LENGTHS = (3, 50)  # of sentences, in words
 _RESAMPLES = 1000
-_RANK = 64
+_PROBE_RANK = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +156,7 @@ def _layer(features: Features, layer: int, trees: _Trees, test: Array) -> _Score
     train, held = np.flatnonzero(~test), np.flatnonzero(test)
 
     def fitted(target: str, wanted: Sequence[Array]) -> list[Array]:
-        probe = StructuralProbe(target=target, rank=_RANK)
+        probe = StructuralProbe(target=target, rank=_PROBE_RANK)
         probe.fit([x[i] for i in train], [wanted[int(i)] for i in train])
         return probe.predict([x[i] for i in held])
 
@@ -241,7 +241,7 @@ def _report(
             CAUSAL_CAVEAT,
         ),
         stated=(
-            f"Rank {_RANK}; {trained:,} training and {len(chain.hits):,} test sentences of {_LENGTHS[0]} to "
+            f"Rank {_PROBE_RANK}; {trained:,} training and {len(chain.hits):,} test sentences of {_LENGTHS[0]} to "
             f"{_LENGTHS[1]} words; punctuation is no word of the tree.",
         ),
     )

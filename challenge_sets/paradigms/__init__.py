@@ -14,7 +14,7 @@ from workbench.errors import ConfigError, DataError, did_you_mean
 __all__ = ["PARADIGMS", "SET_NAME", "MinimalPair", "Paradigm", "all_pairs", "pairs"]
 
 SET_NAME = "pairs_builtin"
-_STALE = 5000  # draws without a new pair after which the lexicons count as used up
+_MOST_REPEATED_DRAWS = 5000  # draws without a new pair after which the lexicons count as used up
 
 
 class Paradigm(NamedTuple):
@@ -94,7 +94,7 @@ def pairs(paradigm: str, count: int = 1000, seed: int = 0) -> list[MinimalPair]:
         contrast = chosen.rule(sampler)
         stale = stale + 1 if contrast.good in found else 0
         found.setdefault(contrast.good, contrast)
-        if stale == _STALE:
+        if stale == _MOST_REPEATED_DRAWS:
             raise DataError(
                 f"paradigm {paradigm} makes about {len(found)} pairs, {count} asked; ask for fewer"
             )

@@ -95,7 +95,7 @@ def letter_case(text: str, random: Random, count: int) -> list[str]:
     return random.sample([text.lower(), text.upper()], 2)
 
 
-_DISTANCE = 5
+_SENTENCES_BETWEEN = 5
 
 
 def _draw(name: str, random: Random, count: int) -> list[str]:
@@ -124,5 +124,5 @@ def distant_context(text: str, random: Random, count: int) -> list[str]:
     """Five unrelated sentences in front of the text."""
     if not text.strip():
         return []
-    fillers = [" ".join(_draw("irrelevant_sentence", random, _DISTANCE)) for _ in range(count)]
+    fillers = [" ".join(_draw("irrelevant_sentence", random, _SENTENCES_BETWEEN)) for _ in range(count)]
     return [f"{filler} {text.lstrip()}" for filler in fillers]

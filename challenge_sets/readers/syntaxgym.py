@@ -29,7 +29,7 @@ Surprisals: TypeAlias = Mapping[tuple[str, int], float]
 _TOKEN = re.compile(
     r"\s*(?:\(\s*(?P<region>\d+|\*)\s*;\s*%(?P<condition>[^%]+)%\s*\)|(?P<number>\d+(?:\.\d+)?)|(?P<sign>[-+<>=&|()\[\]]))"
 )
-_EQUAL = 1e-6  # surprisals are sums of floats
+_SURPRISAL_TOLERANCE = 1e-6  # surprisals are sums of floats
 _CLOSING = {"(": ")", "[": "]"}
 Value: TypeAlias = Callable[[Surprisals], float]
 Truth: TypeAlias = Callable[[Surprisals], bool]
@@ -149,7 +149,7 @@ def _sum(left: Value, right: Value, factor: float) -> Value:
 
 def _compare(left: Value, operator: str, right: Value) -> Truth:
     if operator == "=":
-        return lambda surprisals: isclose(left(surprisals), right(surprisals), abs_tol=_EQUAL)
+        return lambda surprisals: isclose(left(surprisals), right(surprisals), abs_tol=_SURPRISAL_TOLERANCE)
     if operator == "<":
         return lambda surprisals: left(surprisals) < right(surprisals)
     return lambda surprisals: left(surprisals) > right(surprisals)

@@ -25,7 +25,7 @@ from workbench.statistics import Estimate, proportion
 __all__ = ["AGREEMENT", "BLIMP", "BUILTIN", "CROWS_PAIRS", "CrowsPairs", "PairSet"]
 
 # Pairs of each paradigm that are scored before those behind them.
-_PER_ROUND = 100
+_PAIRS_PER_ROUND = 100
 Published = dict[str, dict[str, float]]
 
 
@@ -116,7 +116,7 @@ def _rounds(paradigms: Sequence[str]) -> list[list[int]]:
     rounds: dict[int, list[int]] = {}
     counts: Counter[str] = Counter()
     for place, paradigm in enumerate(paradigms):
-        rounds.setdefault(counts[paradigm] // _PER_ROUND, []).append(place)
+        rounds.setdefault(counts[paradigm] // _PAIRS_PER_ROUND, []).append(place)
         counts[paradigm] += 1
     return list(rounds.values())
 

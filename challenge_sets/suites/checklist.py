@@ -31,14 +31,14 @@ PARAPHRASE_PROMPT = SuitePrompt(
     "Question 1: {0}\nQuestion 2: {1}\nDo the two questions ask the same thing?",
     {"different": " No", "duplicate": " Yes"},
 )
-_TOLERANCE = 0.1  # of INV tests that name none, and of all monotonic ones (Ribeiro et al. 2020)
+_PROBABILITY_TOLERANCE = 0.1  # of INV tests that name none, and of all monotonic ones (Ribeiro et al. 2020)
 # An export holds the cases of a test, not its function: these are the published tests' own rules, by name.
 _RULES: dict[str, Expectation] = {
-    "intensifiers": Monotonic(None, Change.UP, _TOLERANCE, apart_from="neutral"),
-    "reducers": Monotonic(None, Change.DOWN, _TOLERANCE, apart_from="neutral"),
-    '"used to" should reduce': Monotonic(None, Change.DOWN, _TOLERANCE, apart_from="neutral"),
-    "add positive phrases": Shift("positive", "negative", _TOLERANCE),
-    "add negative phrases": Shift("negative", "positive", _TOLERANCE),
+    "intensifiers": Monotonic(None, Change.UP, _PROBABILITY_TOLERANCE, apart_from="neutral"),
+    "reducers": Monotonic(None, Change.DOWN, _PROBABILITY_TOLERANCE, apart_from="neutral"),
+    '"used to" should reduce': Monotonic(None, Change.DOWN, _PROBABILITY_TOLERANCE, apart_from="neutral"),
+    "add positive phrases": Shift("positive", "negative", _PROBABILITY_TOLERANCE),
+    "add negative phrases": Shift("negative", "positive", _PROBABILITY_TOLERANCE),
     "Q & A: no": EqualLabel(loose="neutral", forbidden="negative"),
     "Change first name in one of the questions": VariantLabel("different", original="duplicate"),
     "Change first and last name in one of the questions": VariantLabel("different", original="duplicate"),
@@ -146,7 +146,7 @@ def _expectation(exported: checklist.CheckListTest) -> Expectation | None:
     if exported.name in _ONE_LABEL:
         return EqualLabel()
     if exported.kind == "INV":
-        return CheckListInvariant(_TOLERANCE)
+        return CheckListInvariant(_PROBABILITY_TOLERANCE)
     if exported.kind == "DIR":
         return None
     if any(case.label is not None for case in exported.cases):

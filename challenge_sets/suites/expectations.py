@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-_TIE = 1e-9
+_TIE_MARGIN = 1e-9
 
 
 class TestKind(StrEnum):
@@ -91,7 +91,7 @@ def _lead(prediction: Prediction, label: str) -> float:
     """By how much ``label`` leads; never 0, so that a tie still says who got it."""
     others = [value for name, value in prediction.probabilities.items() if name != label]
     lead = prediction.of(label) - max(others, default=0.0)
-    return max(lead, _TIE) if prediction.label == label else min(lead, -_TIE)
+    return max(lead, _TIE_MARGIN) if prediction.label == label else min(lead, -_TIE_MARGIN)
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Invariant:
         moved = max(
             abs(other.of(label) - first.of(label)) for label in {*first.probabilities, *other.probabilities}
         )
-        return -max(moved, _TIE) if other.label != first.label else self.tolerance - moved
+        return -max(moved, _TIE_MARGIN) if other.label != first.label else self.tolerance - moved
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from workbench.errors import WorkbenchError, did_you_mean
 
 __all__ = ["load_suite_file"]
 
-_COUNT = 50
+_DEFAULT_CASES = 50
 _OPTIONAL = (
     "description",
     "template",
@@ -176,7 +176,7 @@ class _Builder:
         template = Template(pattern.texts, **probe)
         parts = len(self.keys["templates"].list()) if "templates" in self.keys else 1
         asked = "count" in self.keys
-        wanted = int(self.keys["count"].number(1, 1e6)) if asked else _COUNT
+        wanted = int(self.keys["count"].number(1, 1e6)) if asked else _DEFAULT_CASES
         wanted = max(1, wanted // parts) if count is None else count
         label = next((self.keys[k].text() for k in ("label", "not_label") if k in self.keys), None)
         return template.expand(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
+
+from scipy.special import softmax
 
 from challenge_sets.suites.expectations import Prediction
 from challenge_sets.suites.tests import SuitePrompt, Tests
@@ -24,7 +25,7 @@ from workbench.text import align
 __all__ = ["Example", "PredictionFile", "Predictor", "predictor_for"]
 
 _HEAD = "ForSequenceClassification"
-_SPARE = 4  # tokens that a model puts around a text, and the full stop behind a masked answer
+_SPARE_TOKENS = 4  # tokens that a model puts around a text, and the full stop behind a masked answer
 
 
 class Example(NamedTuple):
@@ -156,7 +157,7 @@ class _Prompted:
         prompts = [self._fitted(self.prompt.filled(example.texts)) for example in examples]
         scores = iter(self._scores([(p, self.prompt.answers[label]) for p, _ in prompts for label in labels]))
         return [
-            _prediction(_softmax({label: next(scores) for label in labels}), truncated)
+            _prediction(labels, softmax([next(scores) for _ in labels]).tolist(), truncated)
             for _, truncated in prompts
         ]
 
@@ -164,7 +165,7 @@ class _Prompted:
         """The end of the prompt that fits into the model with the longest answer, and how many tokens are left out."""
         tokenizer, answers = self.model.tokenizer, self.prompt.answers.values()
         answer = max(len(tokenizer(text, add_special_tokens=False).input_ids) for text in answers)
-        room = self.model.max_length - answer - _SPARE
+        room = self.model.max_length - answer - _SPARE_TOKENS
         tokens = align(prompt, tokenizer, add_special_tokens=False)
         if len(tokens) <= room:
             return prompt, 0
@@ -190,16 +191,9 @@ class _Prompted:
         ]
 
 
-def _softmax(scores: Mapping[str, float]) -> dict[str, float]:
-    highest = max(scores.values())
-    weights = {label: math.exp(score - highest) for label, score in scores.items()}
-    total = sum(weights.values())
-    return {label: weight / total for label, weight in weights.items()}
-
-
-def _prediction(probabilities: dict[str, float], truncated: int) -> Prediction:
-    best = max(probabilities, key=lambda label: probabilities[label])
-    return Prediction(best, probabilities, truncated)
+def _prediction(labels: Sequence[str], probabilities: Sequence[float], truncated: int) -> Prediction:
+    of_label = dict(zip(labels, probabilities, strict=True))
+    return Prediction(max(labels, key=lambda label: of_label[label]), of_label, truncated)
 
 
 @dataclass(frozen=True)

@@ -145,7 +145,7 @@ def parse(text: str) -> tuple[str, tuple[Reference, ...]]:
 
 
 FULL_LIMIT = 1_000_000
-_CHUNK = 50_000
+_COMBINATIONS_PER_CHUNK = 50_000
 
 
 def flat_indices(total: int, *, count: int | None, seed: int) -> Iterator[list[int]]:
@@ -160,7 +160,7 @@ def flat_indices(total: int, *, count: int | None, seed: int) -> Iterator[list[i
     else:
         yield from _stream(total, count=count, seed=seed)
         return
-    step = _CHUNK if count is None else max(1, min(_CHUNK, count))
+    step = _COMBINATIONS_PER_CHUNK if count is None else max(1, min(_COMBINATIONS_PER_CHUNK, count))
     for start in range(0, total, step):
         yield list(order[start : start + step])
 
@@ -168,7 +168,7 @@ def flat_indices(total: int, *, count: int | None, seed: int) -> Iterator[list[i
 def _stream(total: int, *, count: int, seed: int) -> Iterator[list[int]]:
     draw = _drawer(total, seed)
     seen: set[int] = set()
-    step = max(1, min(_CHUNK, count))
+    step = max(1, min(_COMBINATIONS_PER_CHUNK, count))
     for _ in range(50 * math.ceil(count / step)):
         chunk = [index for index in dict.fromkeys(draw(step)) if index not in seen]
         seen.update(chunk)

@@ -46,7 +46,7 @@ def features_of(features: Array, dimensions: int = 2) -> Array:
     return found
 
 
-_BATCH = 256
+_ROWS_PER_BATCH = 256
 
 
 def train_classifier(
@@ -71,7 +71,7 @@ def train_classifier(
     while done < epochs and since < patience:
         done += 1
         module.train()
-        for rows in kept[torch.randperm(len(kept), generator=generator)].split(_BATCH):
+        for rows in kept[torch.randperm(len(kept), generator=generator)].split(_ROWS_PER_BATCH):
             optimiser.zero_grad()
             F.cross_entropy(module(inputs[rows]), targets[rows]).backward()
             optimiser.step()

@@ -79,9 +79,9 @@ def runs(rows: Array, valid: Array) -> Iterator[tuple[int, int]]:
 
 
 # Sentences tokenized, sorted by length and written together: memory does not grow with the corpus.
-_WINDOW = 256
+_SENTENCES_PER_WINDOW = 256
 _BATCH_TOKENS = {"cpu": 512, "cuda": 32768}
-_OTHER_BATCH = 8192
+_TOKENS_PER_BATCH_ELSEWHERE = 8192
 
 
 @dataclass(frozen=True)
@@ -117,14 +117,14 @@ class FeatureStream:
         """Extract and write, a window of sentences at a time."""
         sentences = np.array([place.sentence for place in self.places])
         order = np.argsort(sentences, kind="stable")
-        starts = range(0, len(self.words), _WINDOW)
+        starts = range(0, len(self.words), _SENTENCES_PER_WINDOW)
         edges = np.searchsorted(sentences[order], [*starts, len(self.words)])
         bar = tqdm(total=len(self.words), unit="sentence", disable=not progress, leave=False)
         with bar, lanes(self.model) as side_by_side:
             for number, start in enumerate(starts):
                 if edges[number] < edges[number + 1]:
                     self._window(run, side_by_side, order[edges[number] : edges[number + 1]])
-                bar.update(min(_WINDOW, len(self.words) - start))
+                bar.update(min(_SENTENCES_PER_WINDOW, len(self.words) - start))
 
     def _window(self, run: Run, side_by_side: Lanes, rows: Array) -> None:
         """Features of the places numbered ``rows``, which lie in neighbouring sentences."""
@@ -133,7 +133,7 @@ class FeatureStream:
             by_sentence.setdefault(self.places[row].sentence, []).append(position)
         texts = {s: text for s in by_sentence if (text := self._text(s)) is not None}
         self.dropped += sum(len(found) for s, found in by_sentence.items() if s not in texts)
-        budget = _BATCH_TOKENS.get(self.model.device.type, _OTHER_BATCH)
+        budget = _BATCH_TOKENS.get(self.model.device.type, _TOKENS_PER_BATCH_ELSEWHERE)
         batches = [
             _Batch(
                 [texts[s] for s in chosen],

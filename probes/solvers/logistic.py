@@ -28,7 +28,7 @@ from workbench.shapes import Array
 
 __all__ = ["Logistic", "Memory", "Problems", "solve_logistic"]
 
-_LENGTH = 16
+_HISTORY_LENGTH = 16
 
 
 class Memory:
@@ -51,7 +51,7 @@ class Memory:
         product = (step * change).sum((1, 2))
         usable = moved & (product > 1e-10 * change.square().sum((1, 2)))
         inverse = torch.where(usable, 1 / product.clamp_min(1e-30), 0.0)
-        start = 1 if len(self._steps) == _LENGTH else 0
+        start = 1 if len(self._steps) == _HISTORY_LENGTH else 0
         self._steps = torch.cat([self._steps[start:], step[None]])
         self._changes = torch.cat([self._changes[start:], change[None]])
         self._inverse = torch.cat([self._inverse[start:], inverse[None]])
@@ -80,7 +80,7 @@ class Memory:
 
 
 # Columns (problems x classes) solved in one go: bounds the memory of their L-BFGS histories.
-_COLUMNS = 1024
+_COLUMNS_PER_CHUNK = 1024
 # A class that is certain everywhere still gets a finite step.
 _LEAST_CURVATURE = 1e-6
 
@@ -145,7 +145,7 @@ def solve_logistic(
             "the features hold NaN or infinite numbers; check the model: workbench doctor MODEL"
         )
     spectrum = _spectrum(rows)
-    step = max(1, _COLUMNS // problems.classes)
+    step = max(1, _COLUMNS_PER_CHUNK // problems.classes)
     parts = [
         _solve(rows, problems.part(slice(start, start + step)), spectrum, tolerance, max_rounds)
         for start in range(0, len(problems), step)

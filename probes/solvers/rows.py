@@ -14,9 +14,9 @@ from workbench.shapes import Array
 
 __all__ = ["Rows", "Scaling", "scaling_of"]
 
-CHUNK = 4096
+ROWS_PER_CHUNK = 4096
 # Standardised rows up to this size are kept between passes, larger ones read again each time.
-_KEPT_BYTES = 512 * 2**20
+_MOST_BYTES_IN_MEMORY = 512 * 2**20
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class Rows:
         return cls(read, len(matrix), matrix.shape[1], known, torch.device(device))
 
     def __iter__(self) -> Iterator[tuple[slice, Tensor]]:
-        keep = self.count * self.width * 4 <= _KEPT_BYTES
-        for number, start in enumerate(range(0, self.count, CHUNK)):
-            stop = min(start + CHUNK, self.count)
+        keep = self.count * self.width * 4 <= _MOST_BYTES_IN_MEMORY
+        for number, start in enumerate(range(0, self.count, ROWS_PER_CHUNK)):
+            stop = min(start + ROWS_PER_CHUNK, self.count)
             if number < len(self._kept):
                 yield slice(start, stop), self._kept[number]
                 continue
@@ -73,8 +73,8 @@ def scaling_of(read: Callable[[int, int], Array], count: int, width: int) -> Sca
     """Scaling that gives each of ``count`` rows' features mean 0 and variance 1 (population variance)."""
     total, squares = np.zeros(width), np.zeros(width)
     shift = read(0, min(1, count)).astype(np.float64).reshape(-1, width).sum(0)  # against cancellation
-    for start in range(0, count, CHUNK):
-        chunk = read(start, min(start + CHUNK, count)).astype(np.float64) - shift
+    for start in range(0, count, ROWS_PER_CHUNK):
+        chunk = read(start, min(start + ROWS_PER_CHUNK, count)).astype(np.float64) - shift
         total += chunk.sum(0)
         squares += np.square(chunk).sum(0)
     mean = total / max(count, 1)

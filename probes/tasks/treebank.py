@@ -13,7 +13,7 @@ __all__ = ["TREE_TASKS", "WORD_TASKS"]
 
 # The labels of one sentence's words; None leaves a word out.
 Labels = Callable[[ConlluSentence], list[str | None]]
-_FAR, _DEEP = 6, 7
+_LARGEST_DISTANCE, _LARGEST_DEPTH = 6, 7
 
 
 def _given(value: str) -> str | None:
@@ -27,11 +27,13 @@ def _by_feature(name: str) -> Labels:
 def _head_distance(tree: ConlluSentence) -> list[str | None]:
     """Position of the head minus that of the word, within 6 either way; the root has none."""
     gaps = [None if w.head is None else w.head - i for i, w in enumerate(tree.words)]
-    return [None if gap is None else f"{max(-_FAR, min(_FAR, gap)):+d}" for gap in gaps]
+    return [
+        None if gap is None else f"{max(-_LARGEST_DISTANCE, min(_LARGEST_DISTANCE, gap)):+d}" for gap in gaps
+    ]
 
 
 def _depth(tree: ConlluSentence) -> list[str | None]:
-    return [str(min(depth, _DEEP)) for depth in depths(tree)]
+    return [str(min(depth, _LARGEST_DEPTH)) for depth in depths(tree)]
 
 
 def _task(name: str, about: str, labels: Labels) -> ProbeTask:

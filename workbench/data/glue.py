@@ -16,7 +16,6 @@ __all__ = ["GLUE", "SNLI", "SNLI_LABELS", "GlueLayout", "glue_source"]
 _ENTAILMENT = ("entailment", "not_entailment")
 _THREE_WAY = ("entailment", "neutral", "contradiction")
 _UNLABELLED = {"test.tsv", "test_matched.tsv", "test_mismatched.tsv", "diagnostic.tsv"}
-_COLA = ("source", "label", "star", "sentence")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,12 +39,20 @@ class GlueLayout:
     train: tuple[str, ...] = ("train.tsv",)
     validation: tuple[str, ...] = ("dev.tsv",)
     test: tuple[str, ...] = ("test.tsv",)
+    header: tuple[str, ...] | None = None  # of training and validation files without one
 
 
 GLUE: dict[str, GlueLayout] = {
     layout.name: layout
     for layout in (
-        GlueLayout(name="cola", folder="CoLA", text=("sentence",), submission="CoLA.tsv", test_rows=1063),
+        GlueLayout(
+            name="cola",
+            folder="CoLA",
+            text=("sentence",),
+            submission="CoLA.tsv",
+            test_rows=1063,
+            header=("source", "label", "star", "sentence"),
+        ),
         GlueLayout(
             name="sst2",
             folder="SST-2",
@@ -184,9 +191,7 @@ def _prefixes(folders: tuple[str, ...]) -> list[str]:
 
 def _records(layout: GlueLayout, path: Path) -> Iterable[tuple[str, Record]]:
     """CoLA has a header in its test file only."""
-    if layout.name == "cola" and path.name != "test.tsv":
-        return read_table(path, _COLA)
-    return read_table(path)
+    return read_table(path, None if path.name == "test.tsv" else layout.header)
 
 
 def _parse(layout: GlueLayout, record: Record, where: str, name: str) -> Iterable[TextPair]:

@@ -36,7 +36,7 @@ __all__ = [
 HeadOutput: TypeAlias = dict[str, Tensor]
 _FIELDS = ("logits", "start_logits", "end_logits")
 _SAMPLES = ("The cat sat on the mat.", "Yes, naturally, after years of looking for it in the hall.")
-_LONGEST = 24  # tokens of a sample: enough to tell the paddings apart
+_LONGEST_SAMPLE = 24  # tokens of a sample: enough to tell the paddings apart
 
 # Largest difference of two outputs that rounding explains, as a share of the largest output. Sums done in
 # another order differ by an epsilon or so each, and a forward pass is a few hundred of them in a row: in
@@ -225,7 +225,7 @@ def _measured(model: LoadedModel) -> Padding:
     return Padding.SINGLE
 
 
-def _shortened(row: HeadRow, length: int = _LONGEST) -> HeadRow:
+def _shortened(row: HeadRow, length: int = _LONGEST_SAMPLE) -> HeadRow:
     """At most ``length`` tokens; the last one stays, since it may be the end token that a head reads."""
     if row.length <= length:
         return row

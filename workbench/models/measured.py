@@ -17,13 +17,13 @@ from transformers import PreTrainedModel
 
 __all__ = ["longest_input", "looks_ahead"]
 
-_SHORT = 7  # tokens of a pass that finds the position tables
-_TRIED = 4096  # longer texts cost seconds: a larger table is believed
-_OTHER_SIDE = 2  # tokens on the side of an encoder-decoder that is not measured
+_SHORT_TEXT = 7  # tokens of a pass that finds the position tables
+_LONGEST_TRIED = 4096  # longer texts cost seconds: a larger table is believed
+_OTHER_SIDE_TOKENS = 2  # tokens on the side of an encoder-decoder that is not measured
 _KEPT, _CHANGED = 3, 4  # tokens before and after the place from which on a text is changed
 # Equal shapes are computed by equal kernels, so only experts that are chosen differently may round differently.
-_TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-5}
-_COARSE_TOLERANCE = 2e-2
+_OUTPUT_TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-5}
+_HALF_PRECISION_TOLERANCE = 2e-2
 _aten = torch.ops.aten
 
 
@@ -52,14 +52,14 @@ def _later_tokens_matter(model: Any) -> bool:
     if first is None or second is None:
         return False
     moved = float((first - second).abs().max())
-    return moved > _TOLERANCE.get(first.dtype, _COARSE_TOLERANCE) * float(first.abs().max())
+    return moved > _OUTPUT_TOLERANCE.get(first.dtype, _HALF_PRECISION_TOLERANCE) * float(first.abs().max())
 
 
 def _logits(model: Any, ids: Tensor) -> Tensor | None:
     """Logits (1, kept, V) at the tokens that stay the same."""
     inputs = {"input_ids": ids}
     if model.config.is_encoder_decoder:
-        inputs = {"input_ids": _ids(model, _OTHER_SIDE), "decoder_input_ids": ids}
+        inputs = {"input_ids": _ids(model, _OTHER_SIDE_TOKENS), "decoder_input_ids": ids}
     with torch.no_grad():
         logits = getattr(model(**inputs, **_without_cache(model)), "logits", None)
     return logits[:, :_KEPT] if isinstance(logits, Tensor) and logits.ndim == 3 else None
@@ -79,15 +79,15 @@ def longest_input(model: Any, *, decoder: bool = False) -> int | None:
 
 
 def _shortest_table(model: Any, decoder: bool) -> int | None:
-    lookups = _Lookups(_SHORT)
-    if not _runs(model, _SHORT, decoder, lookups):
+    lookups = _Lookups(_SHORT_TEXT)
+    if not _runs(model, _SHORT_TEXT, decoder, lookups):
         return None
     limit: int | None = None
     for rows, start, number in lookups.found:
         longest = rows - start
-        if longest <= _SHORT or (limit is not None and longest >= limit):
+        if longest <= _SHORT_TEXT or (limit is not None and longest >= limit):
             continue
-        if longest > _TRIED or not _fits(model, longest + 1, decoder, (rows, number)):
+        if longest > _LONGEST_TRIED or not _fits(model, longest + 1, decoder, (rows, number)):
             limit = _last_that_fits(model, longest, decoder, (rows, number))
     return limit
 
@@ -99,9 +99,9 @@ def _fits(model: Any, length: int, decoder: bool, last: tuple[int, int]) -> bool
 
 def _last_that_fits(model: Any, longest: int, decoder: bool, last: tuple[int, int]) -> int:
     """``longest``, or what fits of it where texts are padded to windows; found by halving."""
-    if longest > _TRIED or _fits(model, longest, decoder, last):
+    if longest > _LONGEST_TRIED or _fits(model, longest, decoder, last):
         return longest
-    low, high = _SHORT, longest
+    low, high = _SHORT_TEXT, longest
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if _fits(model, middle, decoder, last) else (low, middle)
@@ -178,10 +178,10 @@ def _counting(index: Tensor, length: int) -> tuple[int, int] | None:
 
 def _runs(model: Any, length: int, decoder: bool, watch: _Lookups) -> bool:
     """Whether the model's body (an adapter with its virtual tokens around it) reads ``length`` tokens."""
-    inputs = {"input_ids": _ids(model, _OTHER_SIDE if decoder else length)}
+    inputs = {"input_ids": _ids(model, _OTHER_SIDE_TOKENS if decoder else length)}
     inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
     if model.config.is_encoder_decoder:
-        inputs["decoder_input_ids"] = _ids(model, length if decoder else _OTHER_SIDE)
+        inputs["decoder_input_ids"] = _ids(model, length if decoder else _OTHER_SIDE_TOKENS)
     body = model.base_model if isinstance(model, PreTrainedModel) else model
     try:
         with torch.no_grad(), watch:

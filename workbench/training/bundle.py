@@ -27,7 +27,7 @@ from workbench.training.progress import read_log
 
 __all__ = ["bundle"]
 
-LARGEST = 8_000_000  # bytes of weights
+MOST_WEIGHT_BYTES = 8_000_000  # bytes of weights
 CURVE_POINTS = 100
 
 
@@ -53,7 +53,7 @@ def bundle(
     folder = target or Path(__file__).parents[1] / "models" / "bundled" / name
     loaded = load(str(run_folder), dtype="float32", device="cpu")
     size = 2 * loaded.num_parameters
-    if size > LARGEST:
+    if size > MOST_WEIGHT_BYTES:
         raise RunError(f"{run_folder} has {size / 1e6:.1f} MB of weights; bundled models have at most 8")
     save_model_folder(loaded.model.to(torch.float16), loaded.tokenizer, folder)
     _compact(folder / "tokenizer.json")

@@ -33,7 +33,7 @@ from workbench.training.settings import TrainSettings
 
 __all__ = ["judge", "measure_card", "to_dicts"]
 
-ROWS = 16
+ROWS_PER_BATCH = 16
 _TABLES = {
     "sentiment-train": "sentiment",
     "nli-train": "nli",
@@ -57,7 +57,7 @@ def judge(folder: Path, recipe: Mapping[str, Any], table: Path | TaskRows) -> di
     task = FineTask(recipe["task"], AnswerKind(recipe["kind"]), *columns, labels=labels)
     rows = load_rows(table, task) if isinstance(table, Path) else table.validation
     features = encode(rows, task, model.tokenizer, recipe["length"])
-    answers = predict(model.model, model.tokenizer, features, rows, task, 2 * ROWS)
+    answers = predict(model.model, model.tokenizer, features, rows, task, 2 * ROWS_PER_BATCH)
     return compute_metrics(task.kind, answers.predicted, answers.gold)
 
 
@@ -110,7 +110,9 @@ def _of_novels(folder: Path, settings: TrainSettings, data: Path) -> dict[str, E
     part = CorpusPart(str(file), corpus_hash(file), settings.data.text_column)
     blocks = Blocks(token_file(part, model.tokenizer, role), objective.window, shuffle=False, static=True)
     of_text = objective.auto == "AutoModelForCausalLM"
-    return measure(model.model, objective, blocks, ROWS, tokenizer=model.tokenizer if of_text else None)
+    return measure(
+        model.model, objective, blocks, ROWS_PER_BATCH, tokenizer=model.tokenizer if of_text else None
+    )
 
 
 def _main() -> None:

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 WHOLE, TRAIN, HELD_OUT = "", ", training part", ", held-out part"
-FEWEST = 1024  # characters that are held out of a text of ten times as many or more
+FEWEST_HELD_OUT_CHARACTERS = 1024  # characters that are held out of a text of ten times as many or more
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def held_out_start(path: str, sha256: str, column: str) -> int:
     ``sha256`` is that of the corpus, by which the count is kept.
     """
     characters = sum(len(piece.text) for piece in stream_corpus(path, column))
-    return characters - max(characters // 100, min(FEWEST, characters // 10))
+    return characters - max(characters // 100, min(FEWEST_HELD_OUT_CHARACTERS, characters // 10))
 
 
 TOKENIZER_CHARACTERS = 32 << 20  # the vocabulary is learned from the first so many characters

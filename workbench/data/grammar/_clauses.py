@@ -87,7 +87,7 @@ def with_relative(sampler: Sampler, head: Nominal, chance: float) -> Nominal:
     return replace(head, node=head.node.with_after(clause))
 
 
-_NEGATED = 0.16
+_NEGATED_SHARE = 0.16
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def declarative(head: Node, subject: Nominal, group: VerbGroup, deprel: str = "n
 
 def _negate(sampler: Sampler, subject: Nominal, *others: Nominal) -> bool:
     """Whether to negate the verb: never beside *no* or *few*, nor under a quantified subject."""
-    return subject.definite and not any(part.negative for part in others) and sampler.chance(_NEGATED)
+    return subject.definite and not any(part.negative for part in others) and sampler.chance(_NEGATED_SHARE)
 
 
 def _finish(sampler: Sampler, head: Node, verb: Verb, group: VerbGroup, *, place: float = 0.15) -> Node:

@@ -13,6 +13,13 @@ from transformers import PreTrainedModel
 
 from workbench.errors import ModelError
 from workbench.models.configuration import TransformerConfig
+from workbench.models.encoder import TransformerEncoder
+from workbench.models.heads.masked import TransformerEncoderForMaskedLM
+from workbench.models.heads.sequence_classification import TransformerEncoderForSequenceClassification
+from workbench.models.heads.token_classification import (
+    TransformerEncoderForQuestionAnswering,
+    TransformerEncoderForTokenClassification,
+)
 
 __all__ = [
     "GATED",
@@ -20,6 +27,7 @@ __all__ = [
     "Renames",
     "Weights",
     "activation",
+    "encoder_classes",
     "load_weights",
     "refuse",
     "special_ids",
@@ -56,6 +64,21 @@ def activation(name: str) -> str:
             f"activation {name!r} has no built-in counterpart; known: {allowed}; use implementation='hf'"
         )
     return _ACTIVATIONS[name]
+
+
+def encoder_classes(name: str, **others: type[PreTrainedModel]) -> dict[str, type[PreTrainedModel]]:
+    """Our class for each of transformers' classes of an encoder family, by name; ``others`` beside the common heads."""
+    heads: dict[str, type[PreTrainedModel]] = {
+        "MaskedLM": TransformerEncoderForMaskedLM,
+        "SequenceClassification": TransformerEncoderForSequenceClassification,
+        "TokenClassification": TransformerEncoderForTokenClassification,
+        "QuestionAnswering": TransformerEncoderForQuestionAnswering,
+        **others,
+    }
+    return {
+        f"{name}Model": TransformerEncoder,
+        **{f"{name}For{head}": found for head, found in heads.items()},
+    }
 
 
 def special_ids(hf: Any) -> dict[str, Any]:

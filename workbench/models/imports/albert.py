@@ -5,14 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.models.configuration import EncoderConfig, TransformerConfig
-from workbench.models.encoder import TransformerEncoder
-from workbench.models.heads.masked import TransformerEncoderForMaskedLM, TransformerEncoderForPreTraining
-from workbench.models.heads.sequence_classification import TransformerEncoderForSequenceClassification
-from workbench.models.heads.token_classification import (
-    TransformerEncoderForQuestionAnswering,
-    TransformerEncoderForTokenClassification,
-)
-from workbench.models.imports._mapping import ModelFamily, activation, refuse, special_ids
+from workbench.models.heads.masked import TransformerEncoderForPreTraining
+from workbench.models.imports._mapping import ModelFamily, activation, encoder_classes, refuse, special_ids
 from workbench.models.parts import (
     AttentionConfig,
     DepthConfig,
@@ -54,14 +48,7 @@ _OLD, _NEW = r"encoder\.albert_layer_groups\.(\d+)\.albert_layers\.0\.", r"stack
 
 FAMILY = ModelFamily(
     config=_config,
-    classes={
-        "AlbertModel": TransformerEncoder,
-        "AlbertForMaskedLM": TransformerEncoderForMaskedLM,
-        "AlbertForPreTraining": TransformerEncoderForPreTraining,
-        "AlbertForSequenceClassification": TransformerEncoderForSequenceClassification,
-        "AlbertForTokenClassification": TransformerEncoderForTokenClassification,
-        "AlbertForQuestionAnswering": TransformerEncoderForQuestionAnswering,
-    },
+    classes=encoder_classes("Albert", PreTraining=TransformerEncoderForPreTraining),
     prefix="albert",
     body=(
         (r"embeddings\.word_embeddings\.weight", r"stack.embeddings.tokens.weight"),

@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.models.configuration import EncoderConfig, TransformerConfig
-from workbench.models.encoder import TransformerEncoder
-from workbench.models.heads.masked import TransformerEncoderForMaskedLM, TransformerEncoderForPreTraining
-from workbench.models.heads.sequence_classification import (
-    TransformerEncoderForMultipleChoice,
-    TransformerEncoderForSequenceClassification,
+from workbench.models.heads.masked import TransformerEncoderForPreTraining
+from workbench.models.heads.sequence_classification import TransformerEncoderForMultipleChoice
+from workbench.models.imports._mapping import (
+    ModelFamily,
+    Renames,
+    activation,
+    encoder_classes,
+    refuse,
+    special_ids,
 )
-from workbench.models.heads.token_classification import (
-    TransformerEncoderForQuestionAnswering,
-    TransformerEncoderForTokenClassification,
-)
-from workbench.models.imports._mapping import ModelFamily, Renames, activation, refuse, special_ids
 from workbench.models.parts import (
     AttentionConfig,
     DepthConfig,
@@ -80,15 +79,11 @@ BODY: Renames = (
 
 FAMILY = ModelFamily(
     config=_config,
-    classes={
-        "BertModel": TransformerEncoder,
-        "BertForMaskedLM": TransformerEncoderForMaskedLM,
-        "BertForPreTraining": TransformerEncoderForPreTraining,
-        "BertForSequenceClassification": TransformerEncoderForSequenceClassification,
-        "BertForTokenClassification": TransformerEncoderForTokenClassification,
-        "BertForQuestionAnswering": TransformerEncoderForQuestionAnswering,
-        "BertForMultipleChoice": TransformerEncoderForMultipleChoice,
-    },
+    classes=encoder_classes(
+        "Bert",
+        PreTraining=TransformerEncoderForPreTraining,
+        MultipleChoice=TransformerEncoderForMultipleChoice,
+    ),
     prefix="bert",
     body=BODY,
     head=(

@@ -5,14 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.models.configuration import EncoderConfig, TransformerConfig
-from workbench.models.encoder import TransformerEncoder
-from workbench.models.heads.masked import TransformerEncoderForMaskedLM
-from workbench.models.heads.sequence_classification import TransformerEncoderForSequenceClassification
-from workbench.models.heads.token_classification import (
-    TransformerEncoderForQuestionAnswering,
-    TransformerEncoderForTokenClassification,
-)
-from workbench.models.imports._mapping import ModelFamily, activation, special_ids
+from workbench.models.imports._mapping import ModelFamily, activation, encoder_classes, special_ids
 from workbench.models.parts import (
     AttentionConfig,
     DepthConfig,
@@ -51,13 +44,7 @@ _OLD, _NEW = r"transformer\.layer\.(\d+)\.", r"stack.layers.\1."
 
 FAMILY = ModelFamily(
     config=_config,
-    classes={
-        "DistilBertModel": TransformerEncoder,
-        "DistilBertForMaskedLM": TransformerEncoderForMaskedLM,
-        "DistilBertForSequenceClassification": TransformerEncoderForSequenceClassification,
-        "DistilBertForTokenClassification": TransformerEncoderForTokenClassification,
-        "DistilBertForQuestionAnswering": TransformerEncoderForQuestionAnswering,
-    },
+    classes=encoder_classes("DistilBert"),
     prefix="distilbert",
     body=(
         (r"embeddings\.word_embeddings\.weight", r"stack.embeddings.tokens.weight"),

@@ -5,17 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.models.configuration import TransformerConfig
-from workbench.models.encoder import TransformerEncoder
-from workbench.models.heads.masked import (
-    TransformerEncoderForMaskedLM,
-    TransformerEncoderForReplacedTokenDetection,
-)
-from workbench.models.heads.sequence_classification import TransformerEncoderForSequenceClassification
-from workbench.models.heads.token_classification import (
-    TransformerEncoderForQuestionAnswering,
-    TransformerEncoderForTokenClassification,
-)
-from workbench.models.imports._mapping import ModelFamily, activation
+from workbench.models.heads.masked import TransformerEncoderForReplacedTokenDetection
+from workbench.models.imports._mapping import ModelFamily, activation, encoder_classes
 from workbench.models.imports.bert import BODY, bert_config
 from workbench.models.parts import HeadConfig, PositionConfig
 
@@ -37,14 +28,7 @@ def _config(hf: Any, class_name: str) -> TransformerConfig:
 
 FAMILY = ModelFamily(
     config=_config,
-    classes={
-        "ElectraModel": TransformerEncoder,
-        "ElectraForMaskedLM": TransformerEncoderForMaskedLM,
-        "ElectraForPreTraining": TransformerEncoderForReplacedTokenDetection,
-        "ElectraForSequenceClassification": TransformerEncoderForSequenceClassification,
-        "ElectraForTokenClassification": TransformerEncoderForTokenClassification,
-        "ElectraForQuestionAnswering": TransformerEncoderForQuestionAnswering,
-    },
+    classes=encoder_classes("Electra", PreTraining=TransformerEncoderForReplacedTokenDetection),
     prefix="electra",
     body=(*BODY, (r"embeddings_project\.(\w+)", r"stack.embeddings.project.\1")),
     head=(

@@ -5,14 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.models.configuration import TransformerConfig
-from workbench.models.encoder import TransformerEncoder
-from workbench.models.heads.masked import TransformerEncoderForMaskedLM
-from workbench.models.heads.sequence_classification import TransformerEncoderForSequenceClassification
-from workbench.models.heads.token_classification import (
-    TransformerEncoderForQuestionAnswering,
-    TransformerEncoderForTokenClassification,
-)
-from workbench.models.imports._mapping import ModelFamily
+from workbench.models.imports._mapping import ModelFamily, encoder_classes
 from workbench.models.imports.bert import BODY, bert_config
 from workbench.models.parts import HeadConfig, PositionConfig
 
@@ -35,13 +28,7 @@ def _config(hf: Any, class_name: str) -> TransformerConfig:
 
 FAMILY = ModelFamily(
     config=_config,
-    classes={
-        "RobertaModel": TransformerEncoder,
-        "RobertaForMaskedLM": TransformerEncoderForMaskedLM,
-        "RobertaForSequenceClassification": TransformerEncoderForSequenceClassification,
-        "RobertaForTokenClassification": TransformerEncoderForTokenClassification,
-        "RobertaForQuestionAnswering": TransformerEncoderForQuestionAnswering,
-    },
+    classes=encoder_classes("Roberta"),
     prefix="roberta",
     body=BODY,
     head=(

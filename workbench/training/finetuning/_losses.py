@@ -20,7 +20,7 @@ from workbench.training.objectives import IGNORED
 
 __all__ = ["HeadLoss", "attention_loss", "check_losses", "mix_rows"]
 
-SMALLEST = 1e-6  # share of attention below which it counts as zero
+SMALLEST_ATTENTION_SHARE = 1e-6  # share of attention below which it counts as zero
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def attention_loss(attentions: Sequence[Tensor], marked: Tensor) -> Tensor:
     if not queries.any():
         return marked.new_zeros((), dtype=torch.float32)
     shares = [(weights.float().mean(1) * keys[:, None]).sum(-1)[queries] for weights in attentions]
-    return -torch.stack(shares).clamp(min=SMALLEST).log().mean()
+    return -torch.stack(shares).clamp(min=SMALLEST_ATTENTION_SHARE).log().mean()
 
 
 def check_losses(settings: FineSettings, task: FineTask, config: Any) -> None:

@@ -13,7 +13,7 @@ from workbench.training.settings import check_precision
 
 __all__ = ["FineSettings"]
 
-_SMALL = 50_000_000
+_SMALL_MODEL_WEIGHTS = 50_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ class FineSettings:
         if self.lr is not None:
             return self.lr
         rate = LEARNING_RATES[Method(self.method)]
-        return 2 * rate if self.method == Method.FULL and parameters < _SMALL else rate
+        return 2 * rate if self.method == Method.FULL and parameters < _SMALL_MODEL_WEIGHTS else rate
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionary for the run's recipe."""

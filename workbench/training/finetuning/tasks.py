@@ -13,6 +13,7 @@ import numpy as np
 
 from workbench.choices import as_members, member
 from workbench.data.files import find_file
+from workbench.data.glue import GLUE as LAYOUTS
 from workbench.data.tables import Row, class_label, number_of, read_rows
 from workbench.errors import DataError, did_you_mean
 from workbench.training.finetuning._hub import PREFIX, read_hub
@@ -87,51 +88,33 @@ class TaskRows:
         return digest.hexdigest()
 
 
-def _pair(name: str, folder: str, text: str, pair: str, labels: tuple[str, ...], **more: object) -> FineTask:
-    task = FineTask(name, AnswerKind.CLASS, text, "label", pair, labels, folder=folder)
-    return replace(task, **more)  # type: ignore[arg-type]
-
-
-_ENTAILMENT = ("entailment", "not_entailment")
-GLUE = {
-    task.name: task
-    for task in (
-        _pair("mrpc", "MRPC", "#1 String", "#2 String", ("0", "1"), label="Quality", metric="f1"),
-        _pair("rte", "RTE", "sentence1", "sentence2", _ENTAILMENT),
-        _pair("wnli", "WNLI", "sentence1", "sentence2", ("0", "1")),
-        _pair("qnli", "QNLI", "question", "sentence", _ENTAILMENT),
-        _pair(
-            "mnli",
-            "MNLI",
-            "premise",
-            "hypothesis",
-            ("entailment", "neutral", "contradiction"),
-            train=("train.jsonl",),
-            validation=("dev_matched.jsonl",),
-        ),
-        FineTask(
-            "sst2",
-            AnswerKind.CLASS,
-            "sentence",
-            "label",
-            labels=("0", "1"),
-            folder="SST-2",
-            train=("train.tsv", "train_first20000.tsv"),
-        ),
-        FineTask(
-            "cola",
-            AnswerKind.CLASS,
-            "sentence",
-            "label",
-            labels=("0", "1"),
-            metric="matthews",
-            folder="CoLA",
-            header=("source", "label", "star", "sentence"),
-        ),
-        FineTask(
-            "stsb", AnswerKind.NUMBER, "sentence1", "score", "sentence2", metric="spearman", folder="STS-B"
-        ),
+def _glue_task(name: str, metric: str = "accuracy", form: int = 0) -> FineTask:
+    """A task of GLUE with the columns of its first form, the official TSV, or of its last (-1), the hub's JSONL."""
+    layout = LAYOUTS[name]
+    return FineTask(
+        name,
+        AnswerKind.CLASS if layout.labels else AnswerKind.NUMBER,
+        layout.text[form],
+        layout.gold[form],
+        layout.pair[form] if layout.pair else None,
+        layout.labels,
+        metric=metric,
+        folder=layout.folder,
+        train=layout.train[form:],
+        validation=layout.validation[form:],
+        header=layout.header,
     )
+
+
+GLUE = {
+    "mrpc": _glue_task("mrpc", "f1"),
+    "rte": _glue_task("rte"),
+    "wnli": _glue_task("wnli"),
+    "qnli": _glue_task("qnli"),
+    "mnli": _glue_task("mnli", form=-1),
+    "sst2": _glue_task("sst2"),
+    "cola": _glue_task("cola", "matthews"),
+    "stsb": _glue_task("stsb", "spearman"),
 }
 
 _METRICS = {
