@@ -44,7 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Suites take the place of the paths that pytest would collect, or stand beside those that are named."""
+    """Suites take the place of the paths that pytest would collect, or are added to those that are named."""
     names = config.getoption("--workbench-suite")
     if not names:
         return
@@ -75,7 +75,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> SuiteFile 
 
 
 class SuiteFile(pytest.File):
-    """One suite: its tests are asked together, when the first of them runs."""
+    """One suite: its tests are scored together, when the first of them runs."""
 
     _run: Run | None = None
 

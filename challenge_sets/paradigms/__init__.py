@@ -95,9 +95,7 @@ def pairs(paradigm: str, count: int = 1000, seed: int = 0) -> list[MinimalPair]:
         stale = stale + 1 if contrast.good in found else 0
         found.setdefault(contrast.good, contrast)
         if stale == _MOST_REPEATED_DRAWS:
-            raise DataError(
-                f"paradigm {paradigm} makes about {len(found)} pairs, {count} asked; ask for fewer"
-            )
+            raise DataError(f"paradigm {paradigm} makes about {len(found)} pairs, not {count}; request fewer")
     return [_pair(chosen, index, item) for index, item in enumerate(found.values())]
 
 

@@ -78,7 +78,7 @@ def _unnegated_do(match: re.Match[str]) -> str:
 
 
 def remove_negation(text: str, random: Random, count: int) -> list[str]:
-    """*not*, *n't* or *never* goes; *does not like* becomes *likes*.
+    """*not*, *n't* or *never* is removed; *does not like* becomes *likes*.
 
     Nothing for questions and for texts without such a word, or with more than one negation.
     """

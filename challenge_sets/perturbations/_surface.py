@@ -80,7 +80,7 @@ def expand_contractions(text: str, random: Random, count: int) -> list[str]:
 
 
 def punctuation(text: str, random: Random, count: int) -> list[str]:
-    """Final punctuation goes, or is set apart by a space; a text without any gets a full stop."""
+    """Final punctuation is removed, or set apart by a space; a text without any gets a full stop."""
     if not text.strip():
         return []
     final = _FINAL.search(text)

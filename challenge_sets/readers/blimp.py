@@ -26,7 +26,6 @@ __all__ = [
 ]
 
 _COLUMNS = ("UID", "pair_id", "sentence_good", "sentence_bad")
-_DETAILS = ("field", "linguistics_term", "pairID")
 # Terms of the data files that the paper counts under another phenomenon (its table 1 has twelve).
 _MERGED = {"s-selection": "argument_structure"}
 

@@ -28,12 +28,6 @@ class WscItem(NamedTuple):
     pronoun_position: int
     same: bool | None
 
-    def substituted(self) -> str:
-        """The text with the noun phrase in place of the pronoun."""
-        words = self.text.split(" ")
-        end = self.pronoun_position + len(self.pronoun.split(" "))
-        return " ".join([*words[: self.pronoun_position], self.noun, *words[end:]])
-
 
 class PartialItem(NamedTuple):
     """Contexts that differ in the noun put for a pronoun, and the continuation that follows them all."""

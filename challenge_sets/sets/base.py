@@ -86,7 +86,7 @@ class QuestionSet:
             yield self.scored(model, work, todo[start : start + self.chunk])
 
     def notes(self, settings: CheckSettings) -> dict[str, Any]:
-        """Nothing stands beside the results."""
+        """No notes."""
         return {}
 
 

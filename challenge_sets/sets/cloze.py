@@ -98,7 +98,7 @@ def _cprag(folder: Path) -> Iterable[DiagnosticItem]:
 
 
 def _role(folder: Path) -> Iterable[DiagnosticItem]:
-    """Each context asks for its own target and for that of the sentence with the roles exchanged."""
+    """Each context is scored with its own target and with that of the sentence with the roles exchanged."""
     items = list(lm_diagnostics.read_role(folder))
     contexts = {item.id: item.context for item in items}
     for item in items:

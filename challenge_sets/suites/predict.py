@@ -53,7 +53,7 @@ def predictor_for(model: LoadedModel, suite: Tests, batch_tokens: str | int = "a
     """The predictor for this kind of model.
 
     Raises :class:`~workbench.errors.TaskError` if a classifier lacks a label of the suite, or a language
-    model is asked and the suite has no prompt; :class:`~workbench.errors.ModelError` for an encoder.
+    model is given and the suite has no prompt; :class:`~workbench.errors.ModelError` for an encoder.
     """
     model.require(Kind.CLASSIFIER, Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ, verb=f"suite {suite.name}")
     if model.kind is Kind.CLASSIFIER:

@@ -78,7 +78,7 @@ def DIR(
 
 @dataclass(frozen=True)
 class SuitePrompt:
-    """How a language model is asked: ``text`` with ``{0}``, ``{1}`` for an example's texts, and answers by label."""
+    """The prompt for language models: ``text`` with ``{0}``, ``{1}`` for an example's texts, and answers by label."""
 
     text: str
     answers: Mapping[str, str]

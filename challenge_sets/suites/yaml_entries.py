@@ -61,16 +61,6 @@ class Entry:
             return [Entry(node, self.file) for node in self.node.value]
         return [self]
 
-    @property
-    def is_list(self) -> bool:
-        """Whether it is written as a list."""
-        return isinstance(self.node, yaml.SequenceNode)
-
-    @property
-    def is_mapping(self) -> bool:
-        """Whether it is written as a mapping."""
-        return isinstance(self.node, yaml.MappingNode)
-
     def text(self, *allowed: str) -> str:
         """A text (one of ``allowed`` if given)."""
         if not isinstance(self.node, yaml.ScalarNode):

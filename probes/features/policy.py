@@ -1,4 +1,4 @@
-"""What is taken from a model, and how the tokens of a place become one vector."""
+"""What is read from a model, and how the tokens of a place become one vector."""
 
 from __future__ import annotations
 

@@ -22,7 +22,8 @@ _UNLABELLED = {"test.tsv", "test_matched.tsv", "test_mismatched.tsv", "diagnosti
 class GlueLayout:
     """Folder and columns of a task; ``labels`` in the hub's order, empty for scores.
 
-    ``submission`` is the file of its answers in the official archive, with a line for each of ``test_rows``.
+    ``submission`` is the file of its answers in the official archive (default: named as the folder), with a line for
+    each of ``test_rows``.
     """
 
     name: str
@@ -41,6 +42,10 @@ class GlueLayout:
     test: tuple[str, ...] = ("test.tsv",)
     header: tuple[str, ...] | None = None  # of training and validation files without one
 
+    def __post_init__(self) -> None:
+        if not self.submission:
+            object.__setattr__(self, "submission", f"{self.folder}.tsv")
+
 
 GLUE: dict[str, GlueLayout] = {
     layout.name: layout
@@ -49,7 +54,6 @@ GLUE: dict[str, GlueLayout] = {
             name="cola",
             folder="CoLA",
             text=("sentence",),
-            submission="CoLA.tsv",
             test_rows=1063,
             header=("source", "label", "star", "sentence"),
         ),
@@ -57,7 +61,6 @@ GLUE: dict[str, GlueLayout] = {
             name="sst2",
             folder="SST-2",
             text=("sentence",),
-            submission="SST-2.tsv",
             test_rows=1821,
             train=("train.tsv", "train_first20000.tsv"),
         ),
@@ -67,7 +70,6 @@ GLUE: dict[str, GlueLayout] = {
             text=("#1 String", "sentence1"),
             pair=("#2 String", "sentence2"),
             gold=("Quality", "label"),
-            submission="MRPC.tsv",
             test_rows=1725,
         ),
         GlueLayout(
@@ -77,7 +79,6 @@ GLUE: dict[str, GlueLayout] = {
             pair=("question2",),
             gold=("is_duplicate", "label"),
             index="id",
-            submission="QQP.tsv",
             test_rows=390965,
         ),
         GlueLayout(
@@ -87,7 +88,6 @@ GLUE: dict[str, GlueLayout] = {
             pair=("sentence2",),
             gold=("score", "label"),
             labels=(),
-            submission="STS-B.tsv",
             test_rows=1379,
         ),
         GlueLayout(
@@ -125,7 +125,6 @@ GLUE: dict[str, GlueLayout] = {
             text=("question",),
             pair=("sentence",),
             labels=_ENTAILMENT,
-            submission="QNLI.tsv",
             test_rows=5463,
         ),
         GlueLayout(
@@ -134,7 +133,6 @@ GLUE: dict[str, GlueLayout] = {
             text=("sentence1",),
             pair=("sentence2",),
             labels=_ENTAILMENT,
-            submission="RTE.tsv",
             test_rows=3000,
         ),
         GlueLayout(
@@ -142,7 +140,6 @@ GLUE: dict[str, GlueLayout] = {
             folder="WNLI",
             text=("sentence1",),
             pair=("sentence2",),
-            submission="WNLI.tsv",
             test_rows=146,
         ),
         GlueLayout(
@@ -152,7 +149,6 @@ GLUE: dict[str, GlueLayout] = {
             pair=("Hypothesis", "sentence2", "hypothesis"),
             gold=("Label", "label"),
             labels=_THREE_WAY,
-            submission="AX.tsv",
             test_rows=1104,
             train=(),
             validation=("diagnostic-full.tsv",),

@@ -117,9 +117,9 @@ def check_config(config: Any, location: str) -> None:
 
 
 def check_weights(model: Any, unexpected: Iterable[str], location: str) -> None:
-    """Raise :class:`~workbench.errors.ModelError` for a checkpoint with more layers than the model took.
+    """Raise :class:`~workbench.errors.ModelError` for a checkpoint with more layers than the model loaded.
 
-    A weight that no part of the model took is fine (another head); one that has a brother of another number
+    A weight that the model did not load is fine (another head); one whose name differs from a loaded one by its number
     in the model belongs to a layer that config.json does not count.
     """
     known = {re.sub(r"\.\d+\.", ".N.", name) for name in model.state_dict()}

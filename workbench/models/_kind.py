@@ -71,7 +71,7 @@ def _builds(auto: str, config: Any) -> bool:
 def keep_sparse_attention(model: nn.Module) -> None:
     """Let no text change how ``model`` reads the texts after it; nothing happens to models that do not switch.
 
-    transformers' BigBird reads texts that its blocks would cover anyway with full attention, and never goes back.
+    transformers' BigBird reads texts that its blocks would cover anyway with full attention, and keeps that.
     Where the configuration says "block_sparse", this is restored before each longer text, so that results do not
     depend on the order of texts. Call this before the model's first pass.
     """

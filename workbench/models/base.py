@@ -30,7 +30,7 @@ Output = TypeVar("Output", bound=ModelOutput)
 
 
 def relabel(output: ModelOutput, kind: type[Output], **scores: Tensor | None) -> Output:
-    """The output of a body as that of a model with a head: its states give way to ``scores`` and a loss."""
+    """The output of a body as that of a model with a head: its last states replaced by ``scores`` and a loss."""
     names = kind.__dataclass_fields__  # type: ignore[attr-defined]
     kept = {name: value for name, value in output.items() if name in names}
     return kind(**{**kept, **scores})

@@ -72,7 +72,7 @@ def _mask(
 ) -> Any:
     """``rule`` and padding, zero in ``mask`` (B, K), in the form that the attention function wants, or ``None``.
 
-    A mask of four axes is taken as it is. Only the fused kernel knows by itself what is causal, and only if there
+    A mask of four axes is used as it is. Only the fused kernel knows by itself what is causal, and only if there
     is no bias, which a mask has to carry, and a plain rule.
     """
     form = ALL_MASK_ATTENTION_FUNCTIONS.get(stack.config._attn_implementation)

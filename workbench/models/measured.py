@@ -18,7 +18,7 @@ from transformers import PreTrainedModel
 __all__ = ["longest_input", "looks_ahead"]
 
 _SHORT_TEXT = 7  # tokens of a pass that finds the position tables
-_LONGEST_TRIED = 4096  # longer texts cost seconds: a larger table is believed
+_LONGEST_TRIED = 4096  # longer texts cost seconds: a larger table is not tested
 _OTHER_SIDE_TOKENS = 2  # tokens on the side of an encoder-decoder that is not measured
 _KEPT, _CHANGED = 3, 4  # tokens before and after the place from which on a text is changed
 # Equal shapes are computed by equal kernels, so only experts that are chosen differently may round differently.

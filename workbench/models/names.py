@@ -117,7 +117,7 @@ _FOLDER = re.compile(r"step-\d+", re.ASCII)
 
 
 def is_checkpoint_name(name: str) -> bool:
-    """Whether ``name`` asks for one checkpoint or all of them."""
+    """Whether ``name`` names one checkpoint or all of them."""
     return _NAME.fullmatch(name) is not None
 
 
@@ -145,7 +145,7 @@ def expand_checkpoints(name: str) -> list[Path]:
 
 
 def checkpoint_path(name: str) -> Path:
-    """The folder of the one checkpoint that ``name`` asks for, whether it is there or not."""
+    """The folder of the one checkpoint that ``name`` names, whether or not it exists."""
     match = _NAME.fullmatch(name)
     assert match is not None
     return user_path(match[1]) / f"step-{match[2]}"

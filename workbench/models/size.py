@@ -1,4 +1,4 @@
-"""How large and how costly a configuration is, before any memory is taken."""
+"""How large and how costly a configuration is, before any memory is allocated."""
 
 from __future__ import annotations
 

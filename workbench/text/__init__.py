@@ -5,7 +5,6 @@ from __future__ import annotations
 from workbench.characters import display_width, printable
 from workbench.text._pipelines import Role, TokenizerKind
 from workbench.text.alignment import Alignment, align, align_words
-from workbench.text.batch import EncodedBatch, SpecialTokens, encode_batch
 from workbench.text.load import load_tokenizer, save_tokenizer
 from workbench.text.pieces import Pieces, require_fast, split_texts
 from workbench.text.train import sentinel_ids, train_tokenizer
@@ -13,16 +12,13 @@ from workbench.text.words import Span, join_words, split_words
 
 __all__ = [
     "Alignment",
-    "EncodedBatch",
     "Pieces",
     "Role",
     "Span",
-    "SpecialTokens",
     "TokenizerKind",
     "align",
     "align_words",
     "display_width",
-    "encode_batch",
     "join_words",
     "load_tokenizer",
     "printable",

@@ -27,7 +27,7 @@ class RawEncoding:
 def raw_encoding(
     text: str, tokenizer: PreTrainedTokenizerBase, *, add_special_tokens: bool, parse_special: bool
 ) -> RawEncoding:
-    """Encode the whole of ``text``: never truncated, never padded, whatever the tokenizer's file asks for."""
+    """Encode the whole of ``text``: never truncated, never padded, whatever the tokenizer's file sets."""
     encode = _fast if tokenizer.is_fast else _slow
     return encode(text, tokenizer, add_special_tokens, parse_special)
 

@@ -128,7 +128,7 @@ def trainer(
     if kind is TokenizerKind.BYTE_BPE:
         alphabet = pre_tokenizers.ByteLevel.alphabet()
         return trainers.BpeTrainer(min_frequency=min_frequency, initial_alphabet=alphabet, **common)
-    # Rare characters give way, so that the vocabulary never grows past what was asked.
+    # Rare characters are dropped, so that the vocabulary never exceeds the requested size.
     limit = max(1, vocab_size - len(special.tokens))
     return trainers.BpeTrainer(min_frequency=min_frequency, limit_alphabet=limit, **common)
 

@@ -139,7 +139,7 @@ def record_file(out: Path) -> Path:
 
 
 def claim_folder(out: Path, verb: str, *, resume: bool) -> Run | None:
-    """The run of ``verb`` in ``out``, if it shall go on; else nothing, and the place is free.
+    """The run of ``verb`` in ``out``, if it is to be continued; otherwise ``None``, and the folder is free.
 
     A run that was stopped before there was anything to go on from is removed where ``resume`` was not asked. Raises
     :class:`~workbench.errors.RunError` for a folder in use.

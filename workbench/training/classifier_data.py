@@ -219,7 +219,7 @@ def synthetic_phrases(count: int, seed: int = 0) -> list[Row]:
 
 
 def masked_phrases(count: int, seed: int = 0) -> list[Row]:
-    """``count`` phrases of nothing but masks, as WordPiece tokenizers spell them, with labels by chance."""
+    """``count`` phrases of masks only, as WordPiece tokenizers spell them, with random labels."""
     sampler = Sampler(seed)
     lengths = range(1, 21)
     return [

@@ -46,8 +46,8 @@ def train(
     """Train a model by ``settings``; ``out`` becomes a run folder and a model folder in one.
 
     ``workbench.load(out)`` opens the result, and after ``import workbench.models.auto`` plain transformers do.
-    ``resume`` goes on from the last whole checkpoint, or a chosen one; from the start where there is none yet. A run
-    that was stopped before its first checkpoint is not in the way of another. Under ``torchrun`` all processes share
+    ``resume`` continues from the last complete checkpoint, or a chosen one; from the start where there is none yet. A
+    run that was stopped before its first checkpoint is replaced. Under ``torchrun`` all processes share
     the batch. Out of memory, the rows of a forward pass are halved and the batch kept.
 
     Raises the package's errors: a bad recipe, corpus or checkpoint, a loss that is no number, a full disk.

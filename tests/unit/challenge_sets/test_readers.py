@@ -229,7 +229,6 @@ def test_wsc_and_partial_scoring(tmp_path):
         "idx": 3,
     }
     item = next(winograd.read_wsc(_jsonl(tmp_path / "val.jsonl", record)))
-    assert item.substituted() == "the old king slept because the old king was tired"
     assert (item.id, item.same) == ("3", True)
     options = {"context_options": ["so Ana", "so Bo"], "continuation": "won.", "gold": 1}
     partial = next(winograd.read_partial(_jsonl(tmp_path / "w.jsonl", options)))

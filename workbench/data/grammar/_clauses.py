@@ -1,4 +1,4 @@
-"""Statements: a subject, a verb group that agrees with it, and what the verb asks for."""
+"""Statements: a subject, a verb group that agrees with it, and the verb's complements."""
 
 from __future__ import annotations
 

@@ -27,7 +27,6 @@ from workbench.errors import ConfigError, did_you_mean
 __all__ = ["CONSTRUCTIONS", "CONSTRUCTION_NAMES", "sentences", "to_conllu", "write_conllu"]
 
 _PAST = (Form.PAST, Form.PAST_PERFECT, Form.PAST_PROGRESSIVE)
-_PLURAL_WORDS = ("two", "three", "several", "many", "some")
 
 
 def _full_stop(head: Node, mark: str = ".") -> Node:

@@ -129,7 +129,7 @@ def finetune(
 
 
 def default_folder(model: str, rows: TaskRows, settings: FineSettings) -> Path:
-    """Where a fine-tuned model goes by default: ``runs/MODEL-TASK-METHOD``."""
+    """The default folder of a fine-tuned model: ``runs/MODEL-TASK-METHOD``."""
     return default_root() / f"{Path(model).name}-{rows.task.name}-{settings.method}"
 
 
@@ -158,7 +158,7 @@ def _finetune(
                 _one_seed(_Job(model, rows, settings, seed, out, where, progress)) for seed in settings.seeds
             ]
     except WorkbenchError:
-        if not has_progress(out):  # nothing but the recipe; the next try shall find its place free
+        if not has_progress(out):  # nothing but the recipe; so the next try finds the folder free
             folder.remove()
         raise
     done = folder.finished_ids()
