@@ -66,7 +66,7 @@ def test_a_bundled_classifier_is_small_and_says_how_it_was_made(
 def test_too_large_or_unfinished_runs_are_refused(fine_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RunError):
         bundle(fine_run / "encoder", "x", "a test", fine_run / "x", licence="made up")
-    monkeypatch.setattr(bundling, "LARGEST", 100)
+    monkeypatch.setattr(bundling, "MOST_WEIGHT_BYTES", 100)
     with pytest.raises(RunError, match="MB of weights; bundled models have at most 8"):
         bundle(fine_run / "run", "x", "a test", fine_run / "x", licence="made up")
     assert not (fine_run / "x").exists()
