@@ -251,7 +251,7 @@ def _scores(found: Attribution, after: int = 0) -> tuple[tuple[str, float], ...]
     return tuple(
         (text[start:end].strip(), float(score))
         for (start, end), score, explained in zip(
-            found.alignment.offsets, found.scores, found.explained, strict=True
+            found.alignment.offsets, found.scores, found.attributed, strict=True
         )
         if explained and start >= after
     )
@@ -265,6 +265,6 @@ def _classifier(model: LoadedModel, good: str, bad: str, method: str) -> Salienc
     scores = tuple(
         (str(first.tokens[a]), float(first.scores[a] - second.scores[b]))
         for a, b in places
-        if first.explained[a] and second.explained[b]
+        if first.attributed[a] and second.attributed[b]
     )
     return SaliencyDifference(method, f"{first.target} of the first text minus that of the second", scores)

@@ -186,10 +186,10 @@ class FeatureStream:
         if self.policy.pool == "cls":
             return 0, 1
         spans = [s for s in encoded.alignment.token_spans[place.start : place.stop] if s[0] < s[1]]
-        if spans and (len(spans) == place.stop - place.start or not encoded.cut):
+        if spans and (len(spans) == place.stop - place.start or not encoded.truncated):
             return spans[0][0], spans[-1][1]
-        self.dropped += not encoded.cut
-        self.truncated += bool(encoded.cut)
+        self.dropped += not encoded.truncated
+        self.truncated += bool(encoded.truncated)
         return None
 
     def _vectors(self, run: Run) -> Callable[[LoadedModel, _Batch], tuple[Array, Array]]:

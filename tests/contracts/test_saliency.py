@@ -64,7 +64,7 @@ def test_there_is_a_finite_score_for_each_token_and_none_for_added_ones(method: 
     found = scores(tiny_classifier(), method, TEXTS[:1])[0]
     assert len(found.scores) == len(found.tokens) == 7  # <s>, five words, </s>
     assert np.isfinite(found.scores).all()
-    assert found.explained == (False, *[True] * 5, False)
+    assert found.attributed == (False, *[True] * 5, False)
     if not METHODS.get(method).inside:
         assert found.scores[0] == found.scores[-1] == 0
 

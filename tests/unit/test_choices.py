@@ -28,7 +28,7 @@ from workbench.analysis.saliency.targets import TargetRequest
 from workbench.errors import WorkbenchError
 from workbench.evaluate import EvaluateSettings
 from workbench.evaluate.tasks.task_types.classification import TextClassification, TextScore
-from workbench.figures.looking import Look
+from workbench.figures.view_options import ViewOptions
 from workbench.scoring import Engine, MaskedEngine
 from workbench.trace import Edit, scale
 from workbench.training.finetuning.settings import FineSettings
@@ -41,14 +41,14 @@ ANY: Any = None
 OPTIONS: list[tuple[type, str, str, dict[str, Any]]] = [
     (SaliencyOptions, "unit", "sentence", {}),
     (TargetRequest, "output", "probability", {}),
-    (Attribution, "normalisation", "max", {"tokens": (), "scores": (), "explained": ()}),
+    (Attribution, "normalisation", "max", {"tokens": (), "scores": (), "attributed": ()}),
     (Patch, "site", "head", {"layer": 0}),
     (Component, "site", "mlp_out", {"layer": 0}),
     (Edit, "site", "mlp", {"layer": 0, "change": scale(0)}),
     (Edit, "stack", "cross", {"layer": 0, "change": scale(0), "site": "mlp"}),
     (Condition, "operation", "shuffle", {}),
     (Condition, "words", "content", {"operation": "drop"}),
-    (Look, "kind", "neuron", {}),
+    (ViewOptions, "kind", "neuron", {}),
     (Engine, "boundary", "separate", {"model": tiny.llama()}),
     (EvaluateSettings, "boundary", "separate", {"tasks": ("lambada_sample",)}),
     (TextClassification, "problem", "regression", {"name": "", "about": ""}),

@@ -178,8 +178,8 @@ def _exchanges(
     question = ask(model, text, TargetRequest(target))
     alignment = question.encoded.alignment
     with differentiable(model):
-        seam = EmbeddingModel(model, [question], baseline_vectors(model, "zero"))
-        gradients = seam.gradients(seam.embeddings, torch.tensor([0]))[1][0]
+        embedded = EmbeddingModel(model, [question], baseline_vectors(model, "zero"))
+        gradients = embedded.gradients(embedded.embeddings, torch.tensor([0]))[1][0]
         pool: Tensor = model.model.get_input_embeddings()(torch.tensor(ids, device=model.device)).detach()
     names = [token.lstrip("Ġ▁") for token in model.tokenizer.convert_ids_to_tokens(list(ids))]
     found: list[tuple[int, str]] = []
@@ -187,8 +187,8 @@ def _exchanges(
         old = alignment.word(word)
         if last - first != 1 or word in taken or not old.isalpha():
             continue
-        gains = (seam.embeddings[0, first] - pool) @ gradients[first]
-        similarity = torch.cosine_similarity(pool, seam.embeddings[0, first][None]).tolist()
+        gains = (embedded.embeddings[0, first] - pool) @ gradients[first]
+        similarity = torch.cosine_similarity(pool, embedded.embeddings[0, first][None]).tolist()
         order = torch.argsort(gains, descending=True).tolist()
         allowed = (i for i in order if limits.allow(old, names[i], similarity[i]))
         start, end = alignment.words[word]

@@ -2,7 +2,7 @@
 
 Tokens are "removed" by putting the baseline's embedding in their place. Comprehensiveness and sufficiency are
 of the target's probability (DeYoung et al. 2020), so that texts can be averaged, or of the output itself where
-that is a number; correlation with leave-one-out and infidelity are of the very output that is explained.
+that is a number; correlation with leave-one-out and infidelity are of the very output that is attributed.
 """
 
 from __future__ import annotations
@@ -104,21 +104,21 @@ MEASURES = {
 class Sketch:
     """What a text shows about itself, the same for all methods: removals, and what each costs."""
 
-    alone: Float[Array, " token"]  # loss without each explained token
+    alone: Float[Array, " token"]  # loss without each attributed token
     subsets: tuple[tuple[int, ...], ...]
     losses: Float[Array, " subset"]  # loss without each random subset
 
     @classmethod
-    def of(cls, seam: EmbeddingModel, options: SaliencyOptions) -> Sketch:
-        """Draw it for a seam of one question."""
-        tokens = np.flatnonzero(seam.questions[0].explained)
+    def of(cls, embedded: EmbeddingModel, options: SaliencyOptions) -> Sketch:
+        """Draw it for a embedded of one question."""
+        tokens = np.flatnonzero(embedded.questions[0].attributed)
         draw = np.random.default_rng(options.seed)
         subsets = tuple(
             tuple(sorted(draw.choice(tokens, size=draw.integers(1, len(tokens) + 1), replace=False).tolist()))
             for _ in range(SUBSETS)
         )
         jobs = [[], *([int(token)] for token in tokens), *map(list, subsets)]
-        values = np.array(values_without(seam, [(0, job) for job in jobs], options))
+        values = np.array(values_without(embedded, [(0, job) for job in jobs], options))
         losses = values[0] - values[1:]
         return cls(losses[: len(tokens)], subsets, losses[len(tokens) :])
 
@@ -130,19 +130,19 @@ def measured(question: AttributionTarget, model: LoadedModel) -> AttributionTarg
 
 
 def judge(
-    seam: EmbeddingModel, sketch: Sketch, attributions: Sequence[Attribution], options: SaliencyOptions
+    embedded: EmbeddingModel, sketch: Sketch, attributions: Sequence[Attribution], options: SaliencyOptions
 ) -> list[dict[str, float]]:
     """Comprehensiveness, sufficiency, correlation with leave-one-out and infidelity of each attribution.
 
-    The seam is of one question, the one that :func:`measured` gives; the sketch is of the question itself.
+    The embedded is of one question, the one that :func:`measured` gives; the sketch is of the question itself.
     """
-    tokens = np.flatnonzero(seam.questions[0].explained)
+    tokens = np.flatnonzero(embedded.questions[0].attributed)
     jobs: list[list[int]] = [[]]
     for attribution in attributions:
         order = tokens[np.argsort(-attribution.scores[tokens], kind="stable")]
         counts = [max(1, round(share * len(order))) for share in SHARES]
         jobs += [order[:count].tolist() for count in counts] + [order[count:].tolist() for count in counts]
-    values = np.array(values_without(seam, [(0, job) for job in jobs], options))
+    values = np.array(values_without(embedded, [(0, job) for job in jobs], options))
     losses = (values[0] - values[1:]).reshape(len(attributions), 2, len(SHARES)).mean(-1)
     return [
         {
@@ -173,25 +173,25 @@ def _infidelity(attribution: Attribution, sketch: Sketch) -> float:
 
 
 def sensitivity(
-    seam: EmbeddingModel, attribution: Attribution, options: SaliencyOptions, draws: int = 3
+    embedded: EmbeddingModel, attribution: Attribution, options: SaliencyOptions, draws: int = 3
 ) -> float:
-    """Largest relative change of scores over ``draws`` noisy copies of the text, for a seam of one question."""
+    """Largest relative change of scores over ``draws`` noisy copies of the text, for a embedded of one question."""
     method = METHODS.get(attribution.method)
     generator = torch.Generator().manual_seed(options.seed)
-    spread = RADIUS * float(seam.embeddings.std())
+    spread = RADIUS * float(embedded.embeddings.std())
     norm = float(np.linalg.norm(attribution.scores)) or 1.0
     worst = 0.0
     for _ in range(draws):
-        noise = torch.randn(seam.embeddings.shape, generator=generator).to(seam.embeddings)
-        found = method.compute(seam.moved(seam.embeddings + spread * noise), options).scores
+        noise = torch.randn(embedded.embeddings.shape, generator=generator).to(embedded.embeddings)
+        found = method.compute(embedded.moved(embedded.embeddings + spread * noise), options).scores
         scores = found[0, : len(attribution)].detach().double().cpu().numpy()
         worst = max(worst, float(np.linalg.norm(scores - attribution.scores)) / norm)
     return worst
 
 
 def rank_agreement(first: Attribution, second: Attribution) -> float:
-    """Spearman's rho over explained tokens; of magnitudes, where one of the two has no sign."""
-    tokens = np.flatnonzero(np.logical_and(first.explained, second.explained))
+    """Spearman's rho over attributed tokens; of magnitudes, where one of the two has no sign."""
+    tokens = np.flatnonzero(np.logical_and(first.attributed, second.attributed))
     one, other = first.scores[tokens], second.scores[tokens]
     if first.signed != second.signed:
         one, other = np.abs(one), np.abs(other)

@@ -217,13 +217,13 @@ def _measures(
     vectors: Tensor,
     options: SaliencyOptions,
 ) -> dict[str, dict[str, float]]:
-    seam = EmbeddingModel(model, [question], vectors)
-    probable = seam.asking([measured(question, model)])
-    sketch = Sketch.of(seam, options)
+    embedded = EmbeddingModel(model, [question], vectors)
+    probable = embedded.asking([measured(question, model)])
+    sketch = Sketch.of(embedded, options)
     judged = judge(probable, sketch, list(own.values()), options)
     found = dict(zip(own, judged, strict=True))
     for name, attribution in own.items():
-        found[name]["sensitivity"] = sensitivity(seam, attribution, options)
+        found[name]["sensitivity"] = sensitivity(embedded, attribution, options)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Methods judged over a data set, stored as a run that can be cut short and resumed."""
+"""Methods judged over a data set, stored as a run that can be interrupted and resumed."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def evaluate_saliency(
 
     ``results`` hold for each method every measure of :data:`MEASURES` as its mean over texts with a bootstrap
     interval, and under ``METHOD - random`` the paired difference from the random floor. The run's examples
-    are the texts, with each method's scores. ``resume`` goes on with a run that was cut short.
+    are the texts, with each method's scores. ``resume`` goes on with an interrupted run.
     """
     texts = read_texts(settings) if texts is None else texts
     names = with_floor(settings.methods)

@@ -22,7 +22,7 @@ __all__ = ["Generation", "GenerationStep", "generate_steps"]
 
 @dataclass(frozen=True, eq=False)
 class GenerationStep:
-    """One written token. ``attention`` is that of the place which predicts it, over the tokens ``read`` so far."""
+    """One generated token. ``attention`` is that of the place which predicts it, over the tokens ``read`` so far."""
 
     token: str
     candidates: tuple[tuple[str, float], ...]  # likeliest tokens with their probabilities, best first
@@ -36,13 +36,13 @@ class Generation:
 
     model: str
     text: str
-    written: str
+    generated: str
     attention_of: str  # "self" or "cross"
     steps: tuple[GenerationStep, ...]
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """The written tokens."""
+        """The generated tokens."""
         return tuple(step.token for step in self.steps)
 
 
@@ -109,8 +109,8 @@ def _from_source(model: LoadedModel, text: str, count: int, top: int) -> Generat
         top,
         source=traced.source.tokens,
     )
-    written = str(model.tokenizer.decode(found[prefix:], skip_special_tokens=True))
-    return Generation(model.name, text, written, "cross", steps)
+    generated = str(model.tokenizer.decode(found[prefix:], skip_special_tokens=True))
+    return Generation(model.name, text, generated, "cross", steps)
 
 
 def _steps(

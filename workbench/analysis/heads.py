@@ -48,7 +48,7 @@ class HeadStatistics:
     uniform: Mapping[str, float]
     texts: int
     tokens: int
-    cut: int  # tokens that did not fit into the model
+    truncated: int  # tokens that did not fit into the model
 
     def __getitem__(self, name: str) -> Statistic:
         if name not in self.statistics:
@@ -85,14 +85,14 @@ def head_statistics(
     causal = where is Stack.DECODER
     counts = count_words(map(_text_of, texts))
     sums = HeadSums(where, structure.layers[where], causal)
-    tokens = cut = 0
+    tokens = truncated = 0
     with observe_attention(model, sums):
         for batch in _batches(model, texts, max_length, structure.heads[where]):
             sums.begin(_prepare(model, batch, counts, rare_count, causal))
             call_model(root, **inputs_of(model, batch))
             tokens += sum(len(row.alignment) for row in batch)
-            cut += sum(row.cut for row in batch)
-    return HeadStatistics(model.name, where, *_named(sums), len(texts), tokens, cut)
+            truncated += sum(row.truncated for row in batch)
+    return HeadStatistics(model.name, where, *_named(sums), len(texts), tokens, truncated)
 
 
 def _text_of(text: Text) -> str:

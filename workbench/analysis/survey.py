@@ -150,7 +150,7 @@ def _store(
     notes = {
         "texts": found.texts,
         "tokens": found.tokens,
-        "tokens cut": found.cut,
+        "tokens cut": found.truncated,
         "stack": str(found.stack),
         "statistics": {
             key: {"unit": s.unit, "uniform": found.uniform.get(key), "note": s.note}

@@ -22,7 +22,7 @@ def survey_text(run: Run) -> str:
     rate = run.throughput.get("tokens_per_second", 0.0)
     parts = [
         f"{model_line(run)}, doctor: {verdict(run)}\n"
-        f"{notes['texts']:,} texts, {notes['tokens']:,} tokens, {notes['tokens cut']:,} cut",
+        f"{notes['texts']:,} texts, {notes['tokens']:,} tokens, {notes['tokens cut']:,} truncated",
         _heads_table(run),
         _dependency_table(run) if notes.get("best heads") else "",
         f"{rate:,.0f} tokens/s; run stored in {run.path}\nnext: workbench report {shlex.quote(str(run.path))}",

@@ -46,7 +46,7 @@ def _numbers(context: click.Context, option: click.Parameter, value: str | None)
 @click.argument("model")
 @click.argument("text", required=False)
 @click.option("--pair", help="A second text, read after the first as the model's tokenizer joins pairs.")
-@click.option("--target", help="What an encoder-decoder's decoder reads; generated where not given.")
+@click.option("--target", help="What an encoder-decoder's decoder reads. Default: what it generates.")
 @click.option(
     "--view",
     type=click.Choice(["head", "model", "neuron", "alignment"]),
@@ -90,7 +90,7 @@ def command(model: str, text: str | None, corpus: Path | None, as_json: bool, **
 
 
 def _show_text(name: str, text: str, options: dict[str, Any], as_json: bool) -> None:
-    from workbench.figures.looking import Look, ViewKind, trace_for, view_of
+    from workbench.figures.view_options import ViewKind, ViewOptions, trace_for, view_of
 
     out = options["out"]
     if out is None:
@@ -100,7 +100,7 @@ def _show_text(name: str, text: str, options: dict[str, Any], as_json: bool) -> 
     check_figure(out)
     if options["limit"] is not None:
         raise WorkbenchError("--limit is of a corpus; leave it out, or give --corpus FILE")
-    look = Look(
+    view_options = ViewOptions(
         kind=ViewKind(options["view"]),
         layer=options["layer"],
         heads=options["heads"],
@@ -112,17 +112,17 @@ def _show_text(name: str, text: str, options: dict[str, Any], as_json: bool) -> 
     source = text if options["pair"] is None else (text, options["pair"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # truncated texts are reported below, in one line
-        traced = trace_for(model, source, look, target=options["target"])
-    saved(view_of(traced, look), out)
-    if traced.cut:
-        say(f"note: {traced.cut:,} tokens did not fit into {model.name} and were cut", error=True)
+        traced = trace_for(model, source, view_options, target=options["target"])
+    saved(view_of(traced, view_options), out)
+    if traced.truncated:
+        say(f"note: {traced.truncated:,} tokens did not fit into {model.name} and were truncated", error=True)
     tokens = len(traced[0].tokens)
     said = {
         "file": str(out),
-        "view": str(look.kind),
+        "view": str(view_options.kind),
         "model": model_record(model),
         "tokens": tokens,
-        "cut": traced.cut,
+        "cut": traced.truncated,
     }
     if as_json:
         say_json(said)

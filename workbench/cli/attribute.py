@@ -58,10 +58,11 @@ def _outputs() -> Sequence[str]:
 @click.argument("text", required=False)
 @click.option("--pair", help="A second text, read after the first as the model's tokenizer joins pairs.")
 @click.option(
-    "--target", help="Continuation, word in the blank, class, text to write; the likeliest if left out."
+    "--target",
+    help="Continuation, word in the blank, class, or generated text. Default: the most likely token.",
 )
-@click.option("--contrast", help="Explain the target rather than this one.")
-@click.option("--position", type=INDEX, help="Which blank, written token or labelled token, from 0.")
+@click.option("--contrast", help="Attribute the target rather than this one.")
+@click.option("--position", type=INDEX, help="Which blank, generated token or labelled token, from 0.")
 @click.option(
     "--method",
     "methods",
@@ -82,9 +83,11 @@ def _outputs() -> Sequence[str]:
     show_default=True,
     help="none, sum or max.",
 )
-@click.option("--steps", type=COUNT, help="Integrated gradients: exactly N; adapted if left out.")
-@click.option("--samples", type=COUNT, help="Of methods that draw.")
-@click.option("--layer", type=INDEX, help="Of layer methods, from 0; the middle one if left out.")
+@click.option(
+    "--steps", type=COUNT, help="Steps of integrated gradients. Default: as many as --tolerance needs."
+)
+@click.option("--samples", type=COUNT, help="Number of samples, for sampling methods.")
+@click.option("--layer", type=INDEX, help="Layer of layer methods, from 0. Default: the middle one.")
 @click.option(
     "--keep-first", is_flag=True, help="Leave the first token in place: a decoder's attention sink."
 )
@@ -97,14 +100,14 @@ def _outputs() -> Sequence[str]:
 )
 @click.option("--seed", type=SEED, default=0, show_default=True)
 @click.option(
-    "--each", is_flag=True, help="Of an encoder-decoder: every written token by every source token."
+    "--each", is_flag=True, help="Of an encoder-decoder: each generated token by each source token."
 )
 @click.option("--bars", is_flag=True, help="Bars instead of text in colours.")
-@click.option("--yes", is_flag=True, help="Go on although the cost is high.")
+@click.option("--yes", is_flag=True, help="Run even if the estimated cost is high.")
 @click.option("--data", type=PATH, help="A table of texts: .tsv, .csv, .jsonl or .parquet.")
 @click.option("--text-column", default=None, help="Of --data; default sentence or text.")
 @click.option(
-    "--label-column", default=None, help="Of --data: explain this class instead of the predicted one."
+    "--label-column", default=None, help="Of --data: attribute this class instead of the predicted one."
 )
 @click.option(
     "--rationale-column", default=None, help="Of --data: a list with 1 for each word people marked."
@@ -213,7 +216,7 @@ def _explain(name: str, text: str, options: dict[str, Any], as_json: bool) -> No
 def _sink_is_first(model: LoadedModel, found: list[Attribution]) -> bool:
     """Whether a decoder's first token has the largest score of a method that takes tokens out."""
     return str(model.kind) == "causal" and any(
-        a.baseline is not None and a.explained[0] and abs(a.scores[0]) == abs(a.scores).max() for a in found
+        a.baseline is not None and a.attributed[0] and abs(a.scores[0]) == abs(a.scores).max() for a in found
     )
 
 
@@ -228,12 +231,12 @@ def _drawn(found: list[Attribution], bars: bool) -> View:
 def _each(
     model: LoadedModel, source: str | tuple[str, str], method: str, options: dict[str, Any], as_json: bool
 ) -> None:
-    from workbench.analysis.saliency import AttributionWarning, attribute_written
+    from workbench.analysis.saliency import AttributionWarning, attribute_generated
     from workbench.figures.saliency import generation_map
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AttributionWarning)
-        found, written = attribute_written(
+        found, generated = attribute_generated(
             model,
             source,
             method,
@@ -243,12 +246,12 @@ def _each(
             allow_cost=options["yes"],
         )
     if options["out"] is not None:
-        saved(generation_map(found, written), options["out"])
+        saved(generation_map(found, generated), options["out"])
     if as_json:
-        say_json({"written": written, **_plain(model, found, None, options["out"])})
+        say_json({"written": generated, **_plain(model, found, None, options["out"])})
         return
     say(model_line(model))
-    for token, attribution in zip(written, found, strict=True):
+    for token, attribution in zip(generated, found, strict=True):
         best = ", ".join(
             f"{printable(attribution.tokens[i])} {attribution.scores[i]:+.3f}"
             for i in attribution.order()[:4]
@@ -317,7 +320,7 @@ def _plain(
                 **a.about(),
                 "tokens": list(a.tokens),
                 "scores": a.scores.tolist(),
-                "explained": list(a.explained),
+                "explained": list(a.attributed),
             }
             for a in found
         ],

@@ -58,7 +58,7 @@ __all__ = ["command"]
     help="Tokens of one forward pass, or auto.",
 )
 @click.option("--out", type=PATH, help="Folder that gets the run folder (default: runs/).")
-@click.option("--resume", help="Go on with a run that was cut short: its folder or id.")
+@click.option("--resume", help="Resume an interrupted run: its folder or id.")
 @click.option("--no-doctor", is_flag=True, help="Skip the numeric self-check; the run says so.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.pass_context

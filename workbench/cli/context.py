@@ -64,7 +64,7 @@ def _numbers(context: click.Context, option: click.Parameter, value: str) -> tup
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Of the changes and the intervals.")
 @model_options
 @click.option("--out", type=PATH, help="Folder that gets the run (default: runs/).")
-@click.option("--resume", help="Go on with a run that was cut short: its folder or id; MODEL is not needed.")
+@click.option("--resume", help="Resume an interrupted run: its folder or id; MODEL is not needed.")
 @click.option("--no-doctor", is_flag=True, help="Skip the numeric self-check; the run says so.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def command(model: str | None, as_json: bool, **options: Any) -> None:

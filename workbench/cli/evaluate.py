@@ -82,7 +82,7 @@ __all__ = ["command", "print_run"]
     help="Tokens of one forward pass, or auto.",
 )
 @click.option("--out", type=PATH, help="Folder that gets the run folder (default: runs/).")
-@click.option("--resume", help="Go on with a run that was cut short: its folder or id.")
+@click.option("--resume", help="Resume an interrupted run: its folder or id.")
 @click.option("--over-steps", is_flag=True, help="Every checkpoint that the training run MODEL kept.")
 @click.option("--no-doctor", is_flag=True, help="Skip the numeric self-check; the run says so.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
@@ -244,7 +244,7 @@ def _remarks(notes: dict[str, Any]) -> list[str]:
             f"{notes['ended_by_the_limit_of_tokens']} texts ended by the task's limit of tokens only"
         )
     if notes.get("truncated"):
-        found.append(f"{notes['truncated']} items were cut at their beginning to fit the model")
+        found.append(f"{notes['truncated']} items were truncated at their beginning to fit the model")
     found += [f"{task}: {policy}" for task, policy in notes.get("policies", {}).items()]
     for task, count in notes.get("spread_over", {}).items():
         found.append(f"{task}: the limit is spread over {count} subjects, drawn by --seed")

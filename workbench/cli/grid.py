@@ -38,7 +38,7 @@ def command(
     data_dir: ../shared/data/multiple_choice
     limit: 100
 
-    Called again, it skips cells that are finished and goes on with those that were cut short.
+    Called again, it skips cells that are finished and goes on with interrupted ones.
     """
     from workbench.evaluate.grid import read_grid, run_grid, summary
     from workbench.runs import default_root

@@ -39,7 +39,7 @@ __all__ = ["command", "show_neuron"]
 @click.argument("text", required=False)
 @click.option("--target", help='A word to follow through the layers, such as " Paris"; else each own output.')
 @click.option("--contrast", help="Another word, for the margin of the target over it.")
-@click.option("--target-text", help="What an encoder-decoder's decoder reads; generated where not given.")
+@click.option("--target-text", help="What an encoder-decoder's decoder reads. Default: what it generates.")
 @click.option(
     "--view",
     type=click.Choice(["grid", "trajectory", "attribution"]),

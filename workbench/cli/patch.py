@@ -57,7 +57,7 @@ _STRONGEST = 8
 )
 @click.option("--receiver", default="output", show_default=True, help="Of path: 5.3, mlp 5, attention 5.")
 @click.option("--sender", "senders", multiple=True, help="Of path: a head as 5.3, or mlp 5; all heads else.")
-@click.option("--position", type=PLACE, help="Place that predicts; else the last, or the mask.")
+@click.option("--position", type=PLACE, help="Place that predicts. Default: the last, or the mask.")
 @click.option("--target-text", help="What an encoder-decoder's decoder has said before the target.")
 @click.option("--stack", type=click.Choice(["encoder", "decoder"]), help="Of an encoder-decoder.")
 @click.option("--out", type=PATH, help="File: .html, .svg, .png, .pdf or .csv.")

@@ -64,7 +64,7 @@ __all__ = ["command"]
 @click.option("--list", "listing", is_flag=True, help="List the tasks.")
 @model_options
 @click.option("--out", type=PATH, help="Folder that gets the run folder (default: runs/).")
-@click.option("--resume", help="Go on with a run that was cut short: its folder or id.")
+@click.option("--resume", help="Resume an interrupted run: its folder or id.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def command(model: str | None, listing: bool, over_steps: bool, as_json: bool, **options: Any) -> None:
     """Ask what each layer of MODEL knows of a property, with the controls that make it believable.

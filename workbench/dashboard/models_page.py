@@ -1,4 +1,4 @@
-"""Models: which one or two, what they are, how they cut text, and whether their numbers can be trusted."""
+"""Models: which one or two, what they are, how they split text, and whether their numbers can be trusted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def models_page() -> None:
     st.title("Models")
     models = chosen_models()
     text = (
-        st.text_input("A text to cut into tokens", _TRIAL, key="trial", bind="query-params") if models else ""
+        st.text_input("A text to split into tokens", _TRIAL, key="trial", bind="query-params")
+        if models
+        else ""
     )
     for column, model in zip(st.columns(max(1, len(models))), models, strict=False):
         with column:

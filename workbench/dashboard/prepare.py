@@ -9,7 +9,7 @@ from contextlib import suppress
 from workbench.dashboard.inspection.texts import EXAMPLE
 from workbench.dashboard.resources import models_on_offer, opened, traced
 from workbench.errors import WorkbenchError
-from workbench.figures.looking import ViewKind
+from workbench.figures.view_options import ViewKind
 
 __all__ = ["prepare", "prepare_beside"]
 

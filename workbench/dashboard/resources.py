@@ -18,7 +18,7 @@ from workbench.errors import ModelError, WorkbenchError
 from workbench.models import KNOWN_MODELS, LoadedModel, load, local_path
 
 if TYPE_CHECKING:
-    from workbench.figures.looking import ViewKind
+    from workbench.figures.view_options import ViewKind
     from workbench.trace import Text, Trace
 
 __all__ = [
@@ -224,10 +224,10 @@ def verdicts() -> dict[tuple[str, ...], dict[str, Any]]:
 def traced(model: LoadedModel, text: Text, target: str | None, kind: ViewKind) -> Trace:
     """What a view needs of a text; shared by all who ask for the same, for it depends on its arguments alone.
 
-    The pass holds the model's lock. Raises what :func:`~workbench.figures.looking.trace_for` raises.
+    The pass holds the model's lock. Raises what :func:`~workbench.figures.view_options.trace_for` raises.
     """
-    from workbench.figures.looking import Look, trace_for
+    from workbench.figures.view_options import ViewOptions, trace_for
 
     with warnings.catch_warnings(), stoppable(model):
-        warnings.simplefilter("ignore", UserWarning)  # the page tells what was cut
-        return trace_for(model, text, Look(kind=kind), target=target)
+        warnings.simplefilter("ignore", UserWarning)  # the page says what was truncated
+        return trace_for(model, text, ViewOptions(kind=kind), target=target)

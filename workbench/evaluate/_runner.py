@@ -66,7 +66,7 @@ def evaluate(
         tasks: a name, names, or tasks of your own, which need not be registered.
         data: what :func:`read_data` gave, if it was called already.
         out: the folder that gets the run folder; ``runs/`` by default.
-        resume: the folder of a run that was cut short, which then ends with the numbers it would have had.
+        resume: the folder of an interrupted run, which then ends with the numbers it would have had.
         batch_tokens: tokens of one forward pass, padding included.
         doctor: examine the model first, and store the verdict.
         progress: show a bar.

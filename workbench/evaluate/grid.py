@@ -94,7 +94,7 @@ class CellResult:
 
 
 def stored_run(cell: Cell, out: Path) -> Run | None:
-    """The cell's run under ``out``: a finished one if there is, else one that was cut short."""
+    """The cell's run under ``out``: a finished one if there is, else an interrupted one."""
     runs = [Run.open(found.path) for found in list_runs(out) if found.state is not RunState.UNREADABLE]
     mine = [run for run in runs if run.record.verb == "evaluate" and cell.holds(run)]
     return max(mine, key=lambda run: run.complete, default=None)
@@ -208,7 +208,7 @@ def run_grid(
     address: str | None = None,
     tell: Callable[[CellResult], None] = lambda result: None,
 ) -> tuple[CellResult, ...]:
-    """Run every cell that has no finished run under ``out`` yet; go on with those that were cut short.
+    """Run every cell that has no finished run under ``out`` yet; go on with interrupted ones.
 
     ``engine`` is "local" (one after another, each model loaded once) or "ray" (a Ray cluster at ``address``, or
     ``workers`` processes of this machine; all machines must reach ``out``). A cell that fails keeps its problem and the

@@ -27,7 +27,7 @@ _HOMES = {
     "results_plot": "workbench.figures.comparison",
     "statistic_view": "workbench.figures.statistic",
     "surprisal_view": "workbench.figures.text",
-    "trace_view": "workbench.figures.looking",
+    "trace_view": "workbench.figures.view_options",
 }
 
 __all__ = [
@@ -56,9 +56,9 @@ __all__ = [
 if TYPE_CHECKING:
     from workbench.figures.comparison import comparison_plot, results_plot
     from workbench.figures.lens import lens_grid, lens_trajectory
-    from workbench.figures.looking import trace_view
     from workbench.figures.patching import patching_grid
     from workbench.figures.statistic import statistic_view
     from workbench.figures.text import surprisal_view
+    from workbench.figures.view_options import trace_view
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

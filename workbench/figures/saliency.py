@@ -1,4 +1,4 @@
-"""Drawings of attributions: text in colours, bars, methods side by side, written tokens by source tokens."""
+"""Drawings of attributions: text in colours, bars, methods side by side, generated tokens by source tokens."""
 
 from __future__ import annotations
 
@@ -116,25 +116,25 @@ def compare_attributions(
 
 def generation_map(
     attributions: Sequence[Attribution],
-    written: Sequence[str],
+    generated: Sequence[str],
     *,
-    title: str = "What each written token was made of",
+    title: str = "What each generated token was made of",
     display_mode: str = "auto",
 ) -> View:
-    """Written tokens down, source tokens across: one attribution for each token of ``written``.
+    """Generated tokens down, source tokens across: one attribution for each token of ``generated``.
 
     Raises:
         ConfigError: not one attribution a token, or of different sources.
     """
-    if len(attributions) != len(written) or len({a.tokens for a in attributions}) != 1:
+    if len(attributions) != len(generated) or len({a.tokens for a in attributions}) != 1:
         raise ConfigError(
-            f"{len(attributions)} attributions for {len(written)} written tokens: give one for each"
+            f"{len(attributions)} attributions for {len(generated)} generated tokens: give one for each"
         )
     return heat_map(
         np.stack([a.scores for a in attributions]),
-        shown_tokens(written, prettify=True),
+        shown_tokens(generated, prettify=True),
         shown_tokens(attributions[0].tokens, prettify=True),
-        axes=("written", "source"),
+        axes=("generated", "source"),
         unit="score",
         signed=attributions[0].signed,
         note=f"{attributions[0].method}: {attributions[0].convention}.",

@@ -205,12 +205,12 @@ def step_view(
     head: int | None = None,
     display_mode: str = "auto",
 ) -> View:
-    """The text so far, coloured by the attention of one written token; mean over layers and heads left out.
+    """The text so far, coloured by the attention of one generated token; mean over layers and heads left out.
 
     Raises :class:`~workbench.errors.ConfigError` for a step, layer or head out of range.
     """
     if not 0 <= step < len(generation.steps):
-        raise ConfigError(f"step {step} is out of range: {len(generation.steps)} tokens were written")
+        raise ConfigError(f"step {step} is out of range: {len(generation.steps)} tokens were generated")
     chosen = generation.steps[step]
     layers, heads = chosen.attention.shape[:2]
     for name, value, size in (("layer", layer, layers), ("head", head, heads)):
@@ -218,13 +218,13 @@ def step_view(
             raise ConfigError(f"{name} {value} is out of range: 0 to {size - 1}")
     part = chosen.attention if layer is None else chosen.attention[layer : layer + 1]
     part = part if head is None else part[:, head : head + 1]
-    written = shown_tokens([chosen.token], prettify=True)[0]
+    token = shown_tokens([chosen.token], prettify=True)[0]
     where = f"layer {'mean' if layer is None else layer}, head {'mean' if head is None else head}"
     return highlighted_text(
         chosen.read,
         np.asarray(part.mean((0, 1)), np.float64),
         unit="of the attention",
-        note=f"{generation.attention_of}-attention, {where}, of the place that predicts {written!r}",
-        title=f"Step {step + 1} of {len(generation.steps)}: {written!r}",
+        note=f"{generation.attention_of}-attention, {where}, of the place that predicts {token!r}",
+        title=f"Step {step + 1} of {len(generation.steps)}: {token!r}",
         display_mode=display_mode,
     )

@@ -42,7 +42,7 @@ class Sequence:
 
     ids: tuple[int, ...]
     start: int
-    truncated: int = 0  # ids cut off on the left
+    truncated: int = 0  # ids left out on the left
     inside_token: bool = False  # the context's last token goes on into the continuation
 
     @property
@@ -61,7 +61,7 @@ class Score:
     """Log-probabilities (nats) of the scored tokens of one request.
 
     ``greedy_ids[i]`` is the most likely token where ``token_ids[i]`` stood, given the true tokens before it;
-    ``ranks[i]`` counts from 1. ``truncated`` tokens of the context were cut off on the left. With ``inside_token`` the
+    ``ranks[i]`` counts from 1. ``truncated`` tokens of the context were left out on the left. With ``inside_token`` the
     text has a token with the end of the context and the beginning of the continuation, so not all of the
     continuation is scored.
     """
@@ -216,14 +216,14 @@ def _sequence(
             f"nothing to score in continuation {request.continuation[:40]!r} after {context[-3:]}"
         )
     # The model reads all ids but the last.
-    cut = max(len(ids) - 1 - model.max_length, 0)
-    if cut >= start:
+    surplus = max(len(ids) - 1 - model.max_length, 0)
+    if surplus >= start:
         raise TooLong(
             f"continuation {request.continuation[:40]!r}... has {len(ids) - start} tokens; "
             f"{model.name} reads at most {model.max_length}; score it as a whole text instead"
         )
     inside = whole[: len(context)] != context
-    return Sequence(ids[cut:], start - cut, truncated=cut, inside_token=inside)
+    return Sequence(ids[surplus:], start - surplus, truncated=surplus, inside_token=inside)
 
 
 def _front(tokenizer: Any, context: list[int], whole: list[int], policy: FirstToken) -> tuple[int, ...]:

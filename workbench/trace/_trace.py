@@ -75,7 +75,7 @@ class TextTrace:
 
     alignment: Alignment
     segment_ids: tuple[int, ...]
-    cut: int  # tokens that did not fit into the model
+    truncated: int  # tokens that did not fit into the model
     source: Alignment | None = None
     encoder_attention: AttentionArray | None = None
     decoder_attention: AttentionArray | None = None
@@ -165,9 +165,9 @@ class Trace(Drawn):
         return sum(text.nbytes for text in self.texts)
 
     @property
-    def cut(self) -> int:
+    def truncated(self) -> int:
         """Tokens that did not fit into the model, over all texts."""
-        return sum(text.cut for text in self.texts)
+        return sum(text.truncated for text in self.texts)
 
 
 _SCHEMA = 1
@@ -262,7 +262,7 @@ def _describe(trace: Trace) -> dict[str, Any]:
                 "alignment": asdict(text.alignment),
                 "source": asdict(text.source) if text.source else None,
                 "segment_ids": text.segment_ids,
-                "cut": text.cut,
+                "cut": text.truncated,
             }
             for text in trace
         ],
@@ -275,7 +275,7 @@ def _text(record: dict[str, Any], arrays: dict[str, Array], prefix: str) -> Text
         alignment=_alignment(record["alignment"]),
         source=_alignment(record["source"]) if record["source"] else None,
         segment_ids=tuple(record["segment_ids"]),
-        cut=record["cut"],
+        truncated=record["cut"],
         **own,
     )
 

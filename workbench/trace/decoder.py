@@ -121,7 +121,7 @@ def started(model: LoadedModel, target: Encoded) -> Encoded:
         offsets=(*((0, 0),) * len(prefix), *old.offsets[:end]),
         word_ids=(*(None,) * len(prefix), *old.word_ids[:end]),
     )
-    return Encoded(alignment, (0,) * len(alignment), target.cut)
+    return Encoded(alignment, (0,) * len(alignment), target.truncated)
 
 
 def decoder_batch(model: LoadedModel, read: Sequence[Encoded]) -> dict[str, Tensor]:

@@ -26,7 +26,7 @@ class Encoded:
 
     alignment: Alignment
     segment_ids: tuple[int, ...]  # 0 or 1: which text of a pair; specials belong to the text before them
-    cut: int = 0
+    truncated: int = 0
 
     @property
     def row(self) -> HeadRow:
@@ -35,7 +35,7 @@ class Encoded:
 
 
 def encode_all(model: LoadedModel, texts: Sequence[Text], max_length: int | None = None) -> list[Encoded]:
-    """Encode each text; one longer than the model (or ``max_length``) is cut, and says by how much.
+    """Encode each text; one longer than the model (or ``max_length``) is truncated, and says by how much.
 
     Raises :class:`DataError` if there is no text, or one has no tokens.
     """
@@ -49,11 +49,11 @@ def encode_all(model: LoadedModel, texts: Sequence[Text], max_length: int | None
 
 def say_cut(encoded: Sequence[Encoded], model: LoadedModel) -> None:
     """Warn if texts were longer than the model."""
-    cut = [row.cut for row in encoded if row.cut]
-    if cut:
+    truncated = [row.truncated for row in encoded if row.truncated]
+    if truncated:
         warnings.warn(
-            f"{len(cut)} of {len(encoded)} texts were longer than {model.name} reads or max_length allows: "
-            f"{sum(cut)} tokens were cut",
+            f"{len(truncated)} of {len(encoded)} texts were longer than {model.name} reads or max_length allows: "
+            f"{sum(truncated)} tokens were truncated",
             WorkbenchWarning,
             stacklevel=3,
         )

@@ -49,7 +49,7 @@ def trace(
         heads: heads to keep, from 0; all by default.
         targets: what the decoder of an encoder-decoder reads; generated greedily where not given.
         gradient_of: for "gradients": which logit's log-probability is differentiated; see :class:`Target`.
-        max_length: cut texts to this many tokens; at most what the model reads. Cutting is counted and said.
+        max_length: truncate texts to this many tokens; at most what the model reads. A warning says how many were.
         batch_size: texts per forward pass.
 
     Raises:
@@ -207,7 +207,7 @@ def _text_trace(
     return TextTrace(
         alignment=read.alignment,
         segment_ids=read.segment_ids,
-        cut=source.cut,
+        truncated=source.truncated,
         source=source.alignment if seq2seq else None,
         encoder_attention=recorder.attention(Stack.ENCODER, row, source_length, source_length),
         decoder_attention=recorder.attention(Stack.DECODER, row, length, length),

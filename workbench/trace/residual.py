@@ -53,9 +53,9 @@ class Reading:
         return self.texts.source.alignment if self.has_source else None
 
     @property
-    def cut(self) -> int:
+    def truncated(self) -> int:
         """Tokens that did not fit."""
-        return self.texts.source.cut
+        return self.texts.source.truncated
 
     def __len__(self) -> int:
         return len(self.alignment)

@@ -89,7 +89,7 @@ def test_frame_and_errors():
     frame = found.to_frame()
     assert len(frame) == 12
     assert {"layer", "head", "entropy", "entropy (standard error)"} <= set(frame.columns)
-    assert (found.texts, found.tokens, found.cut) == (4, 31, 0)
+    assert (found.texts, found.tokens, found.truncated) == (4, 31, 0)
     with pytest.raises(DataError, match="no statistic 'entrop'"):
         found["entrop"]
     with pytest.raises(DataError, match="no texts"):

@@ -204,5 +204,5 @@ def test_a_first_token_that_is_kept_gets_no_score_and_stays_in_the_baseline() ->
     expected[[0, 2]] = 0.0  # kept; not read by the model
     found = attribute(model, TEXT, target=1, baseline="pad", options=SaliencyOptions(keep_first=True))
     np.testing.assert_allclose(found.scores, expected, atol=2e-4)
-    assert found.explained == (False, True, True, True, True)
+    assert found.attributed == (False, True, True, True, True)
     assert found.delta == pytest.approx(0, abs=1e-3)

@@ -18,7 +18,7 @@ from workbench.analysis.saliency import (
     AttributionWarning,
     SaliencyOptions,
     attribute,
-    attribute_written,
+    attribute_generated,
 )
 from workbench.errors import ConfigError, ModelError, NumericsError, TaskError
 from workbench.figures.saliency import attribution_view, generation_map
@@ -202,7 +202,7 @@ def test_the_drawings_hold_every_token_and_escape_it() -> None:
 
 def test_each_written_token_is_explained_as_if_it_alone_were_asked(tmp_path: object) -> None:
     model = tiny_bart(tmp_path)
-    found, written = attribute_written(model, TEXT, "input_x_gradient", target="cats sat")
+    found, written = attribute_generated(model, TEXT, "input_x_gradient", target="cats sat")
     assert len(found) == len(written) >= 2
     alone = attribute(model, TEXT, "input_x_gradient", target="cats sat", position=0)
     assert np.allclose(found[0].scores, alone.scores, atol=1e-6)
@@ -210,5 +210,5 @@ def test_each_written_token_is_explained_as_if_it_alone_were_asked(tmp_path: obj
 
 
 def test_only_encoder_decoders_write() -> None:
-    with pytest.raises(ModelError, match="explaining each written token"):
-        attribute_written(tiny_causal(), TEXT)
+    with pytest.raises(ModelError, match="attributing each generated token"):
+        attribute_generated(tiny_causal(), TEXT)

@@ -15,7 +15,7 @@ import pytest
 from tests.unit.tiny import WORDS
 from workbench.dashboard.resources import traced
 from workbench.estimate import Estimate
-from workbench.figures.looking import Look, ViewKind, trace_for
+from workbench.figures.view_options import ViewKind, ViewOptions, trace_for
 from workbench.models import load
 from workbench.runs import RunFolder, RunRecord
 
@@ -208,7 +208,7 @@ def test_texts_read_at_once_never_mix(bert: str) -> None:
     """Eight threads ask one model for a text each, again and again: everyone gets the attention of their own."""
     model = load(bert, dtype="float32")
     texts = [f"the {word} sat" for word in ("cat", "cats", "dogs", "key", "keys", "mat", "table", "cabinet")]
-    alone = [trace_for(model, text, Look())[0].attention for text in texts]
+    alone = [trace_for(model, text, ViewOptions())[0].attention for text in texts]
 
     def session(text: str) -> list[Any]:
         traced.clear()

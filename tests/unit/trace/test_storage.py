@@ -24,7 +24,7 @@ def test_round_trip(tmp_path):
         before.recorded,
     )
     for one, other in zip(before, after, strict=True):
-        assert (one.alignment, one.source, one.cut) == (other.alignment, other.source, other.cut)
+        assert (one.alignment, one.source, one.truncated) == (other.alignment, other.source, other.truncated)
         assert one.arrays().keys() == other.arrays().keys()
         for name, array in one.arrays().items():
             np.testing.assert_array_equal(array, other.get(name))

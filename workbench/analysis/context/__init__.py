@@ -1,4 +1,4 @@
-"""How far back a model looks: loss and accuracy when the context is cut, shuffled, thinned or replaced.
+"""How far back a model looks: loss and accuracy when the context is shortened, shuffled, thinned or replaced.
 
 After Khandelwal et al. 2018, "Sharp Nearby, Fuzzy Far Away: How Neural Language Models Use Context".
 """

@@ -120,7 +120,7 @@ def context_run(
     doctor: Callable[[], Mapping[str, Any]] | None = None,
     progress: bool = False,
 ) -> Run:
-    """Score, store as it goes, and finish with the curves; ``resume`` is the folder of a run that was cut short.
+    """Score, store as it goes, and finish with the curves; ``resume`` is the folder of an interrupted run.
 
     ``results`` hold, under the data's name, loss and accuracy with the full context and the effective context
     length; under ``NAME/CURVE`` each point's ``loss@d``, ``accuracy@d`` and ``loss increase@d``.

@@ -11,8 +11,8 @@ from workbench.analysis.saliency._attribute import (
     AttributionWarning,
     attribute,
     attribute_all,
+    attribute_generated,
     attribute_targets,
-    attribute_written,
 )
 from workbench.analysis.saliency._methods import METHODS, OcclusionUnit, Raw, SaliencyMethod, SaliencyOptions
 from workbench.analysis.saliency._record import Attribution, Normalisation
@@ -32,8 +32,8 @@ __all__ = [
     "SaliencyOptions",
     "attribute",
     "attribute_all",
+    "attribute_generated",
     "attribute_targets",
-    "attribute_written",
 ]
 
 # importing a module of methods registers them

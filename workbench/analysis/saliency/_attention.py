@@ -27,19 +27,19 @@ from workbench.trace import (
 __all__ = ["Watched", "first_reads", "reading_weights", "sizes", "watch"]
 
 
-def first_reads(seam: EmbeddingModel) -> EmbeddingModel:
+def first_reads(embedded: EmbeddingModel) -> EmbeddingModel:
     """The same questions without a contrast that is read in a pass of its own."""
     questions = [
         replace(q, reads=q.reads[:1], parts=tuple(part for part in q.parts if part.read == 0))
-        for q in seam.questions
+        for q in embedded.questions
     ]
-    return seam.asking(questions)
+    return embedded.asking(questions)
 
 
-def sizes(seam: EmbeddingModel, row: int) -> tuple[int, int]:
+def sizes(embedded: EmbeddingModel, row: int) -> tuple[int, int]:
     """Tokens that a question's main stack reads in its first pass, and those of its text."""
-    read = seam.questions[row].reads[0]
-    text = seam.lengths[row]
+    read = embedded.questions[row].reads[0]
+    text = embedded.lengths[row]
     return (text + len(read.suffix) if read.decoder is None else len(read.decoder)), text
 
 
@@ -55,29 +55,29 @@ class Watched(AttentionObserver):
         self.weights.setdefault(call.stack, []).append(call.weights)
 
 
-def watch(seam: EmbeddingModel, rows: Sequence[int], gradients: bool) -> tuple[Tensor, Watched]:
+def watch(embedded: EmbeddingModel, rows: Sequence[int], gradients: bool) -> tuple[Tensor, Watched]:
     """Scores of questions (N,) and all attention of that pass."""
-    width = max(seam.lengths[row] for row in rows)
-    embeddings = seam.embeddings[list(rows), :width].detach()
+    width = max(embedded.lengths[row] for row in rows)
+    embeddings = embedded.embeddings[list(rows), :width].detach()
     watched = Watched()
-    with observe_attention(seam.model, watched), torch.set_grad_enabled(gradients):
-        values = seam.score(embeddings.requires_grad_(gradients), torch.tensor(list(rows)))
+    with observe_attention(embedded.model, watched), torch.set_grad_enabled(gradients):
+        values = embedded.score(embeddings.requires_grad_(gradients), torch.tensor(list(rows)))
     return values, watched
 
 
-def reading_weights(seam: EmbeddingModel, row: int) -> Tensor:
+def reading_weights(embedded: EmbeddingModel, row: int) -> Tensor:
     """Shares (T,) of the positions of the main stack's output that the head reads for the target; they sum to 1.
 
     A language model reads one position for each token that it predicts. Of a classifier that is found out:
     shares are the lengths of the target's gradient with respect to the last layer's output.
     """
-    question = seam.questions[row]
-    length = sizes(seam, row)[0]
+    question = embedded.questions[row]
+    length = sizes(embedded, row)[0]
     shares = torch.zeros(length, dtype=torch.float64)
     for position in _positions(question):
         shares[position] += 1
     if not bool(shares.any()):
-        shares = _gradient_lengths(seam, row)[:length]
+        shares = _gradient_lengths(embedded, row)[:length]
     return shares / shares.sum().clamp(min=1e-30)
 
 
@@ -87,19 +87,19 @@ def _positions(question: AttributionTarget) -> list[int]:
     return [place for place in places if place is not None]
 
 
-def _gradient_lengths(seam: EmbeddingModel, row: int) -> Tensor:
+def _gradient_lengths(embedded: EmbeddingModel, row: int) -> Tensor:
     kept: list[Tensor] = []
 
     def keep(values: Tensor) -> Tensor:
         kept.append(values)
         return values
 
-    structure = structure_of(seam.model.model)
+    structure = structure_of(embedded.model.model)
     last = structure.layers[structure.main] - 1
-    length = seam.lengths[row]
-    with intervene(seam.model, Edit(Site.RESIDUAL, last, keep)), torch.enable_grad():
-        embeddings = seam.embeddings[row : row + 1, :length].detach().requires_grad_()
-        value = seam.score(embeddings, torch.tensor([row]))
+    length = embedded.lengths[row]
+    with intervene(embedded.model, Edit(Site.RESIDUAL, last, keep)), torch.enable_grad():
+        embeddings = embedded.embeddings[row : row + 1, :length].detach().requires_grad_()
+        value = embedded.score(embeddings, torch.tensor([row]))
         (gradient,) = torch.autograd.grad(value.sum(), kept[-1:])
     return gradient[0].double().norm(dim=-1).cpu()
 
@@ -107,94 +107,94 @@ def _gradient_lengths(seam: EmbeddingModel, row: int) -> Tensor:
 UNMOVED = 1e-12  # summed cosine distance, in double precision: nothing but rounding
 
 
-def _attention(seam: EmbeddingModel, options: SaliencyOptions) -> Raw:
+def _attention(embedded: EmbeddingModel, options: SaliencyOptions) -> Raw:
     """Weights of one layer (the last by default), averaged over heads, where the target is read."""
-    seam = first_reads(seam)
-    stack, layers = _layers(seam)
+    embedded = first_reads(embedded)
+    stack, layers = _layers(embedded)
     layer = layers - 1 if options.layer is None else options.layer
     if not 0 <= layer < layers:
         raise TraceError(f"layer {layer} is out of range: the {stack} has layers 0 to {layers - 1}")
-    scores = torch.zeros(seam.explained.shape, dtype=torch.float64)
-    for row in range(len(seam)):
-        _, watched = watch(seam, [row], gradients=False)
-        read, text = sizes(seam, row)
+    scores = torch.zeros(embedded.attributed.shape, dtype=torch.float64)
+    for row in range(len(embedded)):
+        _, watched = watch(embedded, [row], gradients=False)
+        read, text = sizes(embedded, row)
         weights = watched.weights[stack][layer][0].double().cpu()  # (H, Q, K)
-        scores[row, :text] = reading_weights(seam, row) @ weights.mean(0)[:read, :text]
-    return Raw(scores, (None,) * len(seam), layer)
+        scores[row, :text] = reading_weights(embedded, row) @ weights.mean(0)[:read, :text]
+    return Raw(scores, (None,) * len(embedded), layer)
 
 
-def _layers(seam: EmbeddingModel) -> tuple[Stack, int]:
+def _layers(embedded: EmbeddingModel) -> tuple[Stack, int]:
     """The attention that looks at the text: of an encoder-decoder, that from decoder to encoder."""
-    structure = structure_of(seam.model.model)
-    stack = Stack.CROSS if seam.model.config.is_encoder_decoder else structure.main
+    structure = structure_of(embedded.model.model)
+    stack = Stack.CROSS if embedded.model.config.is_encoder_decoder else structure.main
     return stack, structure.layers[stack]
 
 
-def _rollout(seam: EmbeddingModel, options: SaliencyOptions) -> Raw:
-    seam = first_reads(seam)
-    scores = torch.zeros(seam.explained.shape, dtype=torch.float64)
-    for row in range(len(seam)):
-        _, watched = watch(seam, [row], gradients=False)
-        read, text = sizes(seam, row)
-        stack, size = _self_attention(seam, read, text)
+def _rollout(embedded: EmbeddingModel, options: SaliencyOptions) -> Raw:
+    embedded = first_reads(embedded)
+    scores = torch.zeros(embedded.attributed.shape, dtype=torch.float64)
+    for row in range(len(embedded)):
+        _, watched = watch(embedded, [row], gradients=False)
+        read, text = sizes(embedded, row)
+        stack, size = _self_attention(embedded, read, text)
         layers = torch.stack([w[0, :, :size, :size] for w in watched.weights[stack]])
         rolled = torch.as_tensor(attention_rollout(layers.float().cpu().numpy()).values[-1]).double()
-        scores[row, :text] = _reached(seam, row, rolled)
-    return Raw(scores, (None,) * len(seam))
+        scores[row, :text] = _reached(embedded, row, rolled)
+    return Raw(scores, (None,) * len(embedded))
 
 
-def _self_attention(seam: EmbeddingModel, read: int, text: int) -> tuple[Stack, int]:
+def _self_attention(embedded: EmbeddingModel, read: int, text: int) -> tuple[Stack, int]:
     """The stack that mixes the text's tokens, and how many tokens it reads."""
-    if seam.model.config.is_encoder_decoder:
+    if embedded.model.config.is_encoder_decoder:
         return Stack.ENCODER, text
-    return structure_of(seam.model.model).main, read
+    return structure_of(embedded.model.model).main, read
 
 
-def _reached(seam: EmbeddingModel, row: int, mixed: Tensor) -> Tensor:
+def _reached(embedded: EmbeddingModel, row: int, mixed: Tensor) -> Tensor:
     """How much of each text token is in what the head reads, given what is in each position: (T,)."""
-    read, text = sizes(seam, row)
-    weights = reading_weights(seam, row)
-    if seam.model.config.is_encoder_decoder:
-        _, watched = watch(seam, [row], gradients=False)
+    read, text = sizes(embedded, row)
+    weights = reading_weights(embedded, row)
+    if embedded.model.config.is_encoder_decoder:
+        _, watched = watch(embedded, [row], gradients=False)
         cross = watched.weights[Stack.CROSS][-1][0].double().cpu().mean(0)
         weights = weights @ cross[:read, :text]
     return (weights @ mixed)[:text]
 
 
-def _attention_gradient(seam: EmbeddingModel, options: SaliencyOptions) -> Raw:
+def _attention_gradient(embedded: EmbeddingModel, options: SaliencyOptions) -> Raw:
     """Attention times gradient in the token's columns, over all layers, heads and queries."""
-    stack, _ = _layers(seam)
-    scores = torch.zeros(seam.explained.shape, dtype=torch.float64)
-    for row in range(len(seam)):
-        value, watched = watch(seam, [row], gradients=True)
+    stack, _ = _layers(embedded)
+    scores = torch.zeros(embedded.attributed.shape, dtype=torch.float64)
+    for row in range(len(embedded)):
+        value, watched = watch(embedded, [row], gradients=True)
         layers = watched.weights[stack]
         gradients = torch.autograd.grad(value.sum(), layers, allow_unused=True)
         for weights, gradient in zip(layers, gradients, strict=True):
             if gradient is not None:
                 columns = (weights * gradient).double().sum((0, 1, 2)).detach().cpu()
-                scores[row, : seam.lengths[row]] += columns[: seam.lengths[row]]
-    return Raw(scores, (None,) * len(seam))
+                scores[row, : embedded.lengths[row]] += columns[: embedded.lengths[row]]
+    return Raw(scores, (None,) * len(embedded))
 
 
-def _value_zeroing(seam: EmbeddingModel, options: SaliencyOptions) -> Raw:
-    seam = first_reads(seam)
-    scores = torch.zeros(seam.explained.shape, dtype=torch.float64)
-    for row in range(len(seam)):
-        read, text = sizes(seam, row)
-        stack, size = _self_attention(seam, read, text)
+def _value_zeroing(embedded: EmbeddingModel, options: SaliencyOptions) -> Raw:
+    embedded = first_reads(embedded)
+    scores = torch.zeros(embedded.attributed.shape, dtype=torch.float64)
+    for row in range(len(embedded)):
+        read, text = sizes(embedded, row)
+        stack, size = _self_attention(embedded, read, text)
         mixed = torch.eye(size, dtype=torch.float64)
-        for layer in range(structure_of(seam.model.model).layers[stack]):
-            changes = _changes(seam, row, stack, layer, size, options)
+        for layer in range(structure_of(embedded.model.model).layers[stack]):
+            changes = _changes(embedded, row, stack, layer, size, options)
             # a position that no token's value moves keeps what it has
             still = changes.sum(1) < UNMOVED
             changes[still] = torch.eye(size, dtype=changes.dtype)[still]
             mixed = changes / changes.sum(1, keepdim=True) @ mixed
-        scores[row, :text] = _reached(seam, row, mixed)
-    return Raw(scores, (None,) * len(seam))
+        scores[row, :text] = _reached(embedded, row, mixed)
+    return Raw(scores, (None,) * len(embedded))
 
 
 def _changes(
-    seam: EmbeddingModel, row: int, stack: Stack, layer: int, size: int, options: SaliencyOptions
+    embedded: EmbeddingModel, row: int, stack: Stack, layer: int, size: int, options: SaliencyOptions
 ) -> Tensor:
     """Cosine distance by which each position's output of ``layer`` moves without each token's value: (Q, K).
 
@@ -222,12 +222,12 @@ def _changes(
     )
     moved = torch.zeros(size, size, dtype=torch.float64)
     count = max(1, options.batch_tokens // size - 1)
-    with intervene(seam.model, *edits):
+    with intervene(embedded.model, *edits):
         for start in range(0, size, count):
             columns[:] = range(start, min(size, start + count))
             copies = [row] * (len(columns) + 1)
             outputs.clear()
-            seam.values(seam.embeddings[copies, : seam.lengths[row]], torch.tensor(copies))
+            embedded.values(embedded.embeddings[copies, : embedded.lengths[row]], torch.tensor(copies))
             likeness = torch.cosine_similarity(outputs[0][1:], outputs[0][:1], dim=-1)  # (N, Q)
             moved[:, columns] = (1 - likeness.cpu()).clamp(min=0).T
     return moved

@@ -22,7 +22,7 @@ from workbench.models import Kind, LoadedModel, as_model
 from workbench.trace import Text
 from workbench.trace.encoding import say_cut
 
-__all__ = ["AttributionWarning", "attribute", "attribute_all", "attribute_targets", "attribute_written"]
+__all__ = ["AttributionWarning", "attribute", "attribute_all", "attribute_generated", "attribute_targets"]
 
 DEAR = 2_000_000  # tokens through the model for one text, above which a cost must be agreed to
 
@@ -56,7 +56,7 @@ def attribute(
         target: a continuation (causal), word in the blank (masked), text to write (seq2seq), class or label
             (classifier), or "start", "end", "span"; an id where it makes sense; the likeliest by default.
         contrast: explain ``target`` rather than this: the difference of the two.
-        position: which blank, written token, or labelled token, from 0; see :func:`ask`.
+        position: which blank, generated token, or labelled token, from 0; see :func:`ask`.
         output: "logit" (default of classifiers), "log_probability" (of language models) or "probability".
         baseline: "mask" (default where there is one), "pad", "zero", "mean", or vectors (D,) or (T, D).
         words: merge sub-words: ``True``, "sum", "mean" or "max"; see :meth:`Attribution.words`.
@@ -150,19 +150,19 @@ def attribute_targets(
     done: dict[int, Attribution] = {}
     with differentiable(model):
         for numbers in _batches(questions, given.batch_tokens):
-            seam = EmbeddingModel(model, [questions[i] for i in numbers], vectors)
-            raw = chosen.compute(seam, given)
-            done.update(zip(numbers, _records(seam, raw, chosen, name, given), strict=True))
+            embedded = EmbeddingModel(model, [questions[i] for i in numbers], vectors)
+            raw = chosen.compute(embedded, given)
+            done.update(zip(numbers, _records(embedded, raw, chosen, name, given), strict=True))
     results = [done[i] for i in range(len(questions))]
     _warn(results, given)
     return results
 
 
 def _keeping_first(question: AttributionTarget) -> AttributionTarget:
-    """The first token that would be explained is not."""
-    first = next((i for i, kept in enumerate(question.explained) if kept), None)
+    """The first token that would be attributed is not."""
+    first = next((i for i, kept in enumerate(question.attributed) if kept), None)
     return replace(
-        question, explained=tuple(kept and i != first for i, kept in enumerate(question.explained))
+        question, attributed=tuple(kept and i != first for i, kept in enumerate(question.attributed))
     )
 
 
@@ -177,7 +177,7 @@ def _check(
     options: SaliencyOptions,
     allow_cost: bool,
 ) -> None:
-    if not any(question.explained):
+    if not any(question.attributed):
         raise TaskError(
             f"text {question.encoded.alignment.text[:40]!r} has no token to explain beside special tokens and masks"
         )
@@ -186,7 +186,7 @@ def _check(
         raise TaskError(
             f"text and target are {length} tokens; {model.name} reads {model.max_length}: shorten them"
         )
-    passes = method.passes(sum(question.explained), options)
+    passes = method.passes(sum(question.attributed), options)
     if passes * length > DEAR and not allow_cost:
         hours = 2 * model.num_parameters * passes * length / 5e10 / 3600
         raise TaskError(
@@ -210,20 +210,20 @@ def _batches(questions: Sequence[AttributionTarget], tokens: int) -> list[list[i
 
 
 def _records(
-    seam: EmbeddingModel, raw: Raw, method: SaliencyMethod, baseline: str, options: SaliencyOptions
+    embedded: EmbeddingModel, raw: Raw, method: SaliencyMethod, baseline: str, options: SaliencyOptions
 ) -> list[Attribution]:
     scores = raw.scores.detach().double().cpu().numpy()
     at_baseline: list[float] | None = None
     if raw.ends is not None:
         at_baseline, values = ([end[i] for end in raw.ends] for i in (0, 1))
     else:
-        values = _values(seam, seam.embeddings, options)
-        at_baseline = _values(seam, seam.baseline, options) if method.uses_baseline else None
+        values = _values(embedded, embedded.embeddings, options)
+        at_baseline = _values(embedded, embedded.baseline, options) if method.uses_baseline else None
     records = []
-    for row, question in enumerate(seam.questions):
+    for row, question in enumerate(embedded.questions):
         own = scores[row, : question.tokens]
         if not torch.isfinite(torch.as_tensor(own)).all() or values[row] != values[row]:
-            raise NumericsError(f"{method.name} gave NaN or infinite scores for {seam.model.name}")
+            raise NumericsError(f"{method.name} gave NaN or infinite scores for {embedded.model.name}")
         extra: dict[str, Any] = {}
         if at_baseline is not None:
             extra = {"baseline": baseline, "baseline_value": at_baseline[row]}
@@ -231,14 +231,14 @@ def _records(
             extra["delta"] = float(own.sum()) - (values[row] - at_baseline[row])
         records.append(
             Attribution(
-                model=seam.model.name,
+                model=embedded.model.name,
                 method=method.name,
                 target=question.label,
                 target_note=question.note,
                 value=values[row],
                 tokens=question.encoded.alignment.tokens,
                 scores=own,
-                explained=question.explained,
+                attributed=question.attributed,
                 alignment=question.encoded.alignment,
                 signed=method.signed,
                 convention=method.convention,
@@ -251,11 +251,11 @@ def _records(
     return records
 
 
-def _values(seam: EmbeddingModel, embeddings: torch.Tensor, options: SaliencyOptions) -> list[float]:
-    values = [0.0] * len(seam)
-    for rows in seam.chunks(range(len(seam)), options.batch_tokens):
-        width = max(seam.lengths[row] for row in rows)
-        found = seam.values(embeddings[rows, :width], torch.tensor(rows))
+def _values(embedded: EmbeddingModel, embeddings: torch.Tensor, options: SaliencyOptions) -> list[float]:
+    values = [0.0] * len(embedded)
+    for rows in embedded.chunks(range(len(embedded)), options.batch_tokens):
+        width = max(embedded.lengths[row] for row in rows)
+        found = embedded.values(embeddings[rows, :width], torch.tensor(rows))
         for row, value in zip(rows, found.tolist(), strict=True):
             values[row] = value
     return values
@@ -281,7 +281,7 @@ def _warn(results: Sequence[Attribution], options: SaliencyOptions) -> None:
         )
 
 
-def attribute_written(
+def attribute_generated(
     model: LoadedModel,
     text: Text,
     method: str = "integrated_gradients",
@@ -291,19 +291,19 @@ def attribute_written(
     options: SaliencyOptions | None = None,
     allow_cost: bool = False,
 ) -> tuple[list[Attribution], tuple[str, ...]]:
-    """Scores of the source for each token of ``target`` (by default what the model writes), and those tokens.
+    """Scores of the source for each token of ``target`` (by default what the model generates), and those tokens.
 
-    Each is explained given the tokens before it. :func:`workbench.figures.saliency.generation_map` draws them.
+    Each is attributed given the tokens before it. :func:`workbench.figures.saliency.generation_map` draws them.
     Raises :class:`~workbench.errors.ModelError` for a model that is no encoder-decoder.
     """
-    model.require(Kind.SEQ2SEQ, verb="explaining each written token")
+    model.require(Kind.SEQ2SEQ, verb="attributing each generated token")
     whole = ask(model, text, TargetRequest(target))
     terms = whole.parts[0].terms
-    written = tuple(model.tokenizer.convert_ids_to_tokens([term.index for term in terms]))
+    generated = tuple(model.tokenizer.convert_ids_to_tokens([term.index for term in terms]))
     questions = [
         replace(
             whole, parts=(TargetSum((term,)),), label=f"log p({token!r})", note="given the tokens before it"
         )
-        for term, token in zip(terms, written, strict=True)
+        for term, token in zip(terms, generated, strict=True)
     ]
-    return attribute_targets(model, questions, method, baseline, options, allow_cost), written
+    return attribute_targets(model, questions, method, baseline, options, allow_cost), generated

@@ -1,4 +1,4 @@
-"""Captum's methods on the seam: DeepLift, GradientShap, LIME, KernelSHAP, and those of layers.
+"""Captum's methods on the embedded: DeepLift, GradientShap, LIME, KernelSHAP, and those of layers.
 
 Texts are taken one at a time, without padding, so that scores and draws do not depend on the batch.
 """
@@ -23,16 +23,16 @@ from workbench.errors import TaskError, TraceError
 from workbench.trace import Stack, structure_of
 from workbench.trace.parts import parts_of
 
-__all__ = ["SeamModule", "captum", "seeded", "single_reads", "tapped"]
+__all__ = ["EmbeddingModule", "captum", "seeded", "single_reads", "tapped"]
 
 
-class SeamModule(nn.Module):
-    """A seam as a module: embeddings (N, T, D) and question numbers (N,) to scores (N,)."""
+class EmbeddingModule(nn.Module):
+    """A embedded as a module: embeddings (N, T, D) and question numbers (N,) to scores (N,)."""
 
-    def __init__(self, seam: EmbeddingModel) -> None:
+    def __init__(self, embedded: EmbeddingModel) -> None:
         super().__init__()
-        self.model = seam.model.model  # a sub-module, so that hooks on its layers are found
-        self._seam = seam
+        self.model = embedded.model.model  # a sub-module, so that hooks on its layers are found
+        self._seam = embedded
 
     def forward(self, embeddings: Tensor, rows: Tensor) -> Tensor:
         """Score each row."""
@@ -81,11 +81,11 @@ def tapped(block: nn.Module) -> Iterator[nn.Module]:
         del block.forward  # the class's own is found again
 
 
-def single_reads(seam: EmbeddingModel, row: int) -> list[EmbeddingModel]:
+def single_reads(embedded: EmbeddingModel, row: int) -> list[EmbeddingModel]:
     """One question as seams of one pass each, whose scores add up to the question's own."""
-    question = seam.questions[row]
+    question = embedded.questions[row]
     return [
-        seam.asking(
+        embedded.asking(
             [
                 replace(
                     question,
@@ -109,40 +109,47 @@ KERNEL_WIDTH = 0.25  # of LIME, on cosine distance
 
 
 def _each(
-    seam: EmbeddingModel, score: Callable[[EmbeddingModel, int, Tensor, Tensor], tuple[Tensor, int | None]]
+    embedded: EmbeddingModel,
+    score: Callable[[EmbeddingModel, int, Tensor, Tensor], tuple[Tensor, int | None]],
 ) -> Raw:
-    """Run ``score(seam, row, embeddings, baseline)`` for each text alone; (1, T, D) without padding."""
-    scores = torch.zeros(seam.explained.shape, dtype=seam.embeddings.dtype, device=seam.embeddings.device)
+    """Run ``score(embedded, row, embeddings, baseline)`` for each text alone; (1, T, D) without padding."""
+    scores = torch.zeros(
+        embedded.attributed.shape, dtype=embedded.embeddings.dtype, device=embedded.embeddings.device
+    )
     steps: list[int | None] = []
-    for row, length in enumerate(seam.lengths):
-        own, taken = score(seam, row, *(t[row : row + 1, :length] for t in (seam.embeddings, seam.baseline)))
+    for row, length in enumerate(embedded.lengths):
+        own, taken = score(
+            embedded, row, *(t[row : row + 1, :length] for t in (embedded.embeddings, embedded.baseline))
+        )
         scores[row, :length] = own
         steps.append(taken)
     return Raw(scores, tuple(steps))
 
 
-def _deeplift(seam: EmbeddingModel, options: SaliencyOptions) -> Raw:
+def _deeplift(embedded: EmbeddingModel, options: SaliencyOptions) -> Raw:
     attr = captum("deeplift")
 
-    def score(seam: EmbeddingModel, row: int, embeddings: Tensor, baseline: Tensor) -> tuple[Tensor, None]:
+    def score(
+        embedded: EmbeddingModel, row: int, embeddings: Tensor, baseline: Tensor
+    ) -> tuple[Tensor, None]:
         total = embeddings.new_zeros(embeddings.shape[1])
-        for part in single_reads(seam, row):
-            found = attr.DeepLift(SeamModule(part)).attribute(
+        for part in single_reads(embedded, row):
+            found = attr.DeepLift(EmbeddingModule(part)).attribute(
                 embeddings, baseline, additional_forward_args=(torch.tensor([0]),)
             )
             total += found.detach()[0].sum(-1)
         return total, None
 
     with seeded(options.seed):
-        return _each(seam, score)
+        return _each(embedded, score)
 
 
-def _gradient_shap(seam: EmbeddingModel, options: SaliencyOptions) -> Raw:
+def _gradient_shap(embedded: EmbeddingModel, options: SaliencyOptions) -> Raw:
     attr = captum("gradient_shap")
     samples = options.samples or SHAP_SAMPLES
 
-    def score(seam: EmbeddingModel, row: int, embeddings: Tensor, baseline: Tensor) -> tuple[Tensor, int]:
-        method = attr.GradientShap(SeamModule(seam))
+    def score(embedded: EmbeddingModel, row: int, embeddings: Tensor, baseline: Tensor) -> tuple[Tensor, int]:
+        method = attr.GradientShap(EmbeddingModule(embedded))
         at_once = max(1, options.batch_tokens // embeddings.shape[1])
         total = embeddings.new_zeros(embeddings.shape[1])
         with seeded(options.seed):
@@ -156,9 +163,9 @@ def _gradient_shap(seam: EmbeddingModel, options: SaliencyOptions) -> Raw:
                     additional_forward_args=(torch.tensor([row]),),
                 )
                 total += found.detach()[0].sum(-1) * count / samples
-        return total * seam.explained[row, : len(total)], samples
+        return total * embedded.attributed[row, : len(total)], samples
 
-    return _each(seam, score)
+    return _each(embedded, score)
 
 
 def _surrogate(
@@ -166,11 +173,13 @@ def _surrogate(
 ) -> Callable[[EmbeddingModel, SaliencyOptions], Raw]:
     """LIME and KernelSHAP: a linear model of which parts are there; a window's weight is shared by its tokens."""
 
-    def compute(seam: EmbeddingModel, options: SaliencyOptions) -> Raw:
+    def compute(embedded: EmbeddingModel, options: SaliencyOptions) -> Raw:
         attr = captum(name)
 
-        def score(seam: EmbeddingModel, row: int, embeddings: Tensor, baseline: Tensor) -> tuple[Tensor, int]:
-            windows = windows_of(seam.questions[row], options)
+        def score(
+            embedded: EmbeddingModel, row: int, embeddings: Tensor, baseline: Tensor
+        ) -> tuple[Tensor, int]:
+            windows = windows_of(embedded.questions[row], options)
             samples = options.samples or surrogate_samples(len(windows))
             members = torch.zeros(len(windows), embeddings.shape[1], device=embeddings.device)
             for number, window in enumerate(windows):
@@ -180,7 +189,7 @@ def _surrogate(
                 kept: Tensor,
             ) -> Tensor:  # (n, windows) of 0 and 1: a token goes with any of its windows
                 gone = ((1 - kept.to(members)) @ members > 0)[..., None]
-                return seam.values(torch.where(gone, baseline, embeddings), torch.full((len(kept),), row))
+                return embedded.values(torch.where(gone, baseline, embeddings), torch.full((len(kept),), row))
 
             if len(windows) == 1:
                 ends = present(torch.tensor([[1.0], [0.0]]))
@@ -196,7 +205,7 @@ def _surrogate(
             sizes = members.sum(1, keepdim=True)
             return (weights.to(members)[:, None] * members / sizes).sum(0).to(embeddings), samples
 
-        return _each(seam, score)
+        return _each(embedded, score)
 
     return compute
 
@@ -218,12 +227,14 @@ def _lime(attr: Any, forward: Callable[..., Tensor]) -> Any:
 
 
 def _of_layer(name: str, class_name: str) -> Callable[[EmbeddingModel, SaliencyOptions], Raw]:
-    def compute(seam: EmbeddingModel, options: SaliencyOptions) -> Raw:
+    def compute(embedded: EmbeddingModel, options: SaliencyOptions) -> Raw:
         method = getattr(captum(name), class_name)
-        layer, module = _layer(seam, options)
+        layer, module = _layer(embedded, options)
 
-        def score(seam: EmbeddingModel, row: int, embeddings: Tensor, baseline: Tensor) -> tuple[Tensor, int]:
-            parts = single_reads(seam, row)
+        def score(
+            embedded: EmbeddingModel, row: int, embeddings: Tensor, baseline: Tensor
+        ) -> tuple[Tensor, int]:
+            parts = single_reads(embedded, row)
             difference = sum(
                 float(part.values(embeddings, torch.tensor([0])) - part.values(baseline, torch.tensor([0])))
                 for part in parts
@@ -242,16 +253,16 @@ def _of_layer(name: str, class_name: str) -> Callable[[EmbeddingModel, SaliencyO
                     return total, steps
                 steps *= 2
 
-        raw = _each(seam, score)
+        raw = _each(embedded, score)
         return Raw(raw.scores, raw.steps, layer)
 
     return compute
 
 
-def _layer(seam: EmbeddingModel, options: SaliencyOptions) -> tuple[int, torch.nn.Module]:
+def _layer(embedded: EmbeddingModel, options: SaliencyOptions) -> tuple[int, torch.nn.Module]:
     """The module of a layer of the stack that reads the text; the middle one by default."""
-    model = seam.model.model
-    stack = Stack.ENCODER if seam.model.config.is_encoder_decoder else structure_of(model).main
+    model = embedded.model.model
+    stack = Stack.ENCODER if embedded.model.config.is_encoder_decoder else structure_of(model).main
     blocks = parts_of(model).blocks[stack]
     layer = (len(blocks) - 1) // 2 if options.layer is None else options.layer
     if not 0 <= layer < len(blocks):
@@ -261,7 +272,7 @@ def _layer(seam: EmbeddingModel, options: SaliencyOptions) -> tuple[int, torch.n
 
 def _layer_scores(
     method: Any,
-    seam: EmbeddingModel,
+    embedded: EmbeddingModel,
     layer: torch.nn.Module,
     embeddings: Tensor,
     baseline: Tensor,
@@ -269,7 +280,7 @@ def _layer_scores(
     options: SaliencyOptions,
 ) -> Tensor:
     with seeded(options.seed), tapped(layer) as states:
-        found = method(SeamModule(seam), states).attribute(
+        found = method(EmbeddingModule(embedded), states).attribute(
             embeddings.clone(),
             baseline.clone(),
             additional_forward_args=(torch.tensor([0]),),

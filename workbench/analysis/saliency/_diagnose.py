@@ -16,7 +16,7 @@ __all__ = ["no_gradient", "not_finite"]
 
 
 class Scored(Protocol):
-    """What is asked of a seam here."""
+    """What is asked of a embedded here."""
 
     model: LoadedModel
 
@@ -25,7 +25,7 @@ class Scored(Protocol):
         ...
 
 
-def no_gradient(seam: Scored, embeddings: Tensor, rows: Tensor) -> ModelError:
+def no_gradient(embedded: Scored, embeddings: Tensor, rows: Tensor) -> ModelError:
     """The error that names the part which takes a gradient in and lets none out."""
     culprits: list[str] = []
 
@@ -41,17 +41,17 @@ def no_gradient(seam: Scored, embeddings: Tensor, rows: Tensor) -> ModelError:
 
         return hook
 
-    with _forward_hooks(seam.model.model, look), torch.enable_grad():
-        seam.score(embeddings.detach().requires_grad_(), rows)
+    with _forward_hooks(embedded.model.model, look), torch.enable_grad():
+        embedded.score(embeddings.detach().requires_grad_(), rows)
     # behind the last of them nothing has a gradient any more; earlier ones (rotary angles) lost it in passing
-    where = culprits[-1] if culprits else type(seam.model.model).__name__
+    where = culprits[-1] if culprits else type(embedded.model.model).__name__
     return ModelError(
-        f"no gradient reaches the embeddings of {seam.model.name}: {where} computes without gradients (fused or "
+        f"no gradient reaches the embeddings of {embedded.model.name}: {where} computes without gradients (fused or "
         "quantised); use a method without gradients, such as occlusion, or load the model in float32"
     )
 
 
-def not_finite(seam: Scored, embeddings: Tensor, rows: Tensor) -> NumericsError:
+def not_finite(embedded: Scored, embeddings: Tensor, rows: Tensor) -> NumericsError:
     """The error that names the part where values, or going backwards gradients, first are not finite."""
     forward: list[str] = []
     backward: list[str] = []
@@ -68,17 +68,17 @@ def not_finite(seam: Scored, embeddings: Tensor, rows: Tensor) -> NumericsError:
 
         return hook
 
-    with _forward_hooks(seam.model.model, look), torch.enable_grad():
+    with _forward_hooks(embedded.model.model, look), torch.enable_grad():
         inputs = embeddings.detach().requires_grad_()
-        torch.autograd.grad(seam.score(inputs, rows).sum(), inputs)
+        torch.autograd.grad(embedded.score(inputs, rows).sum(), inputs)
     if forward:
         return NumericsError(
-            f"the output of layer {forward[0]!r} of {seam.model.name} is NaN or infinite; check its weights: "
+            f"the output of layer {forward[0]!r} of {embedded.model.name} is NaN or infinite; check its weights: "
             "workbench doctor MODEL"
         )
     where = f"behind layer {backward[0]!r}" if backward else "at the embeddings"
     return NumericsError(
-        f"the gradient {where} of {seam.model.name} is NaN or infinite; use --dtype float32, another --baseline, "
+        f"the gradient {where} of {embedded.model.name} is NaN or infinite; use --dtype float32, another --baseline, "
         "or a method without gradients, such as occlusion"
     )
 

@@ -16,56 +16,56 @@ __all__ = ["noisy"]
 SAMPLES = 25
 
 
-def gradients_of(seam: EmbeddingModel, embeddings: Tensor, options: SaliencyOptions) -> Tensor:
+def gradients_of(embedded: EmbeddingModel, embeddings: Tensor, options: SaliencyOptions) -> Tensor:
     """Gradient of each question's score at ``embeddings`` (B, T, D)."""
     found = torch.zeros_like(embeddings)
-    for rows in seam.chunks(range(len(seam)), options.batch_tokens):
-        width = max(seam.lengths[row] for row in rows)
-        found[rows, :width] = seam.gradients(embeddings[rows, :width], torch.tensor(rows))[1]
+    for rows in embedded.chunks(range(len(embedded)), options.batch_tokens):
+        width = max(embedded.lengths[row] for row in rows)
+        found[rows, :width] = embedded.gradients(embeddings[rows, :width], torch.tensor(rows))[1]
     return found
 
 
-def _saliency(seam: EmbeddingModel, options: SaliencyOptions) -> Raw:
-    norms = gradients_of(seam, seam.embeddings, options).norm(dim=-1)
-    return Raw(norms * seam.explained, (None,) * len(seam))
+def _saliency(embedded: EmbeddingModel, options: SaliencyOptions) -> Raw:
+    norms = gradients_of(embedded, embedded.embeddings, options).norm(dim=-1)
+    return Raw(norms * embedded.attributed, (None,) * len(embedded))
 
 
-def _input_x_gradient(seam: EmbeddingModel, options: SaliencyOptions) -> Raw:
-    products = (seam.embeddings * gradients_of(seam, seam.embeddings, options)).sum(-1)
-    return Raw(products * seam.explained, (None,) * len(seam))
+def _input_x_gradient(embedded: EmbeddingModel, options: SaliencyOptions) -> Raw:
+    products = (embedded.embeddings * gradients_of(embedded, embedded.embeddings, options)).sum(-1)
+    return Raw(products * embedded.attributed, (None,) * len(embedded))
 
 
-def noisy(seam: EmbeddingModel, row: int, options: SaliencyOptions) -> Tensor:
+def noisy(embedded: EmbeddingModel, row: int, options: SaliencyOptions) -> Tensor:
     """A text's embeddings (T, D) with noise, (samples, T, D); the draws depend on the seed and the length alone."""
-    own = seam.embeddings[row, : seam.lengths[row]]
+    own = embedded.embeddings[row, : embedded.lengths[row]]
     generator = torch.Generator().manual_seed(options.seed)
     noise = torch.randn(options.samples or SAMPLES, *own.shape, generator=generator).to(own)
     return own + options.noise * own.std() * noise
 
 
-def _smoothgrad(seam: EmbeddingModel, options: SaliencyOptions) -> Raw:
-    scores = torch.zeros_like(seam.embeddings[..., 0])
-    for row, length in enumerate(seam.lengths):
-        draws = noisy(seam, row, options)
+def _smoothgrad(embedded: EmbeddingModel, options: SaliencyOptions) -> Raw:
+    scores = torch.zeros_like(embedded.embeddings[..., 0])
+    for row, length in enumerate(embedded.lengths):
+        draws = noisy(embedded, row, options)
         total = torch.zeros_like(draws[0])
-        for chosen in seam.chunks([row] * len(draws), options.batch_tokens):
+        for chosen in embedded.chunks([row] * len(draws), options.batch_tokens):
             rows = torch.full((len(chosen),), row)
-            total += seam.gradients(draws[chosen], rows)[1].sum(0)
+            total += embedded.gradients(draws[chosen], rows)[1].sum(0)
         scores[row, :length] = (total / len(draws)).norm(dim=-1)
-    return Raw(scores * seam.explained, (options.samples or SAMPLES,) * len(seam))
+    return Raw(scores * embedded.attributed, (options.samples or SAMPLES,) * len(embedded))
 
 
-def _smoothgrad_integrated(seam: EmbeddingModel, options: SaliencyOptions) -> Raw:
+def _smoothgrad_integrated(embedded: EmbeddingModel, options: SaliencyOptions) -> Raw:
     samples = options.samples or SAMPLES
-    total = torch.zeros_like(seam.embeddings[..., 0])
-    draws = [noisy(seam, row, options) for row in range(len(seam))]
+    total = torch.zeros_like(embedded.embeddings[..., 0])
+    draws = [noisy(embedded, row, options) for row in range(len(embedded))]
     for sample in range(samples):
-        moved = seam.embeddings.clone()
-        for row, length in enumerate(seam.lengths):
+        moved = embedded.embeddings.clone()
+        for row, length in enumerate(embedded.lengths):
             moved[row, :length] = draws[row][sample]
-        moved = torch.where(seam.explained[..., None], moved, seam.embeddings)
-        total += integrated(seam, moved, options).scores
-    return Raw(total / samples, (samples,) * len(seam))
+        moved = torch.where(embedded.attributed[..., None], moved, embedded.embeddings)
+        total += integrated(embedded, moved, options).scores
+    return Raw(total / samples, (samples,) * len(embedded))
 
 
 def _passes(factor: int) -> Callable[[int, SaliencyOptions], int]:
@@ -126,13 +126,13 @@ METHODS.register(
 )
 
 
-def _random(seam: EmbeddingModel, options: SaliencyOptions) -> Raw:
+def _random(embedded: EmbeddingModel, options: SaliencyOptions) -> Raw:
     """Standard normal numbers, the same for texts of equal length."""
-    scores = seam.embeddings.new_zeros(seam.explained.shape)
-    for row, length in enumerate(seam.lengths):
+    scores = embedded.embeddings.new_zeros(embedded.attributed.shape)
+    for row, length in enumerate(embedded.lengths):
         generator = torch.Generator().manual_seed(options.seed)
         scores[row, :length] = torch.randn(length, generator=generator).to(scores)
-    return Raw(scores * seam.explained, (None,) * len(seam))
+    return Raw(scores * embedded.attributed, (None,) * len(embedded))
 
 
 METHODS.register(

@@ -137,8 +137,8 @@ class _Path:
         self.pieces = halved
 
 
-def integrated(seam: EmbeddingModel, embeddings: Tensor, options: SaliencyOptions) -> Raw:
-    """Integrated gradients from the seam's baseline to ``embeddings`` (Sundararajan et al. 2017, equation 1).
+def integrated(embedded: EmbeddingModel, embeddings: Tensor, options: SaliencyOptions) -> Raw:
+    """Integrated gradients from the embedded's baseline to ``embeddings`` (Sundararajan et al. 2017, equation 1).
 
     With ``options.steps`` exactly so many Gauss-Legendre points. Else points are added to each text's path where
     it is rough, until the completeness error is within ``options.tolerance`` or ``most_steps`` are reached:
@@ -148,14 +148,14 @@ def integrated(seam: EmbeddingModel, embeddings: Tensor, options: SaliencyOption
     if options.steps is not None:
         nodes, weights = np.polynomial.legendre.leggauss(options.steps)
         points, weights = (nodes + 1) / 2, weights / 2
-        paths = [_Path(_evenly) for _ in range(len(seam))]
-        _visit(seam, embeddings, paths, dict.fromkeys(range(len(seam)), points), options)
+        paths = [_Path(_evenly) for _ in range(len(embedded))]
+        _visit(embedded, embeddings, paths, dict.fromkeys(range(len(embedded)), points), options)
         found = {row: path.integral(points, weights) for row, path in enumerate(paths)}
     else:
         whole = (0.0, 1.0, _first_order(options.tolerance))
-        ends = zip(seam.baseline, embeddings, strict=True)
+        ends = zip(embedded.baseline, embeddings, strict=True)
         paths = [_Path(_by_angle(start, end), [whole]) for start, end in ends]
-        found = _until_complete(seam, embeddings, paths, options)
+        found = _until_complete(embedded, embeddings, paths, options)
     for row, values in found.items():
         scores[row, : len(values)] = torch.as_tensor(values).to(scores)
     known = None if options.steps else tuple((path.values[0.0], path.values[1.0]) for path in paths)
@@ -163,13 +163,13 @@ def integrated(seam: EmbeddingModel, embeddings: Tensor, options: SaliencyOption
 
 
 def _until_complete(
-    seam: EmbeddingModel, embeddings: Tensor, paths: Sequence[_Path], options: SaliencyOptions
+    embedded: EmbeddingModel, embeddings: Tensor, paths: Sequence[_Path], options: SaliencyOptions
 ) -> dict[int, Array]:
     found: dict[int, Array] = {}
-    open_rows = list(range(len(seam)))
+    open_rows = list(range(len(embedded)))
     while open_rows:
         wanted = {row: np.concatenate([_rule(*piece)[0] for piece in paths[row].pieces]) for row in open_rows}
-        _visit(seam, embeddings, paths, wanted, options)
+        _visit(embedded, embeddings, paths, wanted, options)
         unfinished = []
         for row in open_rows:
             path = paths[row]
@@ -198,7 +198,7 @@ def _rule(start: float, end: float, order: int) -> tuple[Array, Array]:
 
 
 def _visit(
-    seam: EmbeddingModel,
+    embedded: EmbeddingModel,
     embeddings: Tensor,
     paths: Sequence[_Path],
     wanted: dict[int, Array],
@@ -211,19 +211,21 @@ def _visit(
         for time in dict.fromkeys(map(_key, times))
         if time not in paths[row].products
     ]
-    direction = embeddings - seam.baseline
-    for chosen in seam.chunks([row for row, _ in pairs], options.batch_tokens):
+    direction = embeddings - embedded.baseline
+    for chosen in embedded.chunks([row for row, _ in pairs], options.batch_tokens):
         rows = [pairs[i][0] for i in chosen]
-        width = max(seam.lengths[row] for row in rows)
+        width = max(embedded.lengths[row] for row in rows)
         steps = [paths[row].pace(np.array(pairs[i][1])) for i, row in zip(chosen, rows, strict=True)]
         shares, speeds = (np.array(column) for column in zip(*steps, strict=True))
         share = torch.from_numpy(shares).to(embeddings)[:, None, None]
         part = direction[rows, :width]
-        values, gradients = seam.gradients(seam.baseline[rows, :width] + share * part, torch.tensor(rows))
+        values, gradients = embedded.gradients(
+            embedded.baseline[rows, :width] + share * part, torch.tensor(rows)
+        )
         products = speeds[:, None] * (gradients * part).sum(-1).double().cpu().numpy()
         for i, row, product, value in zip(chosen, rows, products, values.tolist(), strict=True):
             paths[row].values[pairs[i][1]] = value
-            paths[row].products[pairs[i][1]] = product[: seam.lengths[row]]
+            paths[row].products[pairs[i][1]] = product[: embedded.lengths[row]]
 
 
 def _key(point: float) -> float:
@@ -235,7 +237,7 @@ METHODS.register(
     "integrated_gradients",
     SaliencyMethod(
         name="integrated_gradients",
-        compute=lambda seam, options: integrated(seam, seam.embeddings, options),
+        compute=lambda embedded, options: integrated(embedded, embedded.embeddings, options),
         convention="share of the difference from the baseline: positive speaks for the target",
         source="Sundararajan et al. 2017, equation 1",
         passes=lambda tokens, options: 3 * (options.steps or 1 + _first_order(options.tolerance)),

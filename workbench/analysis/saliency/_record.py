@@ -35,7 +35,7 @@ class Attribution(Drawn):
     ``signed`` scores are positive where a token speaks for the target and negative where against it; others
     are magnitudes. ``delta`` is the completeness error: the sum of the scores minus what they should sum to,
     ``value - baseline_value``; ``None`` for methods that do not promise completeness. Tokens that are not
-    ``explained`` (special tokens, masks) are not ranked. Their score is 0 by construction, except with methods
+    ``attributed`` (special tokens, masks) are not ranked. Their score is 0 by construction, except with methods
     that look inside the model (layers, attention), which say how much those positions hold.
     """
 
@@ -43,12 +43,12 @@ class Attribution(Drawn):
 
     model: str
     method: str
-    target: str  # what is explained, such as "log p(' are') - log p(' is')"
+    target: str  # what is attributed, such as "log p(' are') - log p(' is')"
     target_note: str  # how a target of several pieces was treated
     value: float  # of the target for this text
     tokens: tuple[str, ...]
     scores: Float[Array, " token"]
-    explained: tuple[bool, ...]
+    attributed: tuple[bool, ...]
     alignment: Alignment
     signed: bool
     convention: str  # what a score means, in words
@@ -64,7 +64,7 @@ class Attribution(Drawn):
 
     def __post_init__(self) -> None:
         as_members(self)
-        sizes = {len(self.tokens), len(self.scores), len(self.explained)}
+        sizes = {len(self.tokens), len(self.scores), len(self.attributed)}
         assert len(sizes) == 1, f"a score for each token, got {sizes}"
 
     def __len__(self) -> int:
@@ -93,29 +93,29 @@ class Attribution(Drawn):
         groups = word_groups(self.alignment)
         members = [np.flatnonzero(row) for row in groups.sum_matrix]
         merged = np.array([_merge(self.scores[m], chosen) for m in members])
-        explained = tuple(any(self.explained[i] for i in m) for m in members)
+        attributed = tuple(any(self.attributed[i] for i in m) for m in members)
         return replace(
             self,
             tokens=groups.labels,
             scores=merged,
-            explained=explained,
+            attributed=attributed,
             level="word",
             aggregation=chosen,
         )
 
     def order(self) -> Array:
-        """Positions of the explained tokens, the highest score first (ties: the earlier one)."""
-        kept = np.flatnonzero(self.explained)
+        """Positions of the attributed tokens, the highest score first (ties: the earlier one)."""
+        kept = np.flatnonzero(self.attributed)
         return kept[np.argsort(-self.scores[kept], kind="stable")]
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a token: ``position``, ``token``, ``score``, ``explained``; the rest in ``attrs``."""
+        """One row a token: ``position``, ``token``, ``score``, ``attributed``; the rest in ``attrs``."""
         frame = pd.DataFrame(
             {
                 "position": range(len(self)),
                 "token": self.tokens,
                 "score": self.scores,
-                "explained": self.explained,
+                "explained": self.attributed,
             }
         )
         frame.attrs.update(self.about())
@@ -145,7 +145,7 @@ class Attribution(Drawn):
         return f"<Attribution {self.method} of {self.target}: {best}, ...>"
 
 
-_NOT_ABOUT = ("tokens", "scores", "explained", "alignment", "normalisation")
+_NOT_ABOUT = ("tokens", "scores", "attributed", "alignment", "normalisation")
 
 
 def _merge(scores: Array, how: str) -> float:

@@ -1,4 +1,4 @@
-"""What is explained: a text as a model reads it, and the one number that the model gives it."""
+"""What is attributed: a text as a model reads it, and the one number that the model gives it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["AttributionTarget", "Output", "TargetEntry", "TargetInput", "TargetS
 
 
 class Output(StrEnum):
-    """In which form a model's output is explained."""
+    """In which form a model's output is attributed."""
 
     LOGIT = "logit"
     LOG_PROBABILITY = "log_probability"  # natural logarithm
@@ -50,7 +50,7 @@ class TargetSum:
 
 @dataclass(frozen=True)
 class AttributionTarget:
-    """One text with its target. Only ``explained`` tokens get scores: added special tokens and masks do not.
+    """One text with its target. Only ``attributed`` tokens get scores: added special tokens and masks do not.
 
     ``label`` names the target, ``note`` says how it was made of pieces, and ``row`` is the class, token or
     position of a target of one piece.
@@ -59,7 +59,7 @@ class AttributionTarget:
     encoded: Encoded
     reads: tuple[TargetInput, ...]
     parts: tuple[TargetSum, ...]
-    explained: tuple[bool, ...]
+    attributed: tuple[bool, ...]
     output: Output
     label: str
     note: str = ""

@@ -50,8 +50,8 @@ class EmbeddingModel:
 
     Attributes:
         embeddings: (B, T, D) of the texts' tokens, as the model's embedding gives them.
-        baseline: (B, T, D); equal to ``embeddings`` where a token is not explained.
-        explained: (B, T), which tokens get scores.
+        baseline: (B, T, D); equal to ``embeddings`` where a token is not attributed.
+        attributed: (B, T), which tokens get scores.
         lengths: tokens of each text.
     """
 
@@ -66,11 +66,11 @@ class EmbeddingModel:
         with torch.no_grad():
             self.embeddings: Tensor = self._embed(inputs["input_ids"]).detach()
         width = self.embeddings.shape[1]
-        self.explained = torch.tensor(
-            [[*q.explained, *[False] * (width - q.tokens)] for q in self.questions], device=model.device
+        self.attributed = torch.tensor(
+            [[*q.attributed, *[False] * (width - q.tokens)] for q in self.questions], device=model.device
         )
         self.baseline = torch.where(
-            self.explained[..., None], baseline.to(self.embeddings), self.embeddings
+            self.attributed[..., None], baseline.to(self.embeddings), self.embeddings
         ).detach()
         self._problem = problem_of(model.model)
         self._keeps_logits = "logits_to_keep" in inspect.signature(model.model.forward).parameters
@@ -87,7 +87,7 @@ class EmbeddingModel:
         other.lengths = [question.tokens for question in questions]
         width = max(other.lengths)
         other.embeddings, other.baseline = self.embeddings[rows, :width], self.baseline[rows, :width]
-        other.explained = self.explained[rows, :width]
+        other.attributed = self.attributed[rows, :width]
         other._segments = None if self._segments is None else self._segments[rows, :width]
         return other
 
@@ -95,7 +95,7 @@ class EmbeddingModel:
         """The same questions about texts with these embeddings (B, T, D)."""
         other = copy(self)
         other.embeddings = embeddings.detach()
-        other.baseline = torch.where(self.explained[..., None], self.baseline, other.embeddings)
+        other.baseline = torch.where(self.attributed[..., None], self.baseline, other.embeddings)
         return other
 
     def score(self, embeddings: Tensor, rows: Tensor) -> Tensor:

@@ -19,12 +19,12 @@ _SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’)\]]*$")
 
 
 def groups_of(question: AttributionTarget, unit: OcclusionUnit) -> list[list[int]]:
-    """The explained tokens of each token, word or sentence, in order; together they are all of them."""
-    explained = question.explained
+    """The attributed tokens of each token, word or sentence, in order; together they are all of them."""
+    attributed = question.attributed
     if unit is OcclusionUnit.TOKEN:
-        return [[i] for i, kept in enumerate(explained) if kept]
+        return [[i] for i, kept in enumerate(attributed) if kept]
     words = word_groups(question.encoded.alignment, special=False)
-    members = [[i for i in range(words.tokens) if row[i] and explained[i]] for row in words.sum_matrix]
+    members = [[i for i in range(words.tokens) if row[i] and attributed[i]] for row in words.sum_matrix]
     labelled = [(label, tokens) for label, tokens in zip(words.labels, members, strict=True) if tokens]
     if unit is not OcclusionUnit.SENTENCE:
         return [tokens for _, tokens in labelled]
@@ -45,12 +45,12 @@ def windows_of(question: AttributionTarget, options: SaliencyOptions) -> list[li
     return [list(chain(*groups[i : i + size])) for i in range(len(groups) - size + 1)]
 
 
-def _occlusion(seam: EmbeddingModel, options: SaliencyOptions) -> Raw:
+def _occlusion(embedded: EmbeddingModel, options: SaliencyOptions) -> Raw:
     """Each window's loss is shared by its tokens; a token in several windows gets the mean of its shares."""
-    windows = [windows_of(question, options) for question in seam.questions]
+    windows = [windows_of(question, options) for question in embedded.questions]
     jobs = [(row, window) for row, own in enumerate(windows) for window in [[], *own]]
-    losses = values_without(seam, jobs, options)
-    scores = torch.zeros_like(seam.embeddings[..., 0])
+    losses = values_without(embedded, jobs, options)
+    scores = torch.zeros_like(embedded.embeddings[..., 0])
     counts = torch.zeros_like(scores)
     whole: dict[int, float] = {}
     for (row, window), value in zip(jobs, losses, strict=True):
@@ -64,19 +64,19 @@ def _occlusion(seam: EmbeddingModel, options: SaliencyOptions) -> Raw:
 
 
 def values_without(
-    seam: EmbeddingModel, jobs: Sequence[tuple[int, list[int]]], options: SaliencyOptions
+    embedded: EmbeddingModel, jobs: Sequence[tuple[int, list[int]]], options: SaliencyOptions
 ) -> list[float]:
     """The target's value with some tokens of a question replaced by the baseline."""
     values = [0.0] * len(jobs)
-    for chosen in seam.chunks([row for row, _ in jobs], options.batch_tokens):
+    for chosen in embedded.chunks([row for row, _ in jobs], options.batch_tokens):
         rows = [jobs[i][0] for i in chosen]
-        width = max(seam.lengths[row] for row in rows)
-        embeddings = seam.embeddings[rows, :width]
+        width = max(embedded.lengths[row] for row in rows)
+        embeddings = embedded.embeddings[rows, :width]
         gone = torch.zeros(embeddings.shape[:2], dtype=torch.bool, device=embeddings.device)
         for place, i in enumerate(chosen):
             gone[place, jobs[i][1]] = True
-        changed = torch.where(gone[..., None], seam.baseline[rows, :width], embeddings)
-        for i, value in zip(chosen, seam.values(changed, torch.tensor(rows)).tolist(), strict=True):
+        changed = torch.where(gone[..., None], embedded.baseline[rows, :width], embeddings)
+        for i, value in zip(chosen, embedded.values(changed, torch.tensor(rows)).tolist(), strict=True):
             values[i] = value
     return values
 

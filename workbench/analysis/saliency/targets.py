@@ -116,7 +116,7 @@ def _causal(model: LoadedModel, text: Text, asked: TargetRequest) -> Attribution
         encoded=encoded,
         reads=tuple(reads),
         parts=parts,
-        explained=_words_only(encoded.alignment),
+        attributed=_words_only(encoded.alignment),
         output=form,
         label=_named(names_shown, form),
         note="; ".join(dict.fromkeys(note for _, note in wanted)),
@@ -198,7 +198,7 @@ def _masked(model: LoadedModel, text: Text, asked: TargetRequest) -> Attribution
         encoded=encoded,
         reads=(TargetInput(),),
         parts=parts,
-        explained=_words_only(encoded.alignment, without=places),
+        attributed=_words_only(encoded.alignment, without=places),
         output=form,
         label=_named(shown, form),
         note="; ".join(dict.fromkeys(note for _, note in wanted)),
@@ -235,7 +235,7 @@ def _filler(model: LoadedModel, text: str, blank: int, name: str | int) -> tuple
     )
 
 
-# Encoder-decoder: what is written -----------------------------------------------------------------------
+# Encoder-decoder: what is generated ---------------------------------------------------------------------
 
 
 def _seq2seq(model: LoadedModel, text: Text, asked: TargetRequest) -> AttributionTarget:
@@ -270,7 +270,7 @@ def _seq2seq(model: LoadedModel, text: Text, asked: TargetRequest) -> Attributio
         encoded=encoded,
         reads=tuple(reads),
         parts=tuple(parts),
-        explained=_words_only(encoded.alignment),
+        attributed=_words_only(encoded.alignment),
         output=form,
         label=_named(shown, form),
         note=f"{written[0][1]}; log-probabilities of its tokens are added, each after those before",
@@ -314,7 +314,7 @@ def _classifier(model: LoadedModel, text: Text, asked: TargetRequest) -> Attribu
         encoded=encoded,
         reads=(TargetInput(),),
         parts=parts,
-        explained=_words_only(encoded.alignment),
+        attributed=_words_only(encoded.alignment),
         output=form,
         label=label,
         note="the likeliest class" if asked.target is None else "",

@@ -9,7 +9,7 @@ import streamlit as st
 from workbench.dashboard.inspection.texts import Texts
 from workbench.dashboard.resources import load_code, traced
 from workbench.dashboard.show import show_view, theme
-from workbench.figures.looking import Look, ViewKind, view_of
+from workbench.figures.view_options import ViewKind, ViewOptions, view_of
 from workbench.models import LoadedModel
 from workbench.trace import Structure, Trace, structure_of
 
@@ -18,11 +18,11 @@ __all__ = ["attention_tab"]
 
 def attention_tab(models: Sequence[LoadedModel], texts: Texts) -> Callable[[LoadedModel], None]:
     """The row of choices; what is returned draws one model."""
-    look = _look(models)
-    return lambda model: _show(model, texts, look)
+    view_options = _view_options(models)
+    return lambda model: _show(model, texts, view_options)
 
 
-def _look(models: Sequence[LoadedModel]) -> Look:
+def _view_options(models: Sequence[LoadedModel]) -> ViewOptions:
     structures = [structure_of(model.model) for model in models]
     crossing = all(model.config.is_encoder_decoder for model in models)
     kinds = [str(k) for k in ViewKind if crossing or k is not ViewKind.ALIGNMENT]
@@ -41,7 +41,7 @@ def _look(models: Sequence[LoadedModel]) -> Look:
             bind="query-params",
             help="Leave out attention to the first token and to separators; nothing is renormalised.",
         )
-    return Look(
+    return ViewOptions(
         kind=ViewKind(kind or "head"),
         layer=layer,
         heads=None if head == "all" else (int(head),),
@@ -51,17 +51,21 @@ def _look(models: Sequence[LoadedModel]) -> Look:
     )
 
 
-def _fitting(look: Look, structure: Structure) -> Look:
+def _fitting(view_options: ViewOptions, structure: Structure) -> ViewOptions:
     """The choice as far as the model has such a layer and head: of two models one may be smaller."""
     from dataclasses import replace
 
     layers, heads = structure.layers[structure.main], structure.heads[structure.main]
-    fits = look.heads is None or look.heads[0] < heads
-    return replace(look, layer=min(look.layer or 0, layers - 1), heads=look.heads if fits else None)
+    fits = view_options.heads is None or view_options.heads[0] < heads
+    return replace(
+        view_options,
+        layer=min(view_options.layer or 0, layers - 1),
+        heads=view_options.heads if fits else None,
+    )
 
 
-def _show(model: LoadedModel, texts: Texts, look: Look) -> None:
-    fitting = _fitting(look, structure_of(model.model))
+def _show(model: LoadedModel, texts: Texts, view_options: ViewOptions) -> None:
+    fitting = _fitting(view_options, structure_of(model.model))
     target = texts.target if model.config.is_encoder_decoder else None
     found = traced(model, texts.whole, target, fitting.kind)
     _say(found)
@@ -70,25 +74,25 @@ def _show(model: LoadedModel, texts: Texts, look: Look) -> None:
 
 
 def _say(found: Trace) -> None:
-    if found.cut:
-        st.warning(f"{found.cut:,} tokens did not fit into the model and were cut.")
+    if found.truncated:
+        st.warning(f"{found.truncated:,} tokens did not fit into the model and were truncated.")
     st.caption(f"{len(found[0].tokens):,} tokens")
 
 
-def _code(model: LoadedModel, texts: Texts, look: Look) -> str:
+def _code(model: LoadedModel, texts: Texts, view_options: ViewOptions) -> str:
     shown = {
-        "kind": f"ViewKind.{look.kind.name}",
-        "layer": look.layer,
-        "heads": look.heads,
-        "merge_words": look.merge_words,
-        "hide_sinks": look.hide_sinks,
+        "kind": f"ViewKind.{view_options.kind.name}",
+        "layer": view_options.layer,
+        "heads": view_options.heads,
+        "merge_words": view_options.merge_words,
+        "hide_sinks": view_options.hide_sinks,
     }
     arguments = ", ".join(f"{name}={value}" for name, value in shown.items() if value not in (None, False))
     ending = f", target={texts.target!r}" if texts.target and model.config.is_encoder_decoder else ""
     return (
         "import workbench\n"
-        "from workbench.figures.looking import Look, ViewKind, trace_for, view_of\n\n"
+        "from workbench.figures.view_options import ViewOptions, ViewKind, trace_for, view_of\n\n"
         f"{load_code(model)}"
-        f"look = Look({arguments})\n"
-        f"view_of(trace_for(model, {texts.whole!r}, look{ending}), look)\n"
+        f"options = ViewOptions({arguments})\n"
+        f"view_of(trace_for(model, {texts.whole!r}, options{ending}), options)\n"
     )

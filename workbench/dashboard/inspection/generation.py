@@ -43,7 +43,7 @@ def _show(model: LoadedModel, texts: Texts, count: int) -> None:
         st.info("The model wrote nothing: its first token ends the text.")
         return
     st.text(
-        f"{texts.text} ⟶ {found.written}" if found.attention_of == "cross" else texts.text + found.written
+        f"{texts.text} ⟶ {found.generated}" if found.attention_of == "cross" else texts.text + found.generated
     )
     step = _step(model, found)
     layers, heads = found.steps[step].attention.shape[:2]
@@ -67,7 +67,7 @@ def _show(model: LoadedModel, texts: Texts, count: int) -> None:
 
 
 def _step(model: LoadedModel, found: Generation) -> int:
-    """The written token that is looked at."""
+    """The generated token that is looked at."""
     names = [f"{number + 1} {printable(token)}" for number, token in enumerate(found.tokens)]
     if len(names) == 1:
         return 0

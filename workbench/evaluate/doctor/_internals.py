@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from workbench.evaluate.doctor._invariance import eager_attention
 from workbench.evaluate.doctor._records import Finding, NotApplicable, Status, agree, judge
-from workbench.evaluate.doctor._subject import Batch, cut, outputs, padded, sample_sequences
+from workbench.evaluate.doctor._subject import Batch, outputs, padded, sample_sequences, truncate
 from workbench.models import Kind, LoadedModel
 
 __all__ = ["attention_rows", "causal_attention", "causal_outputs", "gradient"]
@@ -121,7 +121,7 @@ def gradient(loaded: LoadedModel) -> Finding:
         raise NotApplicable(f"{millions} M parameters; a float64 copy is made up to {_LARGEST // 10**6} M")
     if loaded.device.type == "mps":
         raise NotApplicable("the device has no float64")
-    sequence = cut(sample_sequences(loaded)[1], _TOKENS)
+    sequence = truncate(sample_sequences(loaded)[1], _TOKENS)
     model = _float64_copy(loaded.model)
     weight = model.get_input_embeddings().weight.requires_grad_(True)
     with _Float64():
@@ -144,7 +144,9 @@ def _compare(weight: Tensor, loss: Callable[[], Tensor], rows: list[int]) -> Fin
         raise NotApplicable(f"the architecture does not run in float64: {reason}") from error
     found = torch.autograd.grad(value, weight, allow_unused=True)[0] if value.requires_grad else None
     if found is None:
-        return Finding(Status.FAIL, None, _TOLERANCE, "no gradient reaches the embeddings: the graph is cut")
+        return Finding(
+            Status.FAIL, None, _TOLERANCE, "no gradient reaches the embeddings: the graph is broken"
+        )
     entries = _entries(found, rows)
     analytic = torch.stack([found[entry] for entry in entries])
     detail = f"{len(entries)} embedding entries, largest gradient {float(analytic.abs().max()):.3g}, float64"

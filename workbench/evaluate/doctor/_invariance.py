@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from workbench.evaluate.doctor._records import Finding, NotApplicable, Status, agree, judge
 from workbench.evaluate.doctor._subject import (
     Batch,
-    cut,
     outputs,
     padded,
     real_hidden_states,
     real_outputs,
     sample_sequences,
     takes_positions,
+    truncate,
 )
 from workbench.models import Kind, LoadedModel
 from workbench.models.batching import HeadOutput, HeadRow, Padding, head_outputs, padding_of
@@ -56,7 +56,7 @@ def batch_size(loaded: LoadedModel) -> Finding:
     if loaded.kind is Kind.CLASSIFIER:
         return _through_the_head(loaded, sequences)
     shortest = min(map(len, sequences))
-    equal = [cut(sequence, shortest) for sequence in sequences]
+    equal = [truncate(sequence, shortest) for sequence in sequences]
     together = real_outputs(loaded, padded(loaded, equal))
     return agree(_alone(loaded, equal), together, loaded.dtype, f"batch 1 against batch {len(equal)}")
 

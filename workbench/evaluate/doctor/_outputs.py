@@ -75,7 +75,7 @@ def bos_once(loaded: LoadedModel) -> Finding:
 
 def _scored_start(loaded: LoadedModel, own: int, start: int) -> Finding:
     engine = Engine(loaded)
-    # Short texts, so that nothing is cut; the last one has the token written out, as chat templates do.
+    # Short texts, so that nothing is truncated; the last one has the token written out, as chat templates do.
     contexts = ["", "It is", loaded.tokenizer.decode([start]) + "It is"]
     requests = [Request(context, " so") for context in contexts]
     alone, after_context, after_written = (_leading(s.ids, start) for s in engine.encode(requests))

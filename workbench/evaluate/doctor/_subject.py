@@ -17,13 +17,13 @@ from workbench.trace.decoder import decoder_prefix
 
 __all__ = [
     "Batch",
-    "cut",
     "outputs",
     "padded",
     "real_hidden_states",
     "real_outputs",
     "sample_sequences",
     "takes_positions",
+    "truncate",
 ]
 
 TEXTS = (
@@ -62,7 +62,7 @@ class Batch:
 def sample_sequences(loaded: LoadedModel) -> list[list[int]]:
     """Token ids of the sample texts, of different lengths, with the tokenizer's own special tokens."""
     limit = min(_LONGEST, loaded.max_length)
-    sequences = [cut(loaded.tokenizer(text).input_ids, limit) for text in TEXTS]
+    sequences = [truncate(loaded.tokenizer(text).input_ids, limit) for text in TEXTS]
     shortest = min(sequences, key=len)
     if len(shortest) < 2:
         raise NotApplicable(
@@ -71,7 +71,7 @@ def sample_sequences(loaded: LoadedModel) -> list[list[int]]:
     return sequences
 
 
-def cut(ids: list[int], length: int) -> list[int]:
+def truncate(ids: list[int], length: int) -> list[int]:
     """At most ``length`` ids; the last one stays, since it may be the end token that a head reads."""
     return ids if len(ids) <= length else [*ids[: length - 1], ids[-1]]
 

@@ -31,7 +31,9 @@ def score_continuations(
         yield from _masked(model, blanks, done, options)
     elif model.kind is Kind.SEQ2SEQ:
         engine = Seq2SeqEngine(model, options.batch_tokens, options.progress)
-        yield from engine.stream([Request(_cut(model, r.context), r.continuation) for r in requests], done)
+        yield from engine.stream(
+            [Request(_fitting(model, r.context), r.continuation) for r in requests], done
+        )
     else:
         yield from _causal(model, requests, done, options)
 
@@ -71,8 +73,8 @@ def _rows(model: LoadedModel, blank: Blank) -> list[MaskedRow]:
     places = pieces.within(len(blank.before), len(blank.before) + len(blank.answer))
     if not places:
         raise DataError(f"the tokenizer has no piece for the answer {blank.answer!r:.60}")
-    cut = _cut_places(model, pieces, places)
-    kept = [i for i in range(len(pieces.ids)) if i not in cut]
+    dropped = _places_to_drop(model, pieces, places)
+    kept = [i for i in range(len(pieces.ids)) if i not in dropped]
     ids, segments = [pieces.ids[i] for i in kept], [pieces.segments[i] for i in kept]
     shifted = [kept.index(place) for place in places]
     mask = model.mask_id
@@ -86,7 +88,7 @@ def _row(ids: list[int], segments: list[int], places: list[int], number: int, ma
     return MaskedRow(tuple(hidden), tuple(segments), places[number], ids[places[number]])
 
 
-def _cut_places(model: LoadedModel, pieces: Pieces, places: list[int]) -> set[int]:
+def _places_to_drop(model: LoadedModel, pieces: Pieces, places: list[int]) -> set[int]:
     """Places to drop so that the model can read the rest: from the start, then from the end."""
     length = len(pieces.ids)
     over = length - model.max_length
@@ -108,11 +110,11 @@ def _seq2seq_blanks(
     sentinel = model.tokenizer.get_vocab().get(_SENTINELS[0])
     if sentinel is None:
         mask = model.tokenizer.mask_token or ""
-        requests = [Request(_cut(model, b.before) + mask + b.after, b.before + b.answer) for b in blanks]
+        requests = [Request(_fitting(model, b.before) + mask + b.after, b.before + b.answer) for b in blanks]
         yield from engine.stream(requests, done)
         return
     requests = [
-        Request(_cut(model, b.before) + _SENTINELS[0] + b.after, f"{_SENTINELS[0]} {b.answer.strip()}")
+        Request(_fitting(model, b.before) + _SENTINELS[0] + b.after, f"{_SENTINELS[0]} {b.answer.strip()}")
         for b in blanks
     ]
     for batch in engine.stream(requests, done):
@@ -128,7 +130,7 @@ def _after(score: Score, sentinel: int) -> Score:
     )
 
 
-def _cut(model: LoadedModel, text: str) -> str:
+def _fitting(model: LoadedModel, text: str) -> str:
     """The end of ``text`` that an encoder can read."""
     (pieces,) = split_texts([text], model.tokenizer, add_special_tokens=False)
     offsets = pieces.offsets

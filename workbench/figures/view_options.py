@@ -20,7 +20,7 @@ from workbench.shapes import Array
 from workbench.trace import Record, Stack, Text, TextTrace, Trace, structure_of, trace
 from workbench.trace.encoding import encode_all
 
-__all__ = ["Look", "ViewKind", "trace_for", "trace_view", "view_of"]
+__all__ = ["ViewKind", "ViewOptions", "trace_for", "trace_view", "view_of"]
 
 MAX_BYTES = 2**30
 """Most bytes of attention that one view is traced for."""
@@ -36,7 +36,7 @@ class ViewKind(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
+class ViewOptions:
     """What of a text's attention is shown. ``None`` leaves the choice to the view.
 
     ``layer`` and ``heads`` are shown first; ``include_layers`` are the only ones in the view. Words, sinks and
@@ -55,8 +55,8 @@ class Look:
         as_members(self)
 
 
-def trace_for(model: LoadedModel, text: Text, look: Look, *, target: str | None = None) -> Trace:
-    """Trace one text (or pair) as far as ``look`` needs it; an encoder-decoder generates a missing ``target``.
+def trace_for(model: LoadedModel, text: Text, options: ViewOptions, *, target: str | None = None) -> Trace:
+    """Trace one text (or pair) as far as ``options`` needs it; an encoder-decoder generates a missing ``target``.
 
     Raises:
         ConfigError: more tokens than a view takes, or attention of more than 1 GiB; nothing is run then.
@@ -64,7 +64,7 @@ def trace_for(model: LoadedModel, text: Text, look: Look, *, target: str | None 
         DataError: an empty text.
     """
     structure = structure_of(model.model)
-    if look.kind is ViewKind.ALIGNMENT and Stack.CROSS not in structure.layers:
+    if options.kind is ViewKind.ALIGNMENT and Stack.CROSS not in structure.layers:
         raise TraceError(
             f"the alignment view shows attention from a decoder to an encoder, and {model.name} "
             f"({model.kind}) has none; use the head or model view"
@@ -75,44 +75,46 @@ def trace_for(model: LoadedModel, text: Text, look: Look, *, target: str | None 
         )
     texts = [text] if target is None else [text, target]
     for encoded in encode_all(model, texts):
-        _check_size(len(encoded.alignment), encoded.cut, _maps(structure.layers, structure.heads, look))
+        _check_size(
+            len(encoded.alignment), encoded.truncated, _maps(structure.layers, structure.heads, options)
+        )
     return trace(
         model,
         [text],
-        {Record.ATTENTION} | ({Record.QUERIES_KEYS} if look.kind is ViewKind.NEURON else set()),
-        layers=look.include_layers,
+        {Record.ATTENTION} | ({Record.QUERIES_KEYS} if options.kind is ViewKind.NEURON else set()),
+        layers=options.include_layers,
         targets=None if target is None else [target],
     )
 
 
-def view_of(traced: Trace, look: Look, index: int = 0) -> View:
+def view_of(traced: Trace, options: ViewOptions, index: int = 0) -> View:
     """The view of one text of a trace that :func:`trace_for`, or :func:`~workbench.trace`, made.
 
     Raises:
         TraceError: the trace lacks what the view shows, or a layer or head is out of range.
         ConfigError: more tokens than a view takes.
     """
-    return _DRAWN[look.kind](_Traced(traced, traced[index], look))
+    return _DRAWN[options.kind](_Traced(traced, traced[index], options))
 
 
 def trace_view(traced: Trace, *, text: int = 0, **options: Any) -> View:
-    """The attention of one text of a trace, head by head or as ``options``, the fields of :class:`Look`, say."""
-    return view_of(traced, settings_of(Look, None, options), text)
+    """The attention of one text of a trace, head by head or as ``options``, the fields of :class:`ViewOptions`, say."""
+    return view_of(traced, settings_of(ViewOptions, None, options), text)
 
 
-def _maps(layers: Mapping[Stack, int], heads: Mapping[Stack, int], look: Look) -> int:
+def _maps(layers: Mapping[Stack, int], heads: Mapping[Stack, int], options: ViewOptions) -> int:
     """Number of attention matrices that are recorded."""
-    chosen = look.include_layers
+    chosen = options.include_layers
     return sum(
         heads[stack] * (count if chosen is None else sum(0 <= n < count for n in chosen))
         for stack, count in layers.items()
     )
 
 
-def _check_size(tokens: int, cut: int, maps: int) -> None:
+def _check_size(tokens: int, truncated: int, maps: int) -> None:
     if tokens > MAX_TOKENS:
         raise ConfigError(
-            f"{tokens + cut:,} tokens are too many for one view, which takes at most {MAX_TOKENS:,}; shorten "
+            f"{tokens + truncated:,} tokens are too many for one view, which takes at most {MAX_TOKENS:,}; shorten "
             "the text, or measure a long one with: workbench attend MODEL --corpus FILE"
         )
     size = 4 * maps * tokens**2
@@ -129,7 +131,7 @@ class _Traced:
 
     trace: Trace
     text: TextTrace
-    look: Look
+    options: ViewOptions
 
     def title(self, what: str) -> str:
         """A heading: what is shown, of which model."""
@@ -144,12 +146,12 @@ class _Traced:
 
     def attention(self) -> dict[str, Any]:
         """Attention, tokens and words as the head and model views take them."""
-        text, look = self.text, self.look
+        text, options = self.text, self.options
         shared = {
-            "include_layers": look.include_layers,
-            "merge_words": look.merge_words,
-            "hide_sinks": look.hide_sinks,
-            "display_mode": look.display_mode,
+            "include_layers": options.include_layers,
+            "merge_words": options.merge_words,
+            "hide_sinks": options.hide_sinks,
+            "display_mode": options.display_mode,
         }
         if text.source is None:
             second = text.segment_ids.index(1) if 1 in text.segment_ids else None
@@ -170,33 +172,33 @@ class _Traced:
 
 
 def _head(traced: _Traced) -> View:
-    look = traced.look
+    options = traced.options
     title = traced.title("Attention, head by head")
-    return head_view(**traced.attention(), layer=look.layer, heads=look.heads, title=title)
+    return head_view(**traced.attention(), layer=options.layer, heads=options.heads, title=title)
 
 
 def _model(traced: _Traced) -> View:
     title = traced.title("Attention of all layers and heads")
-    return model_view(**traced.attention(), include_heads=traced.look.heads, title=title)
+    return model_view(**traced.attention(), include_heads=traced.options.heads, title=title)
 
 
 def _neuron(traced: _Traced) -> View:
-    text, look, main = traced.text, traced.look, traced.trace.main
+    text, options, main = traced.text, traced.options, traced.trace.main
     return neuron_view(
         traced.layers(main, text.get("queries")),
         traced.layers(main, text.get("keys")),
         traced.layers(main, text.attention),
         text.tokens,
-        layer=look.layer,
-        head=_first(look.heads),
-        include_layers=look.include_layers,
-        display_mode=look.display_mode,
+        layer=options.layer,
+        head=_first(options.heads),
+        include_layers=options.include_layers,
+        display_mode=options.display_mode,
         title=traced.title("Queries and keys, dimension by dimension"),
     )
 
 
 def _alignment(traced: _Traced) -> View:
-    text, look = traced.text, traced.look
+    text, options = traced.text, traced.options
     if text.source is None:
         raise TraceError(
             f"{traced.trace.model} has no attention from a decoder to an encoder; use another view"
@@ -205,14 +207,14 @@ def _alignment(traced: _Traced) -> View:
         traced.layers(Stack.CROSS, text.get("cross_attention")),
         text.source.tokens,
         text.tokens,
-        layer=look.layer,
-        head=_first(look.heads),
-        include_layers=look.include_layers,
+        layer=options.layer,
+        head=_first(options.heads),
+        include_layers=options.include_layers,
         encoder_words=text.source.word_ids,
         decoder_words=text.alignment.word_ids,
-        merge_words=look.merge_words,
-        hide_sinks=look.hide_sinks,
-        display_mode=look.display_mode,
+        merge_words=options.merge_words,
+        hide_sinks=options.hide_sinks,
+        display_mode=options.display_mode,
         title=traced.title("Alignment of target and source"),
     )
 
