@@ -41,7 +41,7 @@ __all__ = ["command", "print_run"]
 
 @click.command(name="evaluate")
 @click.argument("model", required=False)
-@click.option("--task", "tasks", help="Task names, separated by commas; see: workbench tasks.")
+@click.option("--task", "tasks", help="Task names or YAML files, separated by commas; see: workbench tasks.")
 @click.option("--data-dir", type=PATH, help="Folder with the tasks' data files.")
 @click.option(
     "--limit", type=COUNT, help="Only the first N items of each task, spread over its subjects by --seed."
