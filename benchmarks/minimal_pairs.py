@@ -19,6 +19,7 @@ import torch
 from _frame import Result, alternate, machine, parser, rate_result, report
 
 import workbench
+from challenge_sets._set import by_group
 from challenge_sets.pairs import CausalPairs, TextPair, convention, score_pairs
 from challenge_sets.readers import blimp
 from challenge_sets.templates import Template
@@ -33,10 +34,7 @@ Clock = Callable[[], float]
 
 def sample(data_dir: Path, count: int) -> list[TextPair]:
     pairs = blimp.read(data_dir / "blimp")
-    by_paradigm: dict[str, list[tuple[str, str]]] = {}
-    for pair in pairs:
-        by_paradigm.setdefault(pair.paradigm, []).append((pair.good, pair.bad))
-    return [pair for found in by_paradigm.values() for pair in found[:count]]
+    return [(p.good, p.bad) for p in by_group(pairs, [p.paradigm for p in pairs], count)]
 
 
 def lm_eval_arm(model: Any, pairs: Sequence[TextPair], batch_size: int) -> Callable[[], list[float]]:

@@ -183,10 +183,19 @@ def calibrations(runs: Sequence[Run], *, task: str | None, seed: int) -> Shown:
     task = _one_task(runs, task)
     found = {name: calibration(run, task, seed=seed) for name, run in zip(run_names(runs), runs, strict=True)}
     rows = [
-        (name, f"{c.accuracy:.4f}", f"{c.confidence:.4f}", str(c.expected_error), str(c.brier))
+        (
+            name,
+            f"{c.accuracy:.4f}",
+            f"{c.confidence:.4f}",
+            f"{c.expected_error.value:.4f}",
+            f"{c.by_chance[0]:.4f} (95 %: {c.by_chance[1]:.4f})",
+            str(c.debiased_error),
+            str(c.brier),
+        )
         for name, c in found.items()
     ]
-    text = table(("model", "accuracy", "confidence", "expected calibration error", "Brier score"), rows)
+    head = ("model", "accuracy", "confidence", "expected calibration error", "by chance", "debiased error")
+    text = table((*head, "Brier score"), rows)
 
     def draw() -> Any:
         from workbench.figures.comparison import reliability_diagram

@@ -240,7 +240,14 @@ def calibration_part(runs: Sequence[RunSummary]) -> None:
         f"from workbench.figures.comparison import reliability_diagram\n{_CODE}"
         f"reliability_diagram({{{model!r}: calibration(Run.open({str(run.path)!r}), {task!r})}})\n"
     )
-    st.markdown(plain(f"Expected calibration error {result.expected_error}, Brier score {result.brier}"))
+    mean, most = result.by_chance
+    st.markdown(
+        plain(
+            f"Expected calibration error {result.expected_error.value:.4f}, where a calibrated model has "
+            f"{mean:.4f} by chance (95 %: up to {most:.4f}); debiased error {result.debiased_error}, "
+            f"Brier score {result.brier}"
+        )
+    )
     show_view(reliability_diagram({model: result}, display_mode=theme()), "calibration", code)
     bins = pd.DataFrame(
         [{**asdict(b.accuracy), "from": b.low, "to": b.high, "confidence": b.confidence} for b in result.bins]

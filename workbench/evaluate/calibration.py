@@ -19,6 +19,7 @@ from workbench.statistics import Statistic, bootstrap, wilson
 
 __all__ = ["Calibration", "ReliabilityBin", "calibration", "calibration_of"]
 
+_RESAMPLES = 1000
 _PROBABILITIES = ("probabilities", "choice_probabilities")
 _SCORES = ("choice_log_probabilities", "log_probabilities", "logits", "scores")
 _GOLD = ("gold", "label", "answer")
@@ -36,16 +37,22 @@ class ReliabilityBin:
 
 @dataclass(frozen=True)
 class Calibration:
-    """``bins`` for the reliability diagram, expected calibration error and Brier score with intervals.
+    """``bins`` for the reliability diagram, two errors of calibration, and the Brier score.
 
     ``expected_error`` is the mean over items of the distance between confidence and accuracy of their bin (Guo et
-    al. 2017, equation 3); it is above 0 by chance alone, the more so with few items. ``brier`` is the mean squared
+    al. 2017, equation 3). It is above 0 by chance alone, the more so with few items: it has no interval, but
+    ``by_chance``, the mean and the 95 % quantile of what a calibrated model of these confidences would have (Bröcker
+    & Smith 2007, section 3). ``debiased_error`` is the root of the mean squared distance less what chance adds to it
+    (Kumar, Liang & Ma 2019, section 5; bins of one item are left out), with a bootstrap interval, whose lower end is
+    0 for a model that may be calibrated. ``brier`` is the mean squared
     distance between probabilities and truth, summed over classes (Brier 1950, equation 2), from 0 to 2.
     """
 
     task: str
     bins: tuple[ReliabilityBin, ...]
     expected_error: Estimate
+    by_chance: tuple[float, float]
+    debiased_error: Estimate
     brier: Estimate
     accuracy: float
     confidence: float
@@ -99,19 +106,21 @@ def calibration_of(
     right = np.array([float(p.argmax() == g) for p, g in zip(rows, gold, strict=True)])
     squared = np.array([(p**2).sum() - 2 * p[g] + 1 for p, g in zip(rows, gold, strict=True)])
     places = np.minimum((confidence * bins).astype(int), bins - 1)
-    gaps = confidence - right
-
-    def error(drawn: Array, axis: int = -1) -> Any:
-        return np.apply_along_axis(
-            lambda d: _expected_error(gaps[d], places[d], bins), axis, drawn.astype(int)
-        )
-
-    options: dict[str, Any] = {"seed": seed, "higher_is_better": False, "clusters": clusters}
+    chance = _by_chance(confidence, places, bins, seed)
+    expected = Estimate.without_interval(
+        _expected_error(confidence - right, places, bins),
+        len(right),
+        f"by chance alone a calibrated model has {chance[0]:.4f}, and up to {chance[1]:.4f}",
+        method="bins of equal width",
+        higher_is_better=False,
+    )
     return Calibration(
         task=task,
         bins=tuple(_bin(k, bins, confidence, right, places) for k in range(bins) if (places == k).any()),
-        expected_error=bootstrap(np.arange(len(gaps)), error, resamples=1000, **options),
-        brier=bootstrap(squared, **options),
+        expected_error=expected,
+        by_chance=chance,
+        debiased_error=_debiased(confidence - right, places, bins, seed, clusters),
+        brier=bootstrap(squared, seed=seed, higher_is_better=False, clusters=clusters),
         accuracy=float(right.mean()),
         confidence=float(confidence.mean()),
     )
@@ -119,6 +128,67 @@ def calibration_of(
 
 def _expected_error(gaps: Array, places: Array, bins: int) -> float:
     return float(np.abs(np.bincount(places, weights=gaps, minlength=bins)).sum() / len(gaps))
+
+
+def _by_chance(confidence: Array, places: Array, bins: int, seed: int) -> tuple[float, float]:
+    """Mean and 95 % quantile of the expected error where each item is right with its own confidence."""
+    rng = np.random.default_rng(seed)
+    found = [
+        _expected_error(confidence - (rng.random(len(confidence)) < confidence), places, bins)
+        for _ in range(_RESAMPLES)
+    ]
+    return float(np.mean(found)), float(np.quantile(found, 0.95))
+
+
+def _debiased(gaps: Array, places: Array, bins: int, seed: int, clusters: Array | None) -> Estimate:
+    """Root of the debiased squared error; its interval turns the bootstrap's distances round, on both scales.
+
+    A resample's bias is known: its bins scatter around the sample's own. Squares are too narrow above and roots
+    too high below, so the lower end is the lower of both.
+    """
+    labels = np.arange(len(gaps)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
+    members = np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels))[:-1])
+    rng, squares = np.random.default_rng(seed), []
+    for _ in range(_RESAMPLES):
+        drawn = np.concatenate([members[k] for k in rng.integers(len(members), size=len(members))])
+        squares.append(_squared_error(gaps[drawn], places[drawn], bins)[1])
+    plain, debiased = _squared_error(gaps, places, bins)
+    name, value = "bootstrap, turned round", _root(max(debiased, 0.0))
+    if len(members) < 2:
+        why = "one item has no spread"
+        return Estimate.without_interval(value, len(members), why, method=name, higher_is_better=False)
+    roots = _root(np.array(squares))
+    low = min(
+        _root(debiased - float(np.quantile(squares, 0.975)) + plain),
+        _root(debiased) - float(np.quantile(roots, 0.975)) + _root(plain),
+    )
+    high = _root(debiased) - float(np.quantile(roots, 0.025)) + _root(plain)
+    return Estimate(
+        value=value,
+        standard_error=float(np.std(roots, ddof=1)),
+        low=max(low, 0.0),
+        high=max(high, value),
+        n=len(members),
+        method=name,
+        higher_is_better=False,
+    )
+
+
+def _squared_error(gaps: Array, places: Array, bins: int) -> tuple[float, float]:
+    """Mean squared distance over the items' bins, as it is and less its expectation by chance."""
+    counts, sums, squares = (
+        np.bincount(places, weights=weights, minlength=bins) for weights in (None, gaps, gaps**2)
+    )
+    used = counts > 1
+    means = sums[used] / counts[used]
+    chance = (squares[used] / counts[used] - means**2) / (counts[used] - 1)
+    shares = counts[used] / len(gaps)
+    return float((shares * means**2).sum()), float((shares * (means**2 - chance)).sum())
+
+
+def _root(square: Any) -> Any:
+    """The root of a square's size with the square's sign."""
+    return np.sign(square) * np.sqrt(np.abs(square))
 
 
 def _bin(k: int, bins: int, confidence: Array, right: Array, places: Array) -> ReliabilityBin:

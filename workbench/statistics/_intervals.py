@@ -51,25 +51,31 @@ def clustered_wilson(
     confidence: float = 0.95,
     higher_is_better: bool = True,
 ) -> Estimate:
-    """Share of true values with Wilson's interval at the effective sample size.
+    """Share of true values with Wilson's interval at the effective sample size and Student's t of the clusters.
 
     The variance of the share is that of a ratio over clusters (Cochran 1977, equation 11.12, without the
-    finite-population term); the sample size that would give it under independence, ``p (1 - p) / variance``,
-    takes the place of n in Wilson's formula (Korn & Graubard 1998 do so with another interval). It is
-    never taken to be more than the number of cases. One cluster has no spread, and neither have cases that
-    all agree: cases then count as independent, and the interval is about this template alone.
+    finite-population term); the sample size that would give it under independence, ``p (1 - p) / variance``, but
+    never more than the number of cases, takes the place of n in Wilson's formula, and the quantile of t with one
+    degree of freedom less than clusters that of the normal one (as Korn & Graubard 1998 do with another interval):
+    the variance is estimated from few clusters. Where all cases agree each cluster counts as one independent case.
+    One cluster has no spread, so there is no interval.
     """
     values = np.asarray(hits, dtype=float)
     codes = np.unique(np.asarray([str(c) for c in clusters]), return_inverse=True)[1]
     if values.shape != codes.shape or not len(values):
         raise NumericsError(f"a share needs one cluster for each case, got {len(codes)} for {len(values)}")
     n, groups, share = len(values), int(codes.max()) + 1, float(values.mean())
-    effective = float(n)
-    if 0 < share < 1 and groups > 1:
+    method = f"wilson over {groups} clusters"
+    if groups == 1:
+        why = "all cases are of one cluster, which has no spread"
+        return Estimate.without_interval(share, n, why, method=method, higher_is_better=higher_is_better)
+    effective, quantile = float(groups), float(stats.norm.ppf(0.5 + confidence / 2))
+    if 0 < share < 1:
         residuals = np.bincount(codes, weights=values - share)
         variance = groups / (groups - 1) * float((residuals**2).sum()) / n**2
         effective = min(n, share * (1 - share) / variance) if variance > 0 else n
-    low, high = _wilson_bounds(share, effective, confidence)
+        quantile = float(stats.t.ppf(0.5 + confidence / 2, groups - 1))
+    low, high = _wilson_bounds(share, effective, quantile)
     return Estimate(
         value=share,
         standard_error=math.sqrt(share * (1 - share) / effective),
@@ -77,15 +83,14 @@ def clustered_wilson(
         high=high,
         n=n,
         confidence=confidence,
-        method=f"wilson over {groups} clusters" if groups > 1 else "wilson",
+        method=method,
         higher_is_better=higher_is_better,
     )
 
 
-def _wilson_bounds(share: float, n: float, confidence: float) -> tuple[float, float]:
-    z = float(stats.norm.ppf(0.5 + confidence / 2))
-    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
+def _wilson_bounds(share: float, n: float, quantile: float) -> tuple[float, float]:
+    centre = (share + quantile**2 / (2 * n)) / (1 + quantile**2 / n)
+    half = quantile * math.sqrt(share * (1 - share) / n + quantile**2 / (4 * n * n)) / (1 + quantile**2 / n)
     return max(0.0, centre - half), min(1.0, centre + half)
 
 

@@ -27,8 +27,6 @@ __all__ = [
 
 # Below this many items that one system alone gets right the exact test is used.
 _EXACT_BELOW = 25
-# The jackknife of BCa is quadratic in the items, and its correction shrinks with their root.
-_BCA_UP_TO = 2000
 _BATCH_VALUES = 4 * 2**20
 
 
@@ -99,15 +97,13 @@ def paired_difference(
     """``measure(first) - measure(second)`` with a bootstrap interval over the items they share.
 
     ``first`` and ``second`` have shape (item,) or (item, column); an item is drawn for both systems at
-    once, and items of equal ``clusters`` label together. Up to 2,000 items the interval is BCa
-    (Efron & Tibshirani 1993, section 14.3), beyond that percentile. Raises
+    once, and items of equal ``clusters`` label together. Raises
     :class:`~workbench.errors.NumericsError` for unequal lengths or values that are not finite.
     """
     a, b = _pair(first, second)
-    method: Any = "bca" if len(a) <= _BCA_UP_TO else "percentile"
     options: dict[str, Any] = {"seed": seed, "resamples": resamples, "confidence": confidence}
     if measure is mean_measure:
-        return bootstrap(a[:, 0] - b[:, 0], clusters=clusters, method=method, **options)
+        return bootstrap(a[:, 0] - b[:, 0], clusters=clusters, **options)
 
     def of_rows(rows: Array, axis: int = -1) -> Any:
         drawn = rows.astype(int)

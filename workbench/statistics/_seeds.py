@@ -40,8 +40,9 @@ class SeedEstimate:
 def over_seeds(estimates: Sequence[Estimate]) -> SeedEstimate:
     """Join the estimates of one metric on the same items under different seeds.
 
-    All seeds answer the same items, so their number does not reduce the items' error: the variances of the
-    two sources add up, and the degrees of freedom of the interval's t quantile follow Satterthwaite (1946).
+    All seeds answer the same items, so items and seeds are crossed and their variances add up. Each half-width is
+    taken with its own quantile of t, that of the seeds with one degree of freedom less than seeds, and both are
+    joined as limits of a sum are (Zou & Donner 2008): few seeds are not made to look like many by many items.
     Where all seeds agree and the items' error is 0 (every item right), the items' own interval is the mean's.
     What one seed leaves undefined is undefined in the mean.
     Raises :class:`~workbench.errors.NumericsError` for fewer than two seeds or different numbers of items.
@@ -60,9 +61,12 @@ def over_seeds(estimates: Sequence[Estimate]) -> SeedEstimate:
     method = f"t interval over {seeds} seeds and {items} items"
     total = replace(estimates[0], method=f"{estimates[0].method}; {seeds} seeds alike")
     if error != 0:
-        spread = seed_error**4 / (seeds - 1) + item_error**4 / max(items - 1, 1)
-        freedom = error**4 / spread if spread > 0 else math.inf
-        total = replace(total, method=method, **_t_interval(fmean(values), error, freedom, total.confidence))
+        quantile = 0.5 + total.confidence / 2
+        reach = math.hypot(
+            float(stats.t.ppf(quantile, seeds - 1)) * seed_error,
+            float(stats.t.ppf(quantile, max(items - 1, 1))) * item_error,
+        )
+        total = replace(total, method=method, **_around(fmean(values), error, reach))
     reason = next((f"one seed: {e.undefined}" for e in estimates if e.undefined), None)
     return SeedEstimate(replace(total, undefined=reason), item_error, seed_error, tuple(values))
 
@@ -74,9 +78,9 @@ def student_interval(mean: float, error: float, count: int, method: str) -> Esti
     """
     if count < 2:
         return Estimate.without_interval(mean, count, "one draw has no spread", method=method)
-    return Estimate(n=count, method=method, **_t_interval(mean, error, count - 1))
+    reach = float(stats.t.ppf(0.975, count - 1)) * error
+    return Estimate(n=count, method=method, **_around(mean, error, reach))
 
 
-def _t_interval(mean: float, error: float, freedom: float, confidence: float = 0.95) -> dict[str, Any]:
-    reach = float(stats.t.ppf(0.5 + confidence / 2, freedom)) * error
+def _around(mean: float, error: float, reach: float) -> dict[str, Any]:
     return {"value": mean, "standard_error": error, "low": mean - reach, "high": mean + reach}

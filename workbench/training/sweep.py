@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
+from scipy import stats
 from scipy.optimize import least_squares
 
 from workbench.errors import ConfigError, NumericsError, RunError, WorkbenchError
@@ -229,9 +230,11 @@ class PowerLaw:
 def fit_power_law(
     x: Sequence[float], loss: Sequence[float], *, unit: str, with_floor: bool = False, seed: int = 0
 ) -> PowerLaw:
-    """Fit by least squares of log loss; the exponent's interval is over resampled points (percentile bootstrap).
+    """Fit by least squares of log loss.
 
-    Without a floor this is a straight line in logarithms. Raises :class:`~workbench.errors.NumericsError` for fewer
+    Without a floor this is a straight line in logarithms, and the exponent's interval is that of its slope, with
+    Student's t of two degrees of freedom less than points; with one it is over resampled points (percentile
+    bootstrap). Raises :class:`~workbench.errors.NumericsError` for fewer
     than three different sizes, four with a floor.
     """
     points, losses = np.asarray(x, dtype=float), np.asarray(loss, dtype=float)
@@ -242,17 +245,39 @@ def fit_power_law(
             f"got {len(np.unique(points))}; vary width or tokens more"
         )
     exponent, scale, floor = _fit(points, losses, with_floor)
+    if not with_floor:
+        error = float(stats.linregress(np.log(points), np.log(losses)).stderr)
+        reach = float(stats.t.ppf(0.975, len(points) - 2)) * error
+        estimate = Estimate(
+            value=exponent,
+            standard_error=error,
+            low=exponent - reach,
+            high=exponent + reach,
+            n=len(points),
+            method="t interval of the slope",
+        )
+        return PowerLaw(estimate, scale, floor, unit)
+    return PowerLaw(_resampled(points, losses, exponent, needed, seed), scale, floor, unit)
+
+
+def _resampled(
+    points: Float[np.ndarray, " point"],
+    losses: Float[np.ndarray, " point"],
+    exponent: float,
+    needed: int,
+    seed: int,
+) -> Estimate:
+    """The exponent of a law with a floor, its interval over resampled points."""
     rng = np.random.default_rng(seed)
     exponents: list[float] = []
     while len(exponents) < RESAMPLES:
         drawn = rng.integers(len(points), size=len(points))
-        if len(np.unique(points[drawn])) >= min(needed, 2 if not with_floor else needed):
-            exponents.append(_fit(points[drawn], losses[drawn], with_floor)[0])
+        if len(np.unique(points[drawn])) >= needed:
+            exponents.append(_fit(points[drawn], losses[drawn], with_floor=True)[0])
     low, high = (float(v) for v in np.quantile(exponents, [0.025, 0.975]))
-    estimate = Estimate(
+    return Estimate(
         value=exponent, standard_error=float(np.std(exponents, ddof=1)), low=low, high=high, n=len(points)
     )
-    return PowerLaw(estimate, scale, floor, unit)
 
 
 def _fit(x: np.ndarray, loss: np.ndarray, with_floor: bool) -> tuple[float, float, float]:

@@ -99,13 +99,18 @@ def test_clusters_widen_the_interval_to_that_of_their_number():
     # (10 / 9) * 10 * (5 * 0.5)^2 / 50^2 = 0.0278, so n = 0.25 / 0.0278 = 9.
     hits = [k < 5 for k in range(10) for _ in range(5)]
     got = clustered_wilson(hits, [k for k in range(10) for _ in range(5)])
-    z2 = 1.959964**2
+    z2 = 2.262157**2  # t of 9 degrees of freedom
     half = np.sqrt(z2 * 0.25 / 9 + z2**2 / (4 * 81)) / (1 + z2 / 9)
     assert (got.low, got.high) == pytest.approx((0.5 - half, 0.5 + half), abs=1e-5)
 
 
-def test_one_cluster_counts_its_cases_as_independent():
-    got, plain = clustered_wilson([True, False, False], "aaa"), wilson(1, 3)
+def test_one_cluster_has_no_interval():
+    got = clustered_wilson([True, False, False], "aaa")
+    assert (got.value, got.undefined) == (1 / 3, "all cases are of one cluster, which has no spread")
+
+
+def test_clusters_that_agree_count_as_one_case_each():
+    got, plain = clustered_wilson([True] * 12, "aaabbbcccddd"), wilson(4, 4)
     assert (got.low, got.high) == pytest.approx((plain.low, plain.high))
 
 

@@ -20,6 +20,8 @@ def test_by_hand():
     ]
     # Each half of the items is 0.4 off.
     assert found.expected_error.value == pytest.approx(0.4)
+    # Each bin is 0.16 off, squared; chance adds 0.25 in the one, 0 in the other: (0.16 - 0.25 + 0.16) / 2.
+    assert found.debiased_error.value == pytest.approx(math.sqrt(0.035))
     # Squared distances 2 * 0.01, 2 * 0.81, 2 * 0.16, 2 * 0.16.
     assert found.brier.value == pytest.approx((0.02 + 1.62 + 0.32 + 0.32) / 4)
     assert (found.accuracy, found.confidence) == (0.75, pytest.approx(0.75))
@@ -33,15 +35,38 @@ def test_brier_of_two_classes_is_twice_scikit_learns():
     assert found.brier.value == pytest.approx(2 * metrics.brier_score_loss(gold, p))
 
 
-def test_a_calibrated_model_has_little_error_and_an_overconfident_one_what_it_is_off_by():
+def calibrated(rng, n):
+    """Distributions over two classes, and gold classes drawn from them."""
+    p = rng.uniform(0.5, 1, n)
+    return np.stack([p, 1 - p], 1), (rng.random(n) > p).astype(int)
+
+
+def test_what_a_calibrated_model_has_by_chance():
+    # The mean of |N(0, v/n)| is the root of 2 v / (pi n), in each of 5 bins of some 800 items with v = p (1 - p).
     rng = np.random.default_rng(1)
-    p = rng.uniform(0.5, 1, 4000)
-    gold = (rng.random(4000) > p).astype(int)  # class 0 with probability p
-    calm = calibration_of(np.stack([p, 1 - p], 1).tolist(), gold.tolist())
-    assert calm.expected_error.value < 0.03
+    probabilities, gold = calibrated(rng, 4000)
+    deviations = [np.sqrt(m * (1 - m)) for m in (0.55, 0.65, 0.75, 0.85, 0.95)]
+    found = calibration_of(probabilities.tolist(), gold.tolist())
+    assert found.by_chance[0] == pytest.approx(np.sqrt(2 / (np.pi * 800)) * np.mean(deviations), rel=0.05)
+
+
+def test_the_interval_of_a_calibrated_model_holds_0_and_its_error_seldom_passes_chance():
+    rng = np.random.default_rng(2)
+    found = [calibration_of(p.tolist(), g.tolist()) for p, g in (calibrated(rng, 300) for _ in range(100))]
+    assert np.mean([one.debiased_error.low == 0 for one in found]) >= 0.93
+    # 5 of 100, with a standard deviation of 2.2
+    assert np.mean([one.expected_error.value > one.by_chance[1] for one in found]) <= 0.12
+
+
+def test_an_overconfident_model_has_what_it_is_off_by():
+    rng = np.random.default_rng(1)
+    _, gold = calibrated(rng, 4000)
     sure = np.full(4000, 0.95)
     found = calibration_of(np.stack([sure, 1 - sure], 1).tolist(), gold.tolist())
-    assert found.expected_error.value == pytest.approx(0.95 - (gold == 0).mean())
+    off = 0.95 - (gold == 0).mean()
+    assert found.expected_error.value == pytest.approx(off)
+    assert found.expected_error.value > found.by_chance[1]
+    assert found.debiased_error.low < off < found.debiased_error.high
 
 
 @pytest.mark.parametrize("form", [list, json.dumps])

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from workbench.errors import NumericsError
@@ -17,8 +19,8 @@ def test_both_sources_by_hand():
     assert found.seed_error == pytest.approx(0.1 / 3**0.5)
     assert found.item_error == pytest.approx(0.04)
     assert found.total.standard_error == pytest.approx((0.01 / 3 + 0.0016) ** 0.5)
-    # Satterthwaite: (0.004933)^2 / (0.003333^2 / 2 + 0.0016^2 / 99) = 4.36 degrees; t = 2.69.
-    assert found.total.high - 0.7 == pytest.approx(2.689 * 0.07024, rel=2e-3)
+    # t of 2 degrees 4.3027 times 0.05774, and of 99 degrees 1.9842 times 0.04, joined by their squares.
+    assert found.total.high - 0.7 == pytest.approx(math.hypot(4.3027 * 0.05774, 1.9842 * 0.04), rel=1e-3)
     assert "3 seeds" in str(found)
 
 
