@@ -33,7 +33,7 @@ def data_folder(settings: CheckSettings, files: str, hub: str | None = None) -> 
     place = settings.data_dir or hub
     if place is None:
         raise DataError(
-            f"--set {settings.set} reads {files}; give their folder with --data-dir FOLDER or hub:owner/name"
+            f"set {settings.set} reads {files}; give their folder with --data-dir FOLDER or hub:owner/name"
         )
     if not place.startswith(HUB):
         return Path(place)
@@ -56,7 +56,7 @@ def _downloaded(name: str, settings: CheckSettings, files: str) -> Path:
     except (OSError, ValueError) as error:
         reason = "the hub does not answer" if offline else str(error).splitlines()[0][:150]
         raise DataError(
-            f"cannot fetch {name} from the hub: {reason}; --set {settings.set} reads {files}: "
+            f"cannot fetch {name} from the hub: {reason}; set {settings.set} reads {files}: "
             "give their folder with --data-dir"
         ) from error
     return Path(folder)

@@ -115,7 +115,7 @@ def test_pytest_runs_a_suite_with_its_budget(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("m", "--set", "blmp"), "unknown challenge set 'blmp'; did you mean 'blimp'"),
-        (("m", "--set", "blimp"), "--set blimp reads BLiMP's"),
+        (("m", "--set", "blimp"), "set blimp reads BLiMP's"),
         (("m",), "name one of --set and --suite"),
         (("--suite", "sentiment"), "name a MODEL, or give --predictions"),
         (("m", "--suite", "sentimnt"), "did you mean 'sentiment'"),

@@ -58,5 +58,5 @@ def test_other_places_are_refused(place: str) -> None:
 
 def test_a_hub_that_does_not_answer_is_one_line(hub: dict[str, Any]) -> None:
     hub["down"] = True
-    with pytest.raises(DataError, match="the hub does not answer; --set blimp reads BLiMP's"):
+    with pytest.raises(DataError, match="the hub does not answer; set blimp reads BLiMP's"):
         SETS.get("blimp").load(CheckSettings(set="blimp"))
