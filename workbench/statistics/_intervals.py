@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,8 @@ def clustered_wilson(
     never more than the number of cases, takes the place of n in Wilson's formula, and the quantile of t with one
     degree of freedom less than clusters that of the normal one (as Korn & Graubard 1998 do with another interval):
     the variance is estimated from few clusters. Where all cases agree each cluster counts as one independent case.
-    One cluster has no spread, so there is no interval.
+    Of one cluster the spread over clusters is unknown: its cases then count as independent, and the interval is about
+    this template alone, which ``method`` says.
     """
     values = np.asarray(hits, dtype=float)
     codes = np.unique(np.asarray([str(c) for c in clusters]), return_inverse=True)[1]
@@ -67,8 +69,9 @@ def clustered_wilson(
     n, groups, share = len(values), int(codes.max()) + 1, float(values.mean())
     method = f"wilson over {groups} clusters"
     if groups == 1:
-        why = "all cases are of one cluster, which has no spread"
-        return Estimate.without_interval(share, n, why, method=method, higher_is_better=higher_is_better)
+        return replace(
+            proportion(hits, higher_is_better=higher_is_better), method="wilson within one cluster"
+        )
     effective, quantile = float(groups), float(stats.norm.ppf(0.5 + confidence / 2))
     if 0 < share < 1:
         residuals = np.bincount(codes, weights=values - share)

@@ -104,9 +104,10 @@ def test_clusters_widen_the_interval_to_that_of_their_number():
     assert (got.low, got.high) == pytest.approx((0.5 - half, 0.5 + half), abs=1e-5)
 
 
-def test_one_cluster_has_no_interval():
-    got = clustered_wilson([True, False, False], "aaa")
-    assert (got.value, got.undefined) == (1 / 3, "all cases are of one cluster, which has no spread")
+def test_one_cluster_counts_its_cases_as_independent_and_says_so():
+    got, plain = clustered_wilson([True, False, False], "aaa"), wilson(1, 3)
+    assert (got.low, got.high) == pytest.approx((plain.low, plain.high))
+    assert got.method == "wilson within one cluster"
 
 
 def test_clusters_that_agree_count_as_one_case_each():
