@@ -60,8 +60,9 @@ def test_models_are_chosen_and_kept_from_page_to_page(visit: Visit) -> None:
     choose(page, "Model", "tiny-bart")
     assert page.locator(".facts dd").all_inner_texts()[:2] == ["seq2seq", "bart"]
     choose(page, "Second model", "tiny-llama")
-    assert page.locator(".facts").nth(1).locator("dd").all_inner_texts()[:2] == ["causal", "llama"]
-    write(page, "A text to cut into tokens", "the cat")
+    facts = page.locator(".facts").nth(1).locator("dd")
+    eventually(page, lambda: facts.all_inner_texts()[:2] == ["causal", "llama"])
+    write(page, "A text to split into tokens", "the cat")
     assert page.get_by_text("2 tokens:").is_visible()  # of the Llama
     page.get_by_text("One block").nth(1).click()
     page.get_by_text("LlamaDecoderLayer").wait_for()
@@ -137,7 +138,7 @@ def test_a_figure_is_downloaded_and_its_code_is_shown(visit: Visit) -> None:
             assert len(content.splitlines()) == 1 + 2 * 4 * 8 * 8  # header; layers x heads x tokens x tokens
     page.keyboard.press("Escape")
     page.get_by_role("button", name="The code for this").click()
-    page.get_by_text("view_of(trace_for(model, 'the cat sat on the mat', look), look)").wait_for()
+    page.get_by_text("view_of(trace_for(model, 'the cat sat on the mat', options), options)").wait_for()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

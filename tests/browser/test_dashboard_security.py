@@ -36,7 +36,7 @@ def test_as_input_text_and_tokens(visit: Visit) -> None:
     page.get_by_role("link", name="Models").click()
     settle(page)
     assert page.get_by_role("heading", name=HOSTILE_MODEL).is_visible()
-    write(page, "A text to cut into tokens", " ".join(map(as_token, HOSTILE[:10])))
+    write(page, "A text to split into tokens", " ".join(map(as_token, HOSTILE[:10])))
     for text in HOSTILE[:10]:
         assert page.locator("code", has_text=as_token(text)).first.is_visible()
 

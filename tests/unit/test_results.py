@@ -13,7 +13,7 @@ from workbench.evaluate.doctor import Check, Report, Status
 
 TEXT = "the keys to the cabinet are"
 TASK = """\
-name: agreement
+name: be_or_is
 type: multiple_choice
 prompt: "the {subject} to the cabinet"
 choices: [are, is]

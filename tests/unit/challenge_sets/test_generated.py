@@ -87,5 +87,5 @@ def test_bad_input():
         pairs("reflexive_gendr")
     with pytest.raises(ConfigError, match="count must be 1 or more, got 0"):
         pairs("reflexive_gender", 0)
-    with pytest.raises(DataError, match=r"makes about [0-9]+ pairs, 30000 asked"):
+    with pytest.raises(DataError, match=r"makes about [0-9]+ pairs, not 30000"):
         pairs("reflexive_gender", 30000)

@@ -187,7 +187,7 @@ def test_gradient_cut_at_the_embeddings() -> None:
     subject.model.model.embed_tokens.register_forward_hook(lambda module, inputs, out: out.detach())
     found = failures(subject)
     assert set(found) == {"gradient"}
-    assert found["gradient"].detail == "no gradient reaches the embeddings: the graph is cut"
+    assert found["gradient"].detail == "no gradient reaches the embeddings: the graph is broken"
 
 
 def test_gradient_cut_in_one_layer() -> None:

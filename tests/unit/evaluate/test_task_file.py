@@ -15,7 +15,7 @@ from workbench.evaluate.tasks.task_file import read_task
 from workbench.scoring import Request, score
 
 CHOICES = """\
-name: agreement
+name: be_or_is
 type: multiple_choice
 prompt: "the {subject} to the cabinet"
 choices: ["{right}", "{wrong}"]
@@ -38,7 +38,7 @@ def test_choices_are_scored_after_the_prompt(tmp_path):
     expected = score(model, [Request("the keys to the cabinet", f" {verb}") for verb in ("are", "is")])
     assert rows["log_probabilities"][0] == pytest.approx([one.log_probability for one in expected])
     right = [float(values[0] > values[1]) for values in rows["log_probabilities"]]
-    assert run.results["agreement"]["accuracy"].value == sum(right) / 2
+    assert run.results["be_or_is"]["accuracy"].value == sum(right) / 2
 
 
 def test_a_changed_file_is_another_task(tmp_path):
@@ -90,7 +90,7 @@ def test_generation_and_perplexity(tmp_path):
         ),
         (("{subject} to", "{subject to"), DataError, "row 1: cannot fill"),
         (("right: are", "right: yes"), ConfigError, "YAML reads yes, on and true .* as True; quote it"),
-        (("name: agreement", "name: glue"), TaskError, "the name 'glue' is taken"),
+        (("name: be_or_is", "name: glue"), TaskError, "the name 'glue' is taken"),
         (("choices: [", "answer: 5\nchoices: ["), DataError, "label 5 is outside the set; allowed: are, is"),
         (
             ("rows:\n", "data: none.jsonl\nrows:\n"),

@@ -299,12 +299,11 @@ def _fit(
 ) -> tuple[Any, int]:
     """The model, trained on the first of ``features`` from the last checkpoint on, and the tokens that it read."""
     settings, task = job.settings, job.rows.task
-    left = pads_left(headed.model, headed.tokenizer, task)
-    batch_of = partial(collate, pad=padding_id(headed.tokenizer, headed.model.config), left=left)
+    pad = padding_id(headed.tokenizer, headed.model.config)
     training, validation = features
     loss, folder, meter = _loss(settings, task, training), seed_folder(job.out, job.seed), Meter()
     if settings.method != Method.FULL:
-        batch = batch_of(training[:2])
+        batch = collate(training[:2], pad)
         try_one_step(
             headed.model,
             Method(settings.method),
@@ -321,7 +320,7 @@ def _fit(
         model=headed.model,
         args=fine_arguments(settings, job.seed, folder, job.device, rows, parameters),
         train_dataset=FeatureRows(training),
-        data_collator=batch_of,
+        data_collator=partial(collate, pad=pad, left=pads_left(headed.model, headed.tokenizer, task)),
         callbacks=[watch, log],
     )
     trainer.remove_callback(PrinterCallback)
