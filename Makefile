@@ -54,6 +54,7 @@ dashboard: $(VENV)/dashboard  ## the browser dashboard on localhost
 
 docs: $(VENV)/dev  ## the documentation, as pages that open without a server: build/docs/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	! grep -rlE --include=*.html '<(script|link)[^>]+(src|href)="https?:[^"]+\.(js|css)|<script[^>]+src="https?:' build/docs
 
 bench: .venv-bench/bench  ## every benchmark beside its peer (long)
 	for script in benchmarks/[a-z]*.py; do .venv-bench/bin/python $$script || exit 1; done
