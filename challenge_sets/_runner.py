@@ -14,6 +14,7 @@ from challenge_sets.suites.suite_set import counted
 from workbench.data import Dataset, check_ids
 from workbench.errors import TaskError
 from workbench.evaluate.doctor import self_check
+from workbench.evaluate.metric_columns import not_scored
 from workbench.models import LoadedModel
 from workbench.runs import Run, RunFolder, RunRecord
 
@@ -60,21 +61,11 @@ def check(
     notes = {"policy": policy, "ties": ties, **counted(challenge.notes(settings), rows)}
     if (limited := limit_note(settings)) is not None:
         notes["limited"] = limited
-    notes |= _not_scored(rows)
+    if (reason := not_scored(rows)) is not None:
+        notes["not_scored"] = reason
     throughput = {"items": len(rows), "seconds": seconds, "items_per_second": len(rows) / max(seconds, 1e-9)}
     folder.finish(challenge.metrics(rows), throughput, notes, order=_order(rows))
     return Run.open(folder.path)
-
-
-def _not_scored(rows: pd.DataFrame) -> dict[str, str]:
-    """How many pairs were too long for the model, and what was said of the first."""
-    if "not_scored" not in rows:
-        return {}
-    reasons = rows["not_scored"][rows["not_scored"].fillna("").ne("")]
-    if reasons.empty:
-        return {}
-    said = f"{len(reasons)} of {len(rows)} pairs are too long for the model and not scored: {reasons.iloc[0]}"
-    return {"not_scored": said}
 
 
 def _settings_of(challenge: ChallengeSet, settings: CheckSettings) -> CheckSettings:

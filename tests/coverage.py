@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from workbench.estimate import Estimate
+from workbench.evaluate.calibration import calibration_of
 from workbench.statistics import (
     bootstrap,
     clustered_wilson,
@@ -147,6 +148,18 @@ def _difference(items: int) -> Any:
     return draw
 
 
+def _calibration(items: int, overconfidence: float) -> Any:
+    """The debiased error where a model is right less often than it says, by ``overconfidence`` of what passes 0.5."""
+
+    def draw(rng: np.random.Generator, seed: int) -> Estimate:
+        confidence = 0.5 + 0.5 * rng.random(items)
+        wrong = (rng.random(items) > confidence - overconfidence * (confidence - 0.5)).astype(int)
+        table = np.stack([confidence, 1 - confidence], -1)
+        return calibration_of(table.tolist(), wrong.tolist(), seed=seed).debiased_error
+
+    return draw
+
+
 def _binomial(items: int, share: float) -> Any:
     return lambda rng, seed: wilson(int(rng.binomial(items, share)), items)
 
@@ -164,6 +177,9 @@ _LONG_TAIL = "the tail is seldom in so few values"
 _TIES = "few values are possible"
 _SMALL = "the spread of so few is hardly known"
 _TWO_SOURCES = "the quantiles of both sources are added: rather too wide"
+_BORDER = "the lower of two ends is taken, and 0 is the least error there is"
+# gaps of 0.025, 0.075, ... 0.225 in five bins of equal weight
+_OVERCONFIDENT = float(np.sqrt(np.mean(np.square([0.025, 0.075, 0.125, 0.175, 0.225]))))
 _SLOW = 250  # samples where a resample is drawn cluster by cluster
 
 CASES: tuple[Case, ...] = (
@@ -268,6 +284,20 @@ CASES: tuple[Case, ...] = (
         )
         for k in (2, 3, 5)
         for deviation in (0.0, 0.02, 0.1)
+    ),
+    *(
+        Case(
+            "calibration_of, debiased error",
+            f"{n} items, {'calibrated' if not truth else 'overconfident'}",
+            _calibration(n, overconfidence),
+            truth,
+            0.93,
+            1.0,
+            _BORDER,
+            samples=100,
+        )
+        for n in (200,)
+        for overconfidence, truth in ((0.0, 0.0), (0.5, _OVERCONFIDENT))
     ),
     *(Case("fit_power_law", f"{n} sizes", _power_law(n), 0.08) for n in (4, 6, 12)),
 )

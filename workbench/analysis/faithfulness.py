@@ -110,7 +110,7 @@ class Sketch:
 
     @classmethod
     def of(cls, embedded: EmbeddingModel, options: SaliencyOptions) -> Sketch:
-        """Draw it for a embedded of one question."""
+        """Draw it for an embedding model of one target."""
         tokens = np.flatnonzero(embedded.questions[0].attributed)
         draw = np.random.default_rng(options.seed)
         subsets = tuple(
@@ -175,7 +175,7 @@ def _infidelity(attribution: Attribution, sketch: Sketch) -> float:
 def sensitivity(
     embedded: EmbeddingModel, attribution: Attribution, options: SaliencyOptions, draws: int = 3
 ) -> float:
-    """Largest relative change of scores over ``draws`` noisy copies of the text, for a embedded of one question."""
+    """Largest relative change of scores over ``draws`` noisy copies of the text, of one target."""
     method = METHODS.get(attribution.method)
     generator = torch.Generator().manual_seed(options.seed)
     spread = RADIUS * float(embedded.embeddings.std())

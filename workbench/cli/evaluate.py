@@ -245,7 +245,8 @@ def _remarks(notes: dict[str, Any]) -> list[str]:
         )
     if notes.get("truncated"):
         found.append(f"{notes['truncated']} items were truncated at their beginning to fit the model")
-    found += [f"{task}: {policy}" for task, policy in notes.get("policies", {}).items()]
+    for name in ("policies", "not_scored"):
+        found += [f"{task}: {said}" for task, said in notes.get(name, {}).items()]
     for task, count in notes.get("spread_over", {}).items():
         found.append(f"{task}: the limit is spread over {count} subjects, drawn by --seed")
     for task, answer in notes.get("one_answer_throughout", {}).items():

@@ -21,6 +21,7 @@ from workbench.evaluate._summaries import summarize
 from workbench.evaluate._task import RequestTask, RowTask, Task, TaskData, TaskItem
 from workbench.evaluate.doctor import self_check
 from workbench.evaluate.inference import InferenceOptions, counted_tokens, stream_answers
+from workbench.evaluate.metric_columns import not_scored
 from workbench.evaluate.processes import Processes
 from workbench.models import Kind, LoadedModel, as_model
 from workbench.records import settings_of, takes_fields_of
@@ -157,6 +158,9 @@ def _finish(
     policies = {task.name: task.policy(model) for task in tasks if isinstance(task, RowTask)}
     if policies:
         notes["policies"] = policies
+    reasons = {name: not_scored(_rows_of(examples, name)) for name in policies}
+    if any(reasons.values()):
+        notes["not_scored"] = {name: reason for name, reason in reasons.items() if reason}
     folder.finish(results, throughput, notes, order=order)
 
 

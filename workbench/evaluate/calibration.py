@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import softmax
 
 from workbench.errors import DataError, NumericsError, RunError
 from workbench.estimate import Estimate
@@ -147,16 +148,16 @@ def _debiased(gaps: Array, places: Array, bins: int, seed: int, clusters: Array 
     too high below, so the lower end is the lower of both.
     """
     labels = np.arange(len(gaps)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
-    members = np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels))[:-1])
+    count = int(labels.max()) + 1
     rng, squares = np.random.default_rng(seed), []
     for _ in range(_RESAMPLES):
-        drawn = np.concatenate([members[k] for k in rng.integers(len(members), size=len(members))])
-        squares.append(_squared_error(gaps[drawn], places[drawn], bins)[1])
+        times = np.bincount(rng.integers(count, size=count), minlength=count)[labels]  # each item was drawn
+        squares.append(_squared_error(gaps, places, bins, times)[1])
     plain, debiased = _squared_error(gaps, places, bins)
     name, value = "bootstrap, turned round", _root(max(debiased, 0.0))
-    if len(members) < 2:
+    if count < 2:
         why = "one item has no spread"
-        return Estimate.without_interval(value, len(members), why, method=name, higher_is_better=False)
+        return Estimate.without_interval(value, count, why, method=name, higher_is_better=False)
     roots = _root(np.array(squares))
     low = min(
         _root(debiased - float(np.quantile(squares, 0.975)) + plain),
@@ -168,21 +169,25 @@ def _debiased(gaps: Array, places: Array, bins: int, seed: int, clusters: Array 
         standard_error=float(np.std(roots, ddof=1)),
         low=max(low, 0.0),
         high=max(high, value),
-        n=len(members),
+        n=count,
         method=name,
         higher_is_better=False,
     )
 
 
-def _squared_error(gaps: Array, places: Array, bins: int) -> tuple[float, float]:
-    """Mean squared distance over the items' bins, as it is and less its expectation by chance."""
+def _squared_error(gaps: Array, places: Array, bins: int, times: Array | None = None) -> tuple[float, float]:
+    """Mean squared distance over the items' bins, as it is and less its expectation by chance.
+
+    Each item counts ``times`` (once, if that is not given).
+    """
+    weights = np.ones(len(gaps)) if times is None else times
     counts, sums, squares = (
-        np.bincount(places, weights=weights, minlength=bins) for weights in (None, gaps, gaps**2)
+        np.bincount(places, weights=weights * power, minlength=bins) for power in (1, gaps, gaps**2)
     )
     used = counts > 1
     means = sums[used] / counts[used]
     chance = (squares[used] / counts[used] - means**2) / (counts[used] - 1)
-    shares = counts[used] / len(gaps)
+    shares = counts[used] / weights.sum()
     return float((shares * means**2).sum()), float((shares * (means**2 - chance)).sum())
 
 
@@ -222,7 +227,7 @@ def _choices(rows: pd.DataFrame, run: str, task: str) -> tuple[list[list[float]]
         )
     tables = [_scores(value) for value in rows[column]]
     as_they_are = column in _PROBABILITIES
-    distributions = [list(t.values()) if as_they_are else _softmax(list(t.values())) for t in tables]
+    distributions = [list(t.values()) if as_they_are else list(softmax(list(t.values()))) for t in tables]
     places = [_place(value, list(t)) for value, t in zip(rows[gold], tables, strict=True)]
     return distributions, places
 
@@ -238,8 +243,3 @@ def _scores(value: Any) -> dict[str, float]:
 def _place(gold: Any, labels: list[str]) -> int:
     name = str(int(gold)) if isinstance(gold, int | float | np.integer | np.floating) else str(gold)
     return labels.index(name) if name in labels else -1
-
-
-def _softmax(scores: list[float]) -> list[float]:
-    shifted = np.exp(np.asarray(scores) - np.max(scores))
-    return list(shifted / shifted.sum())

@@ -26,7 +26,7 @@ from workbench.statistics import (
     unit_perplexity_measure,
 )
 
-__all__ = ["label_codes", "metric_columns"]
+__all__ = ["label_codes", "metric_columns", "not_scored"]
 
 # The columns whose mean a metric is, in the order in which versions have written them.
 _MEANS: dict[str, tuple[str, ...]] = {
@@ -121,3 +121,13 @@ def _is_number(column: pd.Series[Any]) -> bool:
 
 def _column(rows: pd.DataFrame, name: Any) -> Array:
     return rows[name].to_numpy(float)[:, None]
+
+
+def not_scored(rows: pd.DataFrame) -> str | None:
+    """How many pairs were too long for the model, and the reason given for the first; ``None`` if none was."""
+    if "not_scored" not in rows:
+        return None
+    reasons = rows["not_scored"][rows["not_scored"].fillna("").ne("")]
+    if reasons.empty:
+        return None
+    return f"{len(reasons)} of {len(rows)} pairs are too long for the model and not scored: {reasons.iloc[0]}"

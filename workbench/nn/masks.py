@@ -33,9 +33,7 @@ class AttentionRule:
         """Whether attention is allowed; row of the batch, head and positions are indices that broadcast."""
         allowed = key <= query if self.is_causal else query >= 0
         if self.window is not None:
-            allowed = allowed & (
-                key > query - self.window if self.is_causal else (query - key).abs() <= self.window
-            )
+            allowed = allowed & ((query - key).abs() <= self.window - self.is_causal)
         if self.documents is not None:
             allowed = allowed & (self.documents[row, query] == self.documents[row, key])
         return allowed

@@ -67,7 +67,7 @@ class Support:
 
 
 def support_of(model: LoadedModel) -> Support:
-    """Found by trying two short sequences, once per model.
+    """Measured on two short sequences, once per model.
 
     Architectures with relative biases, convolutions or recurrent states do not support trees, and are read one
     sequence at a time.

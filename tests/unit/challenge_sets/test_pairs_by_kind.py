@@ -15,10 +15,12 @@ from challenge_sets._set import ChallengeSet, CheckSettings
 from challenge_sets.pairs import pair_scorer, score_pairs
 from challenge_sets.sets.minimal_pairs import CROWS_PAIRS, PairSet
 from challenge_sets.tables import failing
+from challenge_sets.tasks import SetTask
 from tests.model_folders import SIZES, framed_tokenizer
 from tests.unit.scoring.test_masked import by_hand, tiny_bert
 from tests.unit.tiny import loaded, tiny_causal, word_tokenizer
 from workbench import attribute
+from workbench.evaluate import EvaluateSettings, TaskOptions, evaluate
 from workbench.evaluate.compare import compare
 from workbench.models import Kind, LoadedModel
 from workbench.report import render_report
@@ -156,6 +158,11 @@ def test_a_pair_that_is_too_long_is_recorded_as_not_scored_and_the_run_goes_on(
     assert f"reads at most {model.max_length}" in found[1]["not_scored"]
     assert run.notes["not_scored"].startswith("1 of 2 pairs are too long for the model and not scored: ")
     assert {estimate.n for group in run.results.values() for estimate in group.values()} == {1}
+    task = SetTask(challenge, TaskOptions(data_dir=settings.data_dir))
+    named = EvaluateSettings(tasks=(task.name,), data_dir=settings.data_dir)
+    evaluated = evaluate(model, named, tasks=[task], out=tmp_path / "task", doctor=False)
+    assert evaluated.results == run.results
+    assert evaluated.notes["not_scored"] == {task.name: run.notes["not_scored"]}
 
 
 def test_runs_with_pairs_that_were_not_scored_are_compared_and_reported_on_the_others(tmp_path: Path) -> None:

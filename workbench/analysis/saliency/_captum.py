@@ -1,4 +1,4 @@
-"""Captum's methods on the embedded: DeepLift, GradientShap, LIME, KernelSHAP, and those of layers.
+"""Captum's methods on an embedding model: DeepLift, GradientShap, LIME, KernelSHAP, and those of layers.
 
 Texts are taken one at a time, without padding, so that scores and draws do not depend on the batch.
 """

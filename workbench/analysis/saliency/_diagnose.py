@@ -16,7 +16,7 @@ __all__ = ["no_gradient", "not_finite"]
 
 
 class Scored(Protocol):
-    """What is asked of a embedded here."""
+    """What is read of an embedding model here."""
 
     model: LoadedModel
 

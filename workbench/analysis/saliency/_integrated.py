@@ -139,7 +139,7 @@ class _Path:
 
 
 def integrated(embedded: EmbeddingModel, embeddings: Tensor, options: SaliencyOptions) -> Raw:
-    """Integrated gradients from the embedded's baseline to ``embeddings`` (Sundararajan et al. 2017, equation 1).
+    """Integrated gradients from the texts' baseline to ``embeddings`` (Sundararajan et al. 2017, equation 1).
 
     With ``options.steps`` exactly so many Gauss-Legendre points. Else points are added to each text's path where
     it is rough, until the completeness error is within ``options.tolerance`` or ``most_steps`` are reached:

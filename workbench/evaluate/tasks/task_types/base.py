@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 from zlib import crc32
 
 import numpy as np
+from scipy import special
 
 from workbench.choices import as_members
 from workbench.data.source import Source
@@ -106,6 +107,4 @@ def _text(rows: Sequence[Row], show: Callable[[Row], str]) -> str:
 
 def softmax(values: Sequence[float]) -> list[float]:
     """Shares that sum to 1."""
-    array = np.asarray(values, dtype=float)
-    weights = np.exp(array - array.max())
-    return [float(v) for v in weights / weights.sum()]
+    return [float(share) for share in special.softmax(values)]
