@@ -170,7 +170,7 @@ WORDS = {
 }
 MODEL_NAMES = {"model", "models", "teacher", "judge", "tokenizer"}
 TABLES = {"data", "validation", "predictions"}
-TEXTS = {"corpus", "text_file", "train", "validation", "data"}
+TEXTS = {"corpus", "samples", "text_file", "train", "validation", "data"}
 YAML = {"file": "grid.yaml", "recipe": "recipe.yaml", "config": "tiny.yaml", "suite": "suite.yaml"}
 OUTPUTS = {"out", "figure", "export", "submission", "lens_folder"}
 RUNS = {"resume", "runs", "checkpoint"}

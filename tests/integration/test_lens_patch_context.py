@@ -118,6 +118,25 @@ def test_patch_draws_a_grid_by_every_method(
     assert out.stat().st_size > 1000
 
 
+def test_patch_names_which_paths_and_which_mean(
+    llama: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = ("--clean", CLEAN, "--corrupted", CORRUPTED, "--target", "are", "--contrast", "is")
+    paths = ("patch", llama, *texts, "--method", "path", "--sender", "0.1")
+    cited, frozen = (printed(capsys, *paths, *more) for more in ((), ("--mlps", "frozen")))
+    assert cited["name"] == "path patching to output, feed-forward parts recomputed"
+    assert frozen["name"] == "path patching to output, feed-forward parts frozen"
+    assert cited["effects"][0]["value"] != pytest.approx(frozen["effects"][0]["value"], abs=1e-4)
+    samples = tmp_path / "samples.txt"
+    samples.write_text(f"{CLEAN}\n{CORRUPTED}\n", encoding="utf-8")
+    means = ("patch", llama, *texts, "--method", "mean_ablation", "--mean", "positions", "--samples")
+    assert printed(capsys, *means, str(samples))["name"] == "mean ablation (head, mean over positions)"
+    samples.write_text("the key\n", encoding="utf-8")
+    assert "text 1 has 2 tokens, the pair 5" in refused(capsys, *means, str(samples))
+    assert "are of --method path" in refused(capsys, "patch", llama, *texts, "--mlps", "frozen")
+    assert "are of --method mean_ablation" in refused(capsys, "patch", llama, *texts, "--mean", "positions")
+
+
 def test_patch_by_position_names_both_words(llama: str, capsys: pytest.CaptureFixture[str]) -> None:
     texts = ("--clean", CLEAN, "--corrupted", CORRUPTED, "--target", "are", "--contrast", "is")
     found = printed(capsys, "patch", llama, *texts)

@@ -57,6 +57,23 @@ _STRONGEST = 8
 )
 @click.option("--receiver", default="output", show_default=True, help="Of path: 5.3, mlp 5, attention 5.")
 @click.option("--sender", "senders", multiple=True, help="Of path: a head as 5.3, or mlp 5; all heads else.")
+@click.option(
+    "--mlps",
+    type=click.Choice(["recomputed", "frozen"]),
+    default="recomputed",
+    show_default=True,
+    help="Of path: whether feed-forward parts are part of a path.",
+)
+@click.option(
+    "--mean",
+    type=click.Choice(["tokens", "positions"]),
+    default="tokens",
+    show_default=True,
+    help="Of mean_ablation: one mean over all tokens, or one a position.",
+)
+@click.option(
+    "--samples", type=PATH, help="Of mean_ablation: texts of the mean, one a line. Default: the two given."
+)
 @click.option("--position", type=PLACE, help="Place that predicts. Default: the last, or the mask.")
 @click.option("--target-text", help="What an encoder-decoder's decoder has said before the target.")
 @click.option("--stack", type=click.Choice(["encoder", "decoder"]), help="Of an encoder-decoder.")
@@ -70,6 +87,11 @@ def command(model: str, as_json: bool, **options: Any) -> None:
     several pieces is measured by its first, and the result says so. Computed in float32 unless --dtype says
     otherwise.
 
+    Paths run from each head to the receiver through residual connections and feed-forward parts, all other heads held
+    at the corrupted text's values (Wang et al. 2022); --mlps frozen leaves the residual connections alone. Mean
+    ablation takes one mean over all tokens, or with --mean positions one at each position, over samples of a template
+    that are as long as the pair (Wang et al. 2022).
+
     \b
     workbench patch smollm2-135m --clean "The keys to the cabinet" --corrupted "The key to the cabinet" \\
       --target " are" --contrast " is" --out patch.html
@@ -77,6 +99,7 @@ def command(model: str, as_json: bool, **options: Any) -> None:
     from workbench.analysis.patching import patch_pair
 
     _check(options)
+    samples = _samples(options["samples"])
     loaded = load_named(model, options)
     names = ("metric", "position", "target_text", "stack")
     pair = patch_pair(
@@ -87,7 +110,7 @@ def command(model: str, as_json: bool, **options: Any) -> None:
         options["contrast"],
         **{name: options[name] for name in names},
     )
-    effects = _effects(pair, options)
+    effects = _effects(pair, options, samples)
     path = None if options["out"] is None else _drawn(effects, options["out"])
     _say(pair, effects, path, as_json)
 
@@ -98,15 +121,28 @@ def _check(options: dict[str, Any]) -> None:
 
     check_figure(options["out"])
     receiver, senders = options["receiver"], options["senders"]
-    if options["method"] != "path" and (senders or receiver != "output"):
-        raise WorkbenchError("--sender and --receiver are of --method path; leave them out, or add it")
+    if options["method"] != "path" and (senders or receiver != "output" or options["mlps"] != "recomputed"):
+        raise WorkbenchError(
+            "--sender, --receiver and --mlps are of --method path; leave them out, or add it"
+        )
+    if options["method"] != "mean_ablation" and (options["samples"] or options["mean"] != "tokens"):
+        raise WorkbenchError("--mean and --samples are of --method mean_ablation; leave them out, or add it")
     for name in (*senders, *([] if receiver == "output" else [receiver])):
         component(name)
     if senders and options["out"] is not None:
         raise WorkbenchError("paths from named senders are numbers, not a grid; leave out --out or --sender")
 
 
-def _effects(pair: PatchPair, options: dict[str, Any]) -> Statistic:
+def _samples(path: Path | None) -> list[str] | None:
+    from workbench.data.corpus import read_corpus
+
+    if path is None:
+        return None
+    corpus = read_corpus(path)
+    return [*corpus.lines, *(tree.text for tree in corpus.trees)]
+
+
+def _effects(pair: PatchPair, options: dict[str, Any], samples: list[str] | None) -> Statistic:
     from tqdm.auto import tqdm
 
     from workbench.analysis.patching import patch_effects
@@ -117,6 +153,9 @@ def _effects(pair: PatchPair, options: dict[str, Any]) -> Statistic:
         options["site"],
         senders=options["senders"],
         receiver=options["receiver"],
+        mlps=options["mlps"],
+        mean=options["mean"],
+        samples=samples,
         progress=lambda batches: tqdm(batches, unit="batch", leave=False, disable=not sys.stderr.isatty()),
     )
 

@@ -166,9 +166,11 @@ def mean_outputs(
     site: Site,
     stack: Stack | None = None,
     batch_size: int = 8,
+    by_position: bool = False,
 ) -> list[Tensor]:
     """Mean of a site in each layer over all tokens that ``stack`` reads: (D,), or (H, d) of heads.
 
+    ``by_position`` keeps the positions apart, of texts that are all of one length: (T, D), or (T, H, d).
     An encoder-decoder runs as a whole, so a decoder's means are taken with its source. Memory: one batch.
     """
     structure = structure_of(model.model)
@@ -178,7 +180,8 @@ def mean_outputs(
 
     def add(layer: int) -> Change:
         def look(values: Tensor) -> Tensor:  # (B, T, ...)
-            total = torch.tensordot(mask.to(values.device).double(), values.double(), dims=2)
+            known = mask.to(values.device).double()
+            total = values.double().sum(0) if by_position else torch.tensordot(known, values.double(), dims=2)
             sums[layer] = sums.get(layer, torch.zeros_like(total)) + total
             return values
 
@@ -190,7 +193,7 @@ def mean_outputs(
         for rows in batches_of(model, [one.source for one in passes], batch_size):
             inputs = pass_inputs(model, [passes[i] for i in rows])
             mask = token_mask(model, where, inputs)
-            count += int(mask.sum())
+            count += len(mask) if by_position else int(mask.sum())
             call_model(model.model.base_model, **inputs)
     return [sums[n].div(count).float() for n in layers]
 

@@ -125,7 +125,7 @@ def test_a_direct_path_is_the_clean_head_in_an_otherwise_corrupted_sum() -> None
         end = pair.corrupted_run.states[-1][0, -1] + matrix @ (clean - corrupted)
         logits = network.lm_head(network.model.norm(end))
     expected = pair.normalised(float(pair.metric(logits[None])))
-    found = path_patching(pair, [component(f"{layer}.{head}")])
+    found = path_patching(pair, [component(f"{layer}.{head}")], mlps="frozen")
     assert found.values[0] == pytest.approx(expected, abs=1e-5)
 
 

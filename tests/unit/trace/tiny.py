@@ -93,6 +93,13 @@ def llama(**changes: Any) -> LoadedModel:
     return loaded(_build("AutoModelForCausalLM", config), Kind.CAUSAL, special=False)
 
 
+def gpt2() -> LoadedModel:
+    config = transformers.GPT2Config(
+        vocab_size=SIZE, n_positions=40, n_embd=16, n_layer=3, n_head=4, n_inner=24, pad_token_id=0
+    )
+    return loaded(_build("AutoModelForCausalLM", config), Kind.CAUSAL, special=False)
+
+
 def deberta() -> LoadedModel:
     """A family whose attention is only seen in its outputs."""
     config = transformers.DebertaV2Config(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workbench.analysis.patching._activation import (
+    MeanOver,
     Patch,
     activation_patching,
     attribution_patching,
@@ -11,18 +12,27 @@ from workbench.analysis.patching._activation import (
     patched_values,
 )
 from workbench.analysis.patching._pair import MetricKind, PatchingMetric, PatchPair, PatchSite, patch_pair
-from workbench.analysis.patching._path import OUTPUT, Component, component, head_paths, path_patching
+from workbench.analysis.patching._path import (
+    OUTPUT,
+    Component,
+    PathMlps,
+    component,
+    head_paths,
+    path_patching,
+)
 from workbench.analysis.patching.patch import PatchMethod, patch, patch_effects
 
 __all__ = [
     "OUTPUT",
     "Component",
+    "MeanOver",
     "MetricKind",
     "Patch",
     "PatchMethod",
     "PatchPair",
     "PatchSite",
     "PatchingMetric",
+    "PathMlps",
     "activation_patching",
     "attribution_patching",
     "component",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 import torch
@@ -11,14 +12,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 from workbench.analysis.patching._pair import PatchPair, PatchSite, as_site
-from workbench.choices import as_members
+from workbench.choices import as_members, member
 from workbench.errors import DataError, NumericsError
 from workbench.shapes import Array
 from workbench.statistics import Statistic
 from workbench.trace import Edit, Text, structure_of
+from workbench.trace.decoder import TextPass, read_by
 from workbench.trace.interventions import mean_outputs
 
 __all__ = [
+    "MeanOver",
     "Patch",
     "activation_patching",
     "attribution_patching",
@@ -231,21 +234,39 @@ def _gradients(pair: PatchPair, site: PatchSite) -> tuple[list[Tensor], list[Ten
     return [kept[n].detach() for n in range(pair.layers)], list(found)
 
 
+class MeanOver(StrEnum):
+    """Over what a component's mean is taken."""
+
+    TOKENS = "tokens"  # over all tokens of all texts: one mean for every position
+    POSITIONS = "positions"  # over texts, at each position: texts are samples of one template
+
+
 def mean_ablation(
-    pair: PatchPair, site: str = PatchSite.HEAD, *, texts: Sequence[Text] | None = None, batch_rows: int = 32
+    pair: PatchPair,
+    site: str = PatchSite.HEAD,
+    *,
+    mean: MeanOver | str = MeanOver.TOKENS,
+    texts: Sequence[Text] | None = None,
+    batch_rows: int = 32,
 ) -> Statistic:
     """The clean run with one component at its mean: 1 where nothing is lost, 0 where the answer is the corrupted.
 
-    The mean is over all tokens that the patched stack reads of ``texts`` (by default the two of the pair), as in
-    Wang et al. 2022, section 2.2; a decoder beside an encoder reads the pair's own target behind each.
-    By layer and head, or by layer for ``attention_out`` and ``mlp_out``; at all positions.
+    The mean is over all tokens that the patched stack reads of ``texts`` (by default the two of the pair). With
+    ``mean="positions"`` each position has its own, over ``texts`` that are samples of one template, as long as the
+    pair's: the knockout of Wang et al. 2022, "Interpretability in the Wild", section 2.2. A decoder beside an encoder
+    reads the pair's own target behind each text. By layer and head, or by layer for ``attention_out`` and
+    ``mlp_out``; at all positions.
 
-    Raises :class:`~workbench.errors.DataError` for ``residual``: a layer's mean state ends all that came before.
+    Raises :class:`~workbench.errors.DataError` for ``residual``, where a layer's mean state ends all that came
+    before, and for means by position of texts that differ in length.
     """
-    where = as_site(site)
+    where, over = as_site(site), member(MeanOver, mean, "mean", DataError)
     if where is PatchSite.RESIDUAL:
         raise DataError("mean ablation is of components; choose head, attention_out or mlp_out")
-    means = mean_outputs(pair.model, pair.passes(texts), where.traced, pair.stack)
+    passes, by_position = pair.passes(texts), over is MeanOver.POSITIONS
+    if by_position:
+        _check_one_length(pair, passes)
+    means = mean_outputs(pair.model, passes, where.traced, pair.stack, by_position=by_position)
     heads: list[int | None] = [None] if where is not PatchSite.HEAD else [*range(pair.heads)]
     cells = [(layer, head) for layer in range(pair.layers) for head in heads]
     values = np.zeros(len(cells))
@@ -264,7 +285,19 @@ def mean_ablation(
     axes = ("layer", "head") if where is PatchSite.HEAD else ("layer", "component")
     layers: tuple[str | int, ...] = tuple(range(pair.layers))
     columns: tuple[str | int, ...] = tuple(range(pair.heads)) if where is PatchSite.HEAD else (where.value,)
-    return grid_of(pair, f"mean ablation ({where})", values, axes, {"layer": layers, axes[1]: columns})
+    name = f"mean ablation ({where}, mean over {over})"
+    return grid_of(pair, name, values, axes, {"layer": layers, axes[1]: columns})
+
+
+def _check_one_length(pair: PatchPair, passes: Sequence[TextPass]) -> None:
+    wanted = len(pair.read[0])
+    for number, one in enumerate(passes, start=1):
+        length = len(read_by(pair.model, pair.stack, one).alignment)
+        if length != wanted:
+            raise DataError(
+                f"text {number} has {length} tokens, the pair {wanted}: a mean by position needs texts of one length; "
+                "give samples of the pair's template, or take the mean over tokens"
+            )
 
 
 def _mean_edits(
@@ -276,7 +309,7 @@ def _mean_edits(
             for row, (where, head) in enumerate(rows):
                 if where == layer:
                     index = (row,) if head is None else (row, slice(None), head)
-                    values[index] = (means[layer] if head is None else means[layer][head]).to(values)
+                    values[index] = (means[layer] if head is None else means[layer][..., head, :]).to(values)
             return values
 
         return ablate

@@ -222,10 +222,13 @@ class PatchPair:
     def _moved(self, edit: Edit, begin: int) -> Edit:
         """The edit with its layer as the session counts it: parts of layers that do not run are not counted."""
         layer = edit.layer if edit.site is Site.RESIDUAL else edit.layer - begin
-        return Edit(edit.site, layer, edit.change, edit.heads, edit.positions, self.stack)
+        return Edit(edit.site, layer, edit.change, edit.heads, edit.positions, edit.stack or self.stack)
 
-    def activations(self, site: PatchSite, text: str = "clean") -> list[Tensor]:
-        """What a run computes at ``site`` in each layer: (1, T, D), or (1, T, H, d) of heads."""
+    def activations(self, site: PatchSite, text: str = "clean", stack: Stack | None = None) -> list[Tensor]:
+        """What a run computes at ``site`` in each layer: (1, T, D), or (1, T, H, d) of heads.
+
+        Of the patched stack, or of ``stack``.
+        """
         kept: dict[int, Tensor] = {}
 
         def keep(layer: int) -> Callable[[Tensor], Tensor]:
@@ -235,9 +238,10 @@ class PatchPair:
 
             return look
 
+        layers = range(structure_of(self.model.model).layers[stack or self.stack])
         with torch.no_grad():
-            self.measure(1, [Edit(site.traced, n, keep(n)) for n in range(self.layers)], base=text)
-        return [kept[n] for n in range(self.layers)]
+            self.measure(1, [Edit(site.traced, n, keep(n), stack=stack) for n in layers], base=text)
+        return [kept[n] for n in layers]
 
 
 def patch_pair(

@@ -5,24 +5,32 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from workbench.analysis.patching._pair import PatchPair, PatchSite
-from workbench.choices import as_members
+from workbench.choices import as_members, member
 from workbench.errors import DataError
 from workbench.statistics import Statistic
-from workbench.trace import Edit, structure_of
+from workbench.trace import Edit, Site, Stack, replace, structure_of
 
-__all__ = ["OUTPUT", "Component", "component", "head_paths", "path_patching"]
+__all__ = ["OUTPUT", "Component", "PathMlps", "component", "head_paths", "path_patching"]
 
 OUTPUT = "output"
 """The receiver of direct effects: the model's logits."""
 
 _KINDS = {"head": PatchSite.HEAD, "mlp": PatchSite.MLP_OUT, "attention": PatchSite.ATTENTION_OUT}
 _PATTERN = re.compile(r"(?:head )?(?P<layer>\d+)\.(?P<head>\d+)|(?P<kind>mlp|attention) ?(?P<number>\d+)")
+
+
+class PathMlps(StrEnum):
+    """What the feed-forward parts between sender and receiver do."""
+
+    RECOMPUTED = "recomputed"  # they are part of a direct path (Wang et al. 2022)
+    FROZEN = "frozen"  # they keep their corrupted values: a direct path is the residual connection alone
 
 
 @dataclass(frozen=True)
@@ -53,17 +61,25 @@ def component(text: str) -> Component:
 
 
 def path_patching(
-    pair: PatchPair, senders: Sequence[Component], receiver: Component | str = OUTPUT, batch_rows: int = 32
+    pair: PatchPair,
+    senders: Sequence[Component],
+    receiver: Component | str = OUTPUT,
+    *,
+    mlps: PathMlps | str = PathMlps.RECOMPUTED,
+    batch_rows: int = 32,
 ) -> Statistic:
-    """Share of the clean answer that comes back along the direct path from each sender to the receiver.
+    """Share of the clean answer that comes back along the direct paths from each sender to the receiver.
 
-    Wang et al. 2022, "Interpretability in the Wild", section 3.1 and appendix B: the sender has its clean value
-    and every other head and feed-forward part its corrupted one, so the receiver sees the change only through the
-    residual stream; then the corrupted run is repeated with what the receiver gives. With ``output`` the change
-    goes straight to the logits. Components are patched at all positions.
+    Wang et al. 2022, "Interpretability in the Wild", section 3.1 and appendix B: the sender has its clean value and
+    every other attention head its corrupted one, so the receiver sees the change only through residual connections
+    and feed-forward parts; then the corrupted run is repeated with what the receiver gives. ``mlps="frozen"`` holds
+    the feed-forward parts at their corrupted values too. Wang et al. put corrupted values into the clean run; here
+    clean ones go into the corrupted run, as in :func:`activation_patching`. With ``output`` the change goes straight
+    to the logits; of an encoder beside a decoder, through all of the decoder. All positions are patched.
 
     Raises :class:`~workbench.errors.DataError` where a sender does not come before the receiver.
     """
+    chosen = member(PathMlps, mlps, "mlps", DataError)
     end = component(receiver) if isinstance(receiver, str) and receiver != OUTPUT else receiver
     for one in senders:
         _check(pair, one)
@@ -72,12 +88,12 @@ def path_patching(
     if isinstance(end, Component):
         _check(pair, end)
     values: list[float] = []
-    frozen = _Frozen(pair)
+    frozen = _Frozen(pair, chosen, senders, end)
     with torch.no_grad():
         for start in range(0, len(senders), batch_rows):
-            values += frozen.effects(senders[start : start + batch_rows], end)
+            values += frozen.effects(senders[start : start + batch_rows])
     return Statistic(
-        name=f"path patching to {end}",
+        name=f"path patching to {end}, feed-forward parts {chosen}",
         unit="share of the clean answer restored",
         values=torch.tensor([pair.normalised(v) for v in values], dtype=torch.float64).numpy(),
         axes=("sender",),
@@ -86,14 +102,20 @@ def path_patching(
     )
 
 
-def head_paths(pair: PatchPair, receiver: Component | str = OUTPUT, batch_rows: int = 32) -> Statistic:
+def head_paths(
+    pair: PatchPair,
+    receiver: Component | str = OUTPUT,
+    *,
+    mlps: PathMlps | str = PathMlps.RECOMPUTED,
+    batch_rows: int = 32,
+) -> Statistic:
     """:func:`path_patching` from every head to the receiver, by layer and head; NaN for heads after it."""
     end = component(receiver) if isinstance(receiver, str) and receiver != OUTPUT else receiver
     every = [Component(PatchSite.HEAD, n, h) for n in range(pair.layers) for h in range(pair.heads)]
     senders = [one for one in every if not isinstance(end, Component) or _order(one) < _order(end)]
     if not senders:
         raise DataError(f"no head comes before receiver {end}; choose a later one, or output")
-    found = path_patching(pair, senders, end, batch_rows)
+    found = path_patching(pair, senders, end, mlps=mlps, batch_rows=batch_rows)
     values = np.full((pair.layers, pair.heads), np.nan)
     for one, value in zip(senders, found.values, strict=True):
         values[one.layer, one.head] = value
@@ -115,46 +137,58 @@ def _check(pair: PatchPair, one: Component) -> None:
 
 def _order(one: Component) -> tuple[int, int]:
     """Attention comes before the feed-forward part of its layer."""
-    return one.layer, int(one.site is PatchSite.MLP_OUT)
+    return one.layer, int(_is_mlp(one))
 
 
 class _Frozen:
     """Both runs' components, to hold all but some at their corrupted values."""
 
-    def __init__(self, pair: PatchPair) -> None:
-        self._pair = pair
-        sites = (PatchSite.HEAD, PatchSite.MLP_OUT)
+    def __init__(
+        self, pair: PatchPair, mlps: PathMlps, senders: Sequence[Component], receiver: Component | str
+    ) -> None:
+        self._pair, self._receiver = pair, receiver
+        self._recomputed = mlps is PathMlps.RECOMPUTED
+        layers = range(pair.layers)
+        named = {one.layer for one in (*senders, receiver) if isinstance(one, Component) and _is_mlp(one)}
+        self._held = {
+            PatchSite.HEAD: layers,
+            PatchSite.MLP_OUT: sorted(named) if self._recomputed else layers,
+        }
+        sites = [site for site, numbers in self._held.items() if numbers]
         self._clean = {site: pair.activations(site) for site in sites}
         self._corrupted = {site: pair.activations(site, "corrupted") for site in sites}
+        crossed = pair.stack is Stack.DECODER and Stack.CROSS in structure_of(pair.model.model).layers
+        self._cross = pair.activations(PatchSite.HEAD, "corrupted", Stack.CROSS) if crossed else []
 
-    def effects(self, senders: Sequence[Component], receiver: Component | str) -> list[float]:
+    def effects(self, senders: Sequence[Component]) -> list[float]:
         """The metric for each sender."""
         caught: list[Tensor] = []
         edits = [
-            Edit(site.traced, layer, self._hold(site, layer, senders, receiver, caught))
-            for site in self._clean
-            for layer in range(self._pair.layers)
+            Edit(site.traced, layer, self._hold(site, layer, senders, caught))
+            for site, numbers in self._held.items()
+            for layer in numbers
+        ]
+        edits += [
+            Edit(Site.HEAD_OUTPUT, layer, replace(kept), stack=Stack.CROSS)
+            for layer, kept in enumerate(self._cross)
         ]
         direct = self._pair.measure(len(senders), edits)
-        if not isinstance(receiver, Component):
+        if not isinstance(self._receiver, Component):
             return [float(value) for value in direct]
-        again = self._pair.measure(len(senders), [_given(receiver, caught[0])])
+        again = self._pair.measure(len(senders), [_given(self._receiver, caught[0])])
         return [float(value) for value in again]
 
     def _hold(
-        self,
-        site: PatchSite,
-        layer: int,
-        senders: Sequence[Component],
-        receiver: Component | str,
-        caught: list[Tensor],
+        self, site: PatchSite, layer: int, senders: Sequence[Component], caught: list[Tensor]
     ) -> Callable[[Tensor], Tensor]:
-        """All rows at their corrupted values, each sender's at its clean one; the receiver's own is caught."""
+        """Each sender's row at its clean value, others corrupted or as computed; the receiver's own is caught."""
+        receiver = self._receiver
 
         def change(values: Tensor) -> Tensor:
             if isinstance(receiver, Component) and receiver.layer == layer and _site(receiver) is site:
                 caught.append(values.clone())
-            held = self._corrupted[site][layer].expand_as(values).clone()
+            kept = site is PatchSite.MLP_OUT and self._recomputed
+            held = (values if kept else self._corrupted[site][layer].expand_as(values)).clone()
             for row, sender in enumerate(senders):
                 if sender.layer == layer and _site(sender) is site:
                     heads = slice(None) if sender.head is None else sender.head
@@ -165,9 +199,13 @@ class _Frozen:
         return change
 
 
+def _is_mlp(one: Component) -> bool:
+    return one.site is PatchSite.MLP_OUT
+
+
 def _site(one: Component) -> PatchSite:
     """Where a component is held: a layer's attention is all of its heads."""
-    return PatchSite.MLP_OUT if one.site is PatchSite.MLP_OUT else PatchSite.HEAD
+    return PatchSite.MLP_OUT if _is_mlp(one) else PatchSite.HEAD
 
 
 def _given(receiver: Component, values: Tensor) -> Edit:

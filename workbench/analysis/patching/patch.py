@@ -5,9 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 
-from workbench.analysis.patching._activation import activation_patching, attribution_patching, mean_ablation
+from workbench.analysis.patching._activation import (
+    MeanOver,
+    activation_patching,
+    attribution_patching,
+    mean_ablation,
+)
 from workbench.analysis.patching._pair import PatchPair, patch_pair
-from workbench.analysis.patching._path import OUTPUT, Component, component, head_paths, path_patching
+from workbench.analysis.patching._path import (
+    OUTPUT,
+    Component,
+    PathMlps,
+    component,
+    head_paths,
+    path_patching,
+)
 from workbench.choices import member
 from workbench.errors import TaskError
 from workbench.models import LoadedModel, as_model
@@ -35,6 +47,9 @@ def patch(
     *,
     site: str | None = None,
     method: PatchMethod | str = PatchMethod.ACTIVATION,
+    mlps: PathMlps | str = PathMlps.RECOMPUTED,
+    mean: MeanOver | str = MeanOver.TOKENS,
+    samples: Sequence[Text] | None = None,
     metric: str | None = None,
     position: int | None = None,
     target_text: Text | None = None,
@@ -50,6 +65,8 @@ def patch(
         contrast: what the corrupted text makes likely instead, such as ``" is"``.
         site: "residual" (default), "attention_out", "mlp_out" or "head" (default of "mean_ablation").
         method: "activation", "attribution", "path" (every head to the output) or "mean_ablation".
+        mlps: of "path", whether feed-forward parts are "recomputed" or "frozen": see :func:`path_patching`.
+        mean, samples: of "mean_ablation", over "tokens" or "positions" of which texts: see :func:`mean_ablation`.
         metric, position, target_text, stack: see :func:`patch_pair`.
 
     Returns:
@@ -77,7 +94,7 @@ def patch(
         target_text=target_text,
         stack=stack,
     )
-    return patch_effects(pair, chosen, site)
+    return patch_effects(pair, chosen, site, mlps=mlps, mean=mean, samples=samples)
 
 
 def patch_effects(
@@ -87,9 +104,14 @@ def patch_effects(
     *,
     senders: Sequence[str] = (),
     receiver: Component | str = OUTPUT,
+    mlps: PathMlps | str = PathMlps.RECOMPUTED,
+    mean: MeanOver | str = MeanOver.TOKENS,
+    samples: Sequence[Text] | None = None,
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,
 ) -> Statistic:
-    """The effects by ``method`` for a pair that is there already; ``senders`` and ``receiver`` are of paths.
+    """The effects by ``method`` for a pair that is there already.
+
+    ``senders``, ``receiver`` and ``mlps`` are of paths, ``mean`` and ``samples`` of mean ablation.
 
     Example:
         ```python
@@ -105,9 +127,10 @@ def patch_effects(
     if chosen is PatchMethod.ATTRIBUTION:
         return attribution_patching(pair, site or "residual")
     if chosen is PatchMethod.MEAN_ABLATION:
-        return mean_ablation(pair, "head" if site in (None, "residual") else site)
+        where = "head" if site in (None, "residual") else site
+        return mean_ablation(pair, where, mean=mean, texts=samples)
     if chosen is PatchMethod.PATH:
         if senders:
-            return path_patching(pair, [component(sender) for sender in senders], receiver)
-        return head_paths(pair, receiver)
+            return path_patching(pair, [component(sender) for sender in senders], receiver, mlps=mlps)
+        return head_paths(pair, receiver, mlps=mlps)
     return activation_patching(pair, site or "residual", progress=progress)
