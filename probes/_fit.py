@@ -14,7 +14,7 @@ from probes._prepare import Prepared, item_rows
 from probes.estimators import online_code
 from probes.features import Features
 from probes.settings import PROBES, ProbeSettings, Reads
-from probes.solvers import Problems, Rows, solve_logistic, solve_ridge
+from probes.solvers import Logistic, Problems, RidgeSolution, Rows, solve_logistic, solve_ridge
 from probes.splits import held_out
 from workbench.shapes import Array
 
@@ -59,7 +59,11 @@ class LayerFit:
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """P labellings of the training items; ``used`` is trained on, ``held`` is where a strength is chosen."""
+    """P labellings of the training items.
+
+    A strength is chosen on ``held`` by training on ``used``; the probe is then trained on both. Without ``held``
+    nothing is chosen.
+    """
 
     targets: Int[Array, "problem item"]
     used: Array
@@ -67,12 +71,18 @@ class Labels:
     classes: int
     seeds: tuple[int, ...]
 
+    @property
+    def all_rows(self) -> Array:
+        """What the probe is trained on once its strength is chosen (problem, item)."""
+        found: Array = self.used | self.held
+        return found
+
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
     """Classes of the test items (problem, item) and the strength chosen for each labelling.
 
-    ``unfinished`` counts regressions, of all strengths, whose gradient stayed above the tolerance.
+    ``unfinished`` counts regressions, of all strengths, that stopped above the least loss.
     """
 
     classes: Int[Array, "problem item"]
@@ -84,44 +94,62 @@ Fitter = Callable[[Rows, Rows, Labels, ProbeSettings], Predicted]
 
 
 def linear(train: Rows, test: Rows, labels: Labels, settings: ProbeSettings) -> Predicted:
-    """Logistic regressions at every strength, side by side; the best on held-out sentences is kept."""
-    strengths = np.asarray(settings.strengths)
+    """Logistic regressions at every strength, side by side; the best on held-out items is refitted on all of them."""
+    strengths, unfinished = np.asarray(settings.strengths), 0
+    chosen = np.zeros(len(labels.targets), dtype=int)
+    if labels.held.any():
+        tried = solve_logistic(train, _tried(labels, strengths))
+        predicted = tried.predict(train).reshape(len(labels.targets), len(strengths), -1)
+        chosen, unfinished = _best(predicted, labels), _unfinished(tried)
+    final = Problems(
+        labels.targets, labels.all_rows.astype(np.float32), 1 / strengths[chosen], labels.classes
+    )
+    solution = solve_logistic(train, final)
+    return Predicted(solution.predict(test), strengths[chosen], unfinished + _unfinished(solution))
+
+
+def _tried(labels: Labels, strengths: Array) -> Problems:
+    """Each labelling at each strength, on the rows that choose none."""
     count = len(strengths)
-    problems = Problems(
+    return Problems(
         np.repeat(labels.targets, count, axis=0),
         np.repeat(labels.used, count, axis=0).astype(np.float32),
         np.tile(1 / strengths, len(labels.targets)),
         labels.classes,
     )
-    solution = solve_logistic(train, problems)
-    on_train = solution.predict(train).reshape(len(labels.targets), count, -1)
-    on_test = solution.predict(test).reshape(len(labels.targets), count, -1)
-    found = _best(on_train, on_test, labels, strengths)
-    return replace(found, unfinished=int(np.count_nonzero(~solution.converged)))
+
+
+def _unfinished(solution: Logistic) -> int:
+    return int(np.count_nonzero(~solution.converged))
 
 
 def ridge(train: Rows, test: Rows, labels: Labels, settings: ProbeSettings) -> Predicted:
-    """Ridge regressions to one-hot labels at every strength from one eigendecomposition a labelling."""
+    """Ridge regressions to one-hot labels at every strength from one eigendecomposition a labelling, then refitted."""
     strengths = np.asarray(settings.strengths)
-    shape = (len(labels.targets), len(strengths))
-    on_train, on_test = np.empty((*shape, train.count), int), np.empty((*shape, test.count), int)
-    for p, targets in enumerate(labels.targets):
-        solution = solve_ridge(
-            train, np.eye(labels.classes)[targets], labels.used[p].astype(float), list(1 / strengths)
-        )
-        on_train[p] = solution.predict(train).argmax(-1).cpu().numpy()
-        on_test[p] = solution.predict(test).argmax(-1).cpu().numpy()
-    return _best(on_train, on_test, labels, strengths)
+    chosen = np.zeros(len(labels.targets), dtype=int)
+
+    def solved(p: int, weights: Array, penalties: Array) -> RidgeSolution:
+        targets = np.eye(labels.classes)[labels.targets[p]]
+        return solve_ridge(train, targets, weights.astype(float), list(penalties))
+
+    if labels.held.any():
+        shape = (len(labels.targets), len(strengths), train.count)
+        predicted = np.empty(shape, dtype=np.int64)
+        for p, used in enumerate(labels.used):
+            predicted[p] = solved(p, used, 1 / strengths).predict(train).argmax(-1).cpu().numpy()
+        chosen = _best(predicted, labels)
+    final = [
+        solved(p, rows, 1 / strengths[chosen[p : p + 1]]).predict(test)[0].argmax(-1).cpu().numpy()
+        for p, rows in enumerate(labels.all_rows)
+    ]
+    return Predicted(np.stack(final), strengths[chosen])
 
 
-def _best(on_train: Array, on_test: Array, labels: Labels, strengths: Array) -> Predicted:
+def _best(predicted: Int[Array, "problem strength item"], labels: Labels) -> Int[Array, " problem"]:
     """For each labelling the strength with the most correct held-out items, the weakest probe on a tie."""
-    chosen = []
-    for p, targets in enumerate(labels.targets):
-        correct = (on_train[p] == targets) & labels.held[p]
-        chosen.append(int(correct.sum(1).argmax()))
-    picked = on_test[np.arange(len(chosen)), chosen]
-    return Predicted(picked, strengths[chosen])
+    correct = (predicted == labels.targets[:, None]) & labels.held[:, None]
+    found: Array = correct.sum(2).argmax(1)
+    return found
 
 
 # Solved side by side for all labellings and strengths.

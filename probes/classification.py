@@ -32,12 +32,15 @@ _POOLED = {
     "cls": "the text's first token",
 }
 _STANDARD = "standardised on the training items"
-_CHOICE = "each draws control labels and the tenth of the training sentences that chooses the strength"
+_CHOICE = "each draws control labels and the tenth of the training sentences that chooses C; then all are trained on"
 _LABELS = "each draws control labels, and what the probe draws"
 _SCALED = dict.fromkeys(("linear", "mdl", "ridge", "mlp"), _STANDARD) | {"knn": "centred, compared by cosine"}
 _DRAWN = dict.fromkeys(("linear", "mdl", "ridge"), _CHOICE) | {
     "knn": "each draws control labels",
-    "mlp": "each draws control labels, first weights and the tenth of the items that ends the training",
+    "mlp": (
+        "each draws control labels, first weights and the tenth of the items that chooses how long to train, "
+        "then on all of them"
+    ),
 }
 
 
@@ -157,6 +160,13 @@ class _Numbers:
             for share, row in zip(CURVE, curve, strict=True)
         }
 
+    def _drawn(self) -> str:
+        """What a seed draws."""
+        found = _DRAWN.get(self.settings.probe, _LABELS)
+        return (
+            "each draws control labels" if found is _CHOICE and len(self.settings.strengths) == 1 else found
+        )
+
     def _stated(self, sentences: int) -> tuple[str, ...]:
         prepared, settings = self.prepared, self.settings
         strengths = "; ".join(
@@ -171,15 +181,13 @@ class _Numbers:
             f"test sentences; {prepared.split.statement}.",
             f"Features: {prepared.features.policy.what} of the {prepared.features.policy.stack}, "
             f"{_POOLED[prepared.features.policy.pool]}, {_SCALED.get(settings.probe, 'as the probe takes them')}.",
-            f"Means over {seeds}: {_DRAWN.get(settings.probe, _LABELS)}.",
+            f"Means over {seeds}: {self._drawn()}.",
         ]
         if strengths:
             lines.append(f"Chosen C by seed: {strengths}.")
         unfinished = sum(int(f.unfinished.sum()) for f in self.fits if f.unfinished is not None)
         if unfinished:
-            lines.append(
-                f"{unfinished} regressions were stopped before their gradient was within the tolerance."
-            )
+            lines.append(f"{unfinished} regressions were stopped above the least loss.")
         if prepared.unread:
             lines.append(
                 f"{prepared.unread:,} items left out: {prepared.features.dropped:,} places have no token, "

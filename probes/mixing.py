@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 from tqdm.auto import tqdm
@@ -59,6 +59,8 @@ def mix(
             f"Label: {prepared.data.about}; {len(prepared.classes)} classes.",
             f"{len(fits.train):,} training and {len(truth):,} test items; {prepared.split.statement}.",
             f"Mixtures refitted {settings.seeds} times on bootstrap resamples of the training sentences.",
+            "A tenth of the training items chooses how long to train; the probe is then trained on all of them.",
+            "The control task's probe reads the task's mixture of layers; with its own mixture it may lean on others.",
         ),
         items=test_items(prepared, fits.test, fits.upto),
     )
@@ -94,18 +96,28 @@ class _Mixtures:
         return tqdm(steps, unit=unit, disable=not self.progress, leave=False)
 
     @cached_property
+    def parts(self) -> list[Arrays]:
+        """Of probes that may use the layers up to each: what they predict, and their mixtures."""
+        return [self._upto(n) for n in self._bar(range(len(self.layers)), "layer")]
+
+    @cached_property
     def upto(self) -> Array:
-        """Classes (layer, item) by probes that may use the layers up to each."""
-        rows = []
-        for n in self._bar(range(len(self.layers)), "layer"):
-            part = self.checkpointed(f"layers up to {self.layers[n]}", partial(self._upto, n))
-            rows.append(part["predicted"])
-        return np.stack(rows)
+        """Classes (layer, item) by those probes."""
+        return np.stack([part["predicted"] for part in self.parts])
 
     def _upto(self, last: int) -> Arrays:
         train, test = (part[:, : last + 1] for part in self.inputs)
-        fitted = self.probe(layers=self.layers[: last + 1]).fit(train, self.prepared.codes[self.train])
-        return {"predicted": fitted.predict(test)}
+        probe, codes = self.probe(layers=self.layers[: last + 1]), self.prepared.codes
+        return self._part(f"mixture up to layer {self.layers[last]}", probe, (train, test), codes)
+
+    def _part(self, name: str, probe: ScalarMixProbe, inputs: tuple[Array, Array], labels: Array) -> Arrays:
+        """What ``probe`` predicts for the test items (item,) and its mixture (layer,), from their checkpoint."""
+
+        def fitted() -> Arrays:
+            probe.fit(inputs[0], labels[self.train])
+            return {"predicted": probe.predict(inputs[1]), "weights": probe.weights_}
+
+        return self.checkpointed(name, fitted)
 
     @cached_property
     def correct(self) -> Array:
@@ -129,24 +141,22 @@ class _Mixtures:
         return {"weights": fitted.weights_, "centre": np.array(fitted.center_of_gravity_)}
 
     @cached_property
-    def control(self) -> Array:
-        """Correctness (item,) of the mixture of all layers on the labels of the control task."""
-        labels = self.prepared.control[0]
-        part = self.checkpointed("control task", lambda: self._predicted(self.inputs, labels))
-        found: Array = (part["predicted"] == labels[self.test]).astype(float)
-        return found
-
-    def _predicted(self, inputs: tuple[Array, Array], labels: Array) -> Arrays:
-        return {
-            "predicted": self.probe(layers=self.layers).fit(inputs[0], labels[self.train]).predict(inputs[1])
+    def control(self) -> dict[str, Array]:
+        """Correctness (item,) on the control task's labels: of a probe on the task's mixture, and with its own."""
+        labels, mixture = self.prepared.control[0], self.parts[-1]["weights"]
+        probes = {
+            "control task": self.probe(layers=self.layers, mixture=mixture),
+            "control task, own mixture": self.probe(layers=self.layers),
         }
+        parts = {name: self._part(name, probe, self.inputs, labels) for name, probe in probes.items()}
+        return {name: (part["predicted"] == labels[self.test]).astype(float) for name, part in parts.items()}
 
     def comparisons(self) -> dict[str, Array]:
         """Correctness (item,) of what the mixture of all layers is compared with."""
         codes, blank = self.prepared.codes, self.prepared.random
         found = baselines(self.prepared, self.settings, self.train, self.test)
         if blank is not None:
-            part = self.checkpointed("random weights", lambda: self._predicted(self._inputs(blank), codes))
+            part = self._part("random weights", self.probe(layers=self.layers), self._inputs(blank), codes)
             found["random weights"] = part["predicted"] == codes[self.test]
         return {name: values.astype(float) for name, values in found.items()}
 
@@ -160,12 +170,18 @@ class _Mixtures:
 
 
 def _summary(fits: _Mixtures) -> dict[str, Estimate]:
+    best = fits.correct[-1]
+    controls = {name: fits.share(values) for name, values in fits.control.items()}
+    gaps = {
+        name.replace("control task", "selectivity"): fits.difference(best - values)
+        for name, values in fits.control.items()
+    }
     return {
         "center of gravity": _spread(fits.refits[1]),
         "expected layer": _expected(fits.correct, fits.layers, fits.clusters, fits.settings.seed),
-        "accuracy of the mixture": fits.share(fits.correct[-1]),
-        "control task": fits.share(fits.control),
-        "selectivity": fits.difference(fits.correct[-1] - fits.control),
+        "accuracy of the mixture": fits.share(best),
+        **controls,
+        **gaps,
     }
 
 

@@ -71,7 +71,8 @@ class ProbeSettings:
 
     ``data`` is a file in the task's format or ``builtin``; ``train`` a second file to train on, otherwise
     ``test_share`` of the ``data`` is kept for testing, by whole sentences, documents, or word types (no word
-    form in both). ``strengths`` are inverse regularisation strengths C, chosen on held-out training sentences.
+    form in both). ``strengths`` are inverse regularisation strengths C, chosen on a tenth of the training
+    sentences; the probe is then fitted to all of them.
     ``seeds`` is how many times the choice of these and the random labels of the control task are drawn.
     """
 

@@ -16,9 +16,10 @@ __all__ = ["LinearProbe", "NeuronRanking", "RidgeProbe", "rank_neurons"]
 
 
 class LinearProbe(ClassifierMixin, BaseEstimator):
-    """Multinomial logistic regression on standardised features, the objective of scikit-learn's at ``C``.
+    """Multinomial logistic regression on standardised features, as ``LogisticRegression(C)`` of scikit-learn.
 
-    ``fit(X (N, D), y)`` sets ``classes_``, ``coef_`` (K, D) and ``intercept_`` (K,) of standardised features.
+    ``fit(X (N, D), y)`` sets ``classes_``, ``coef_`` (K, D) and ``intercept_`` (K,) of standardised features, and
+    ``converged_``. Of two classes scikit-learn's one row of weights is ``coef_[1] - coef_[0]``.
     """
 
     def __init__(self, C: float = 1.0, tolerance: float = 1e-4, device: str = "cpu") -> None:
@@ -35,7 +36,7 @@ class LinearProbe(ClassifierMixin, BaseEstimator):
         self._solution = solve_logistic(rows, problems, tolerance=self.tolerance)
         parameters = self._solution.parameters[0].cpu().numpy()
         self.scaling_, self.coef_, self.intercept_ = rows.scaling, parameters[:, :-1], parameters[:, -1]
-        self.n_iter_ = int(self._solution.rounds[0])
+        self.n_iter_, self.converged_ = int(self._solution.rounds[0]), bool(self._solution.converged[0])
         return self
 
     def _rows(self, X: Array) -> Rows:

@@ -14,7 +14,7 @@ __all__ = ["MLPProbe"]
 
 
 class MLPProbe(ClassifierMixin, BaseEstimator):
-    """Standardised features, ``hidden`` ReLU units, a softmax; AdamW, stopped early on a tenth of the rows."""
+    """Standardised features, ``hidden`` ReLU units, softmax; AdamW, as many epochs as a tenth of the rows chooses."""
 
     def __init__(
         self,

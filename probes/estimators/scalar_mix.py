@@ -16,9 +16,9 @@ __all__ = ["EdgeProbe", "ScalarMixProbe", "expected_layer"]
 class _Mix(nn.Module):
     """gamma * sum_l softmax(s)_l h_l, then a linear layer or one with hidden units; (B, L, D) to (B, K)."""
 
-    def __init__(self, layers: int, width: int, hidden: int | None, classes: int) -> None:
+    def __init__(self, scores: Tensor, learnt: bool, width: int, hidden: int | None, classes: int) -> None:
         super().__init__()
-        self.scores = nn.Parameter(torch.zeros(layers))
+        self.scores = nn.Parameter(scores, requires_grad=learnt)
         self.gamma = nn.Parameter(torch.ones(()))
         self.head = (
             nn.Linear(width, classes)
@@ -37,7 +37,8 @@ class ScalarMixProbe(ClassifierMixin, BaseEstimator):
     """A linear classifier on a learnt mixture of all layers, each standardised first.
 
     ``fit(X (N, L, D), y)`` sets ``weights_`` (L,) and ``center_of_gravity_``, sum_l l * weight_l, which is in
-    the units of ``layers`` (their numbers; 0, 1, 2, … by default).
+    the units of ``layers`` (their numbers; 0, 1, 2, … by default). ``mixture`` (L,), positive and summing to
+    one, is used as it is instead of a learnt one: that of another task's probe, for its control task.
     """
 
     hidden: int | None = None
@@ -45,12 +46,14 @@ class ScalarMixProbe(ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         layers: tuple[int, ...] | None = None,
+        mixture: Array | None = None,
         epochs: int = 30,
         learning_rate: float = 5e-3,
         weight_decay: float = 0.01,
         seed: int = 0,
     ) -> None:
         self.layers = layers
+        self.mixture = mixture
         self.epochs = epochs
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
@@ -66,7 +69,9 @@ class ScalarMixProbe(ClassifierMixin, BaseEstimator):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             layers, width = stacked.shape[1:]
-            self.network_ = _Mix(layers, width, self.hidden, len(self.classes_))
+            scores = torch.zeros(layers) if self.mixture is None else torch.as_tensor(self.mixture).log()
+            learnt = self.mixture is None
+            self.network_ = _Mix(scores.float(), learnt, width, self.hidden, len(self.classes_))
         train_classifier(
             self.network_,
             self._inputs(stacked),

@@ -4,12 +4,14 @@ Each problem q minimises what scikit-learn's ``LogisticRegression(C=1/penalty)``
 
     sum_n weight[q, n] * -log softmax(W x_n + b)[target[q, n]]  +  penalty[q] / 2 * |W|^2,
 
-with the intercept b free. The problems share every product with the rows: two matrix products a round serve
-all of them. Each follows its own limited-memory BFGS path (Nocedal & Wright 2006, algorithm 7.4); a problem
-whose step is refused tries a shorter one in the next round while the others go on, and one that has
-converged leaves. The first inverse Hessian takes the mean of p (1 - p) over the rows for each class k, with p
-the current probabilities: (mean p_k (1 - p_k) X'X + penalty)^-1 (compare the bound of Böhning 1992), from one
-eigendecomposition of X'X for all problems.
+with the intercept b free. Of two classes scikit-learn fits one row of weights w = W_1 - W_0, whose penalty
+|w|^2 / 2 is |W|^2 at the least, where W_1 = -W_0: so twice the penalty above is taken.
+
+The problems share every product with the rows: two matrix products a round serve all of them. Each follows its
+own limited-memory BFGS path (Nocedal & Wright 2006, algorithm 7.4); a problem whose step is refused tries a
+shorter one in the next round while the others go on, and one that has converged leaves. The first inverse
+Hessian takes the mean of p (1 - p) over the rows for each class k, with p the current probabilities: (mean p_k
+(1 - p_k) X'X + penalty)^-1 (compare the bound of Böhning 1992), from one eigendecomposition of X'X for all problems.
 """
 
 from __future__ import annotations
@@ -107,6 +109,8 @@ class Logistic:
     """Solutions: weights (P, K, D + 1) of standardised rows, the intercept last; ``gradient`` is what is left.
 
     ``gradient`` is the largest absolute derivative of the mean loss, which scikit-learn's ``tol`` bounds.
+    ``converged`` says that it is within the tolerance, and that the next step would lower the loss by less than
+    that part of it: with separable classes and a weak penalty the gradient alone is small far above the least loss.
     """
 
     parameters: Tensor
@@ -182,13 +186,15 @@ def _solve(
     count = len(problems)
     parameters = torch.zeros(count, problems.classes, rows.width + 1, device=rows.device)
     spent, left = np.zeros(count, dtype=np.int64), np.full(count, np.inf)
+    converged = np.zeros(count, dtype=bool)
     active = torch.arange(count, device=rows.device)
     for _ in range(max_rounds):
         gradient = state.advance()
-        finished = (gradient <= tolerance) | state.stuck
+        close = (gradient <= tolerance) & (state.decrease() <= tolerance)
+        finished = close | state.stuck
         places = active.cpu().numpy()
         spent[places] += 1
-        left[places] = gradient.cpu().numpy()
+        left[places], converged[places] = gradient.cpu().numpy(), close.cpu().numpy()
         parameters[active] = state.best
         if bool(finished.any()):
             active = active[~finished]
@@ -197,7 +203,7 @@ def _solve(
             break
     # the same vector added to every class changes no probability, and the penalty is least where they sum to 0
     parameters -= parameters.mean(1, keepdim=True)
-    return Logistic(parameters, spent, left, left <= tolerance)
+    return Logistic(parameters, spent, left, converged)
 
 
 class _State:
@@ -209,7 +215,8 @@ class _State:
         self.values, self.vectors = spectrum
         self.targets = torch.as_tensor(problems.targets, device=device, dtype=torch.int64)
         self.weights = torch.as_tensor(problems.weights, device=device, dtype=torch.float32)
-        self.penalty = torch.as_tensor(problems.penalty, device=device, dtype=torch.float32)
+        twice = 2 if problems.classes == 2 else 1  # as scikit-learn's penalty of two classes
+        self.penalty = twice * torch.as_tensor(problems.penalty, device=device, dtype=torch.float32)
         self.total = self.weights.sum(1).clamp_min(1e-12)
         frequencies = self._frequencies(problems.classes)
         self.curvature = (frequencies * (1 - frequencies)).clamp_min(_LEAST_CURVATURE)  # (P, K)
@@ -256,6 +263,10 @@ class _State:
         self.stuck = self.length < 1e-4
         self.trial = self.best + self.length[:, None, None] * self.direction
         return self.gradient.abs().amax((1, 2))
+
+    def decrease(self) -> Tensor:
+        """What a whole step would take off each loss, as a part of it: -slope / 2 in the quadratic model."""
+        return -self.slope / 2 / self.value
 
     def _precondition(self, vectors: Tensor) -> Tensor:
         """The first inverse Hessian times ``vectors`` (P, K, D + 1)."""
