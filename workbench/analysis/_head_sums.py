@@ -21,17 +21,20 @@ from workbench.trace import AttentionCall, AttentionObserver, Stack
 __all__ = [
     "CLASSES",
     "NAMES",
+    "SINK",
     "BatchOfTexts",
     "HeadSums",
     "RatioSums",
     "count_words",
     "reduce_heads",
     "token_classes",
-    "uniform_attention",
 ]
 
 # Columns of token_classes, as the statistics name them.
 CLASSES = ("[CLS]", "[SEP]", "punctuation", "rare words")
+
+
+SINK = "sink logit"
 
 
 class RatioSums:
@@ -83,19 +86,22 @@ class RatioSums:
 
 
 # What is summed for each head, in the order of the last axis of reduce_heads: name -> (unit, meaning).
+# Entropy, breadth and distance are of a distribution over tokens: weights divided by their sum, which is less than one
+# where a sink logit takes part in the softmax. All others are of the weights as the model uses them.
 NAMES: dict[str, tuple[str, str]] = {
-    "entropy": ("nats", "entropy of a query's weights, 0 log 0 = 0"),
+    "entropy": ("nats", "entropy of a query's weights over tokens, 0 log 0 = 0"),
     "breadth": (
         "share",
         "entropy divided by its maximum, the log of the number of visible keys: 0 focused, 1 broad",
     ),
     "confidence": ("weight", "largest weight of a query"),
-    "distance": ("tokens", "expected distance |query - key|"),
+    "distance": ("tokens", "expected distance |query - key| over tokens"),
     "previous token": ("mass", "weight on the token before the query; the first query has none"),
     "next token": ("mass", "weight on the token after the query; the last query has none"),
     "same token": ("mass", "weight on the query itself"),
     "first token": ("mass", "weight on the first token, from all later queries"),
     **{name: ("mass", f"weight on {name} tokens") for name in CLASSES},
+    SINK: ("mass", "weight on no token, which the softmax gives to a sink logit"),
 }
 
 
@@ -110,12 +116,9 @@ class BatchOfTexts:
     queries: Tensor  # (B, T), 1 for tokens, 0 for padding
     distances: Tensor  # (T, T): |query - key|
     classes: Tensor  # (B, T, C)
-    log_visible: Tensor  # (B, T): queries / log(number of visible keys), 0 where that is not defined
 
     @classmethod
-    def of(
-        cls, lengths: Sequence[int], classes: Sequence[Array], causal: bool, device: torch.device
-    ) -> BatchOfTexts:
+    def of(cls, lengths: Sequence[int], classes: Sequence[Array], device: torch.device) -> BatchOfTexts:
         """Prepare a batch from its texts' lengths and token classes."""
         size, width = len(lengths), max(lengths)
         count = torch.tensor(lengths, device=device)
@@ -125,29 +128,29 @@ class BatchOfTexts:
         padded = torch.zeros(size, width, len(CLASSES), device=device)
         for row, one in enumerate(classes):
             padded[row, : len(one)] = torch.as_tensor(one, device=device)
-        visible = (position + 1).expand(size, width) if causal else count[:, None].expand(size, width)
-        log_visible = torch.where(visible > 1, queries / visible.clamp(min=2).log(), 0.0)
-        return cls(count, queries, distance, padded, log_visible)
+        return cls(count, queries, distance, padded)
 
-    def counts(self, causal: bool) -> Float[Array, "text 1 statistic"]:
-        """Over how many queries each statistic of each text is averaged."""
+    def counts(self, visible: Float[Tensor, "B T"]) -> Float[Array, "text 1 statistic"]:
+        """Over how many queries each statistic of each text is averaged; ``visible`` keys of each query."""
         whole = self.lengths.double()
         later = whole - 1
-        broad = later if causal else torch.where(whole > 1, whole, 0.0)
-        columns = [whole, broad, whole, whole, later, later, whole, later, *[whole] * len(CLASSES)]
+        broad = (self.queries * (visible > 1)).sum(-1).double()
+        columns = [whole, broad, whole, whole, later, later, whole, later, *[whole] * (len(CLASSES) + 1)]
         return torch.stack(columns, dim=-1)[:, None].cpu().numpy()
 
 
-def reduce_heads(weights: Tensor, batch: BatchOfTexts) -> Tensor:
+def reduce_heads(weights: Tensor, batch: BatchOfTexts, visible: Float[Tensor, "B T"]) -> Tensor:
     """Sums over the queries of each text, (B, H, statistic), of attention weights (B, H, T, T).
 
-    A handful of matrix products over all heads at once; one temporary of the size of ``weights``.
+    ``visible`` is the number of keys that each query may attend to. A handful of matrix products over all heads at once; one temporary of the size of ``weights``.
     """
     rows = batch.queries[:, :, None]  # (B, T, 1)
+    mass = weights.sum(-1).clamp(min=_TINY)  # (B, H, T); p = w / mass, -sum p log p = -sum w log w / mass + log mass
     buffer = weights.clamp(min=_TINY).log_()
-    entropy = buffer.mul_(weights).sum(-1).neg_()  # (B, H, T)
+    entropy = buffer.mul_(weights).sum(-1).neg_().div_(mass).add_(mass.log())
     # sum() adds in pairs; one long dot product in float32 would lose the fifth digit
-    distance = torch.mul(weights, batch.distances, out=buffer).sum(-1)
+    distance = torch.mul(weights, batch.distances, out=buffer).sum(-1).div_(mass)
+    log_visible = torch.where(visible > 1, batch.queries / visible.clamp(min=2).log(), 0.0)
     by_key = batch.queries[:, None, None, :] @ weights  # (B, H, 1, T): weight that each key receives
     classes = torch.bmm(by_key[:, :, 0], batch.classes)  # (B, H, C)
     diagonals = [weights.diagonal(offset, 2, 3) for offset in (-1, 1, 0)]
@@ -159,7 +162,7 @@ def reduce_heads(weights: Tensor, batch: BatchOfTexts) -> Tensor:
     first = torch.bmm(weights[:, :, 1:, 0], rows[:, 1:])
     sums = [
         torch.bmm(entropy, rows),
-        torch.bmm(entropy, batch.log_visible[:, :, None]),
+        torch.bmm(entropy, log_visible[:, :, None]),
         torch.bmm(weights.amax(-1), rows),
         torch.bmm(distance, rows),
         previous,
@@ -167,43 +170,64 @@ def reduce_heads(weights: Tensor, batch: BatchOfTexts) -> Tensor:
         same,
         first,
     ]
-    return torch.cat([*sums, classes], dim=-1)
+    return torch.cat([*sums, classes, torch.bmm(1 - mass, rows)], dim=-1)
 
 
-def uniform_attention(width: int, lengths: Tensor, causal: bool) -> Tensor:
-    """Attention that gives each visible key the same weight, (B, 1, T, T): the baseline of every statistic."""
-    position = torch.arange(width, device=lengths.device)
-    visible = (position < lengths[:, None])[:, None, None, :].expand(-1, 1, width, width)
-    if causal:
-        visible = visible & (position[:, None] >= position)
-    weights = visible.float()
-    return weights / weights.sum(-1, keepdim=True)
+@dataclass(frozen=True)
+class _Uniform:
+    """Attention that gives each visible key the same weight: the baseline of every statistic."""
+
+    visible: Tensor  # (B, 1, T, T)
+    number: Tensor  # (B, T) of visible keys
+    sums: Array  # (B, 1, statistic)
+    counts: Array
+
+    @classmethod
+    def of(cls, visible: Tensor, batch: BatchOfTexts) -> _Uniform:
+        weights = visible.float()
+        number = weights.sum(-1)
+        sums = reduce_heads(weights / number.clamp(min=1)[..., None], batch, number[:, 0])
+        return cls(visible, number[:, 0], sums.cpu().numpy(), batch.counts(number[:, 0]))
 
 
 class HeadSums(AttentionObserver):
-    """Observes one stack and adds up, for each layer, what :func:`reduce_heads` makes of every batch."""
+    """Observes one stack and adds up, for each layer, what :func:`reduce_heads` makes of every batch.
 
-    def __init__(self, stack: Stack, layers: int, causal: bool) -> None:
+    Keys that a query may attend to are those of the layer's own mask, so that layers may have windows of their own.
+    """
+
+    def __init__(self, stack: Stack, layers: int) -> None:
         super().__init__(stack)
-        self._causal = causal
         self.sums = [RatioSums() for _ in range(layers)]
-        self.uniform = RatioSums()
+        self.uniform = [RatioSums() for _ in range(layers)]
         self._batch: BatchOfTexts | None = None
+        self._seen: list[_Uniform] = []  # one for each kind of mask in the batch
 
     def begin(self, batch: BatchOfTexts) -> None:
         """Say which texts the next forward pass reads."""
-        self._batch = batch
-        width = batch.queries.shape[1]
-        uniform = uniform_attention(width, batch.lengths, self._causal)
-        self.uniform.add(reduce_heads(uniform, batch).cpu().numpy(), batch.counts(self._causal))
+        self._batch, self._seen = batch, []
 
     def observe(self, call: AttentionCall) -> None:
         """Add one layer of the batch."""
         batch = self._batch
         assert batch is not None, "begin() comes before the pass"
         with torch.no_grad():
-            sums = reduce_heads(call.weights.float(), batch)
-        self.sums[call.layer].add(sums.cpu().numpy(), batch.counts(self._causal))
+            uniform = self._uniform(call.visible(), batch)
+            sums = reduce_heads(call.weights.float(), batch, uniform.number)
+        self.sums[call.layer].add(sums.cpu().numpy(), uniform.counts)
+        self.uniform[call.layer].add(uniform.sums, uniform.counts)
+
+    def _uniform(self, visible: Tensor, batch: BatchOfTexts) -> _Uniform:
+        for known in self._seen:
+            if torch.equal(known.visible, visible):
+                return known
+        self._seen.append(_Uniform.of(visible, batch))
+        return self._seen[-1]
+
+    @property
+    def uniform_values(self) -> Float[Array, "layer statistic"]:
+        """What attention to all visible keys alike gives in each layer."""
+        return np.stack([sums.values[0] for sums in self.uniform])
 
     @property
     def values(self) -> Float[Array, "layer head statistic"]:

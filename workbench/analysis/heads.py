@@ -10,11 +10,21 @@ from functools import reduce
 import numpy as np
 import pandas as pd
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from workbench.analysis._head_sums import NAMES, BatchOfTexts, HeadSums, RatioSums, count_words, token_classes
+from workbench.analysis._head_sums import (
+    NAMES,
+    SINK,
+    BatchOfTexts,
+    HeadSums,
+    RatioSums,
+    count_words,
+    token_classes,
+)
 from workbench.errors import DataError, TraceError
 from workbench.models import Kind, LoadedModel
+from workbench.shapes import Array
 from workbench.statistics import Statistic
 from workbench.text import Alignment
 from workbench.trace import (
@@ -40,12 +50,16 @@ _WEIGHTS = 2**20
 
 @dataclass(frozen=True)
 class HeadStatistics:
-    """Statistics by name, each (layer, head); ``uniform`` is what attention to all visible keys alike gives."""
+    """Statistics by name, each (layer, head); ``uniform`` is what attention to all visible keys alike gives.
+
+    Visible keys are those of each layer's own mask (causal, window). Of models with a sink logit in the softmax,
+    entropy, breadth and distance are of the weights divided by their sum, and "sink logit" is what the sum lacks.
+    """
 
     model: str
     stack: Stack
     statistics: Mapping[str, Statistic]
-    uniform: Mapping[str, float]
+    uniform: Mapping[str, Float[Array, " layer"]]
     texts: int
     tokens: int
     truncated: int  # tokens that did not fit into the model
@@ -82,13 +96,12 @@ def head_statistics(
     if not texts:
         raise DataError("no texts: give at least one")
     structure, where, root = reading_stack(model, stack)
-    causal = where is Stack.DECODER
     counts = count_words(map(_text_of, texts))
-    sums = HeadSums(where, structure.layers[where], causal)
+    sums = HeadSums(where, structure.layers[where])
     tokens = truncated = 0
     with observe_attention(model, sums):
         for batch in _batches(model, texts, max_length, structure.heads[where]):
-            sums.begin(_prepare(model, batch, counts, rare_count, causal))
+            sums.begin(_prepare(model, batch, counts, rare_count))
             call_model(root, **inputs_of(model, batch))
             tokens += sum(len(row.alignment) for row in batch)
             truncated += sum(row.truncated for row in batch)
@@ -113,14 +126,18 @@ def _batches(
 
 
 def _prepare(
-    model: LoadedModel, batch: Sequence[Encoded], counts: Counter[str], rare_count: int, causal: bool
+    model: LoadedModel, batch: Sequence[Encoded], counts: Counter[str], rare_count: int
 ) -> BatchOfTexts:
     classes = [token_classes(row.alignment, model.tokenizer, counts, rare_count) for row in batch]
-    return BatchOfTexts.of([len(row.alignment) for row in batch], classes, causal, model.device)
+    return BatchOfTexts.of([len(row.alignment) for row in batch], classes, model.device)
 
 
-def _named(sums: HeadSums) -> tuple[dict[str, Statistic], dict[str, float]]:
-    values, errors, uniform = sums.values, sums.standard_errors, sums.uniform.values[0]
+_SINK_MASS = 1e-2  # rows that lack more than rounding have a sink logit
+
+
+def _named(sums: HeadSums) -> tuple[dict[str, Statistic], dict[str, Float[Array, " layer"]]]:
+    values, errors, uniform = sums.values, sums.standard_errors, sums.uniform_values
+    sinks = values[..., list(NAMES).index(SINK)].max() > _SINK_MASS
     statistics = {
         name: Statistic(
             name=name,
@@ -128,12 +145,18 @@ def _named(sums: HeadSums) -> tuple[dict[str, Statistic], dict[str, float]]:
             values=values[..., i],
             axes=("layer", "head"),
             standard_error=errors[..., i],
-            note=f"{meaning}; uniform attention gives {uniform[i]:.4g}",
+            note=f"{meaning}; uniform attention gives {_range(uniform[:, i])}",
         )
         for i, (name, (unit, meaning)) in enumerate(NAMES.items())
-        if uniform[i] > 0
+        if (sinks if name == SINK else uniform[:, i].max() > 0)
     }
-    return statistics, {name: float(uniform[i]) for i, name in enumerate(NAMES) if name in statistics}
+    return statistics, {name: uniform[:, i] for i, name in enumerate(NAMES) if name in statistics}
+
+
+def _range(values: Float[Array, " layer"]) -> str:
+    """One number, or the lowest and highest of layers that differ."""
+    low, high = f"{values.min():.4g}", f"{values.max():.4g}"
+    return low if low == high else f"{low} to {high}, by layer"
 
 
 _NOTES = {

@@ -153,7 +153,7 @@ def _store(
         "tokens cut": found.truncated,
         "stack": str(found.stack),
         "statistics": {
-            key: {"unit": s.unit, "uniform": found.uniform.get(key), "note": s.note}
+            key: {"unit": s.unit, "uniform": _mean_of_layers(found.uniform.get(key)), "note": s.note}
             for key, s in statistics.items()
         },
     }
@@ -177,6 +177,10 @@ def _store(
         }
     rate = found.tokens / max(seconds, 1e-9)
     folder.finish(results, {"tokens": found.tokens, "seconds": seconds, "tokens_per_second": rate}, notes)
+
+
+def _mean_of_layers(values: Array | None) -> float | None:
+    return None if values is None else float(np.mean(values))
 
 
 def _mean(statistic: Statistic, texts: int) -> Estimate:

@@ -17,6 +17,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
+from jaxtyping import Bool
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
@@ -48,7 +49,8 @@ class AttentionCall:
     """One run of one attention layer. Tensors are the model's own: copy what you keep.
 
     ``weights`` is (B, H, Q, K) after the softmax, ``query`` (B, H, Q, d), ``key`` and ``value``
-    (B, key heads, K, d). The last three are ``None`` where attention comes from the model's outputs.
+    (B, key heads, K, d). The last three are ``None`` where attention comes from the model's outputs. ``masks`` are
+    what the model adds to its scores or, where they are boolean, keeps of them.
     """
 
     module: nn.Module | None
@@ -58,6 +60,23 @@ class AttentionCall:
     query: Tensor | None = None
     key: Tensor | None = None
     value: Tensor | None = None
+    masks: tuple[Tensor, ...] = ()
+
+    def visible(self) -> Bool[Tensor, "B 1 Q K"]:
+        """Keys that each query may attend to, by the model's own mask.
+
+        Where attention comes from the model's outputs, keys with any weight in any head.
+        """
+        if self.query is None:
+            return (self.weights > 0).any(1, keepdim=True)
+        seen = torch.ones_like(self.weights[:, :1], dtype=torch.bool)
+        for mask in self.masks:
+            kept = mask if mask.dtype == torch.bool else mask > _MASKED
+            seen = seen & (kept.any(1, keepdim=True) if kept.ndim == 4 else kept)
+        return seen
+
+
+_MASKED = -1e4  # added to a score: its weight is zero in every floating-point type
 
 
 class Watcher:
@@ -158,13 +177,15 @@ def observed_attention(
     if softcap is not None:
         scores = torch.tanh(scores / softcap) * softcap
     weights = _softmax(scores, position_bias, attention_mask, sink)
+    masks = tuple(mask for mask in (position_bias, attention_mask) if mask is not None)
     for watcher, stack, layer in pairs:
-        weights = watcher.on_weights(AttentionCall(module, stack, layer, weights, query, key, value))
+        weights = watcher.on_weights(AttentionCall(module, stack, layer, weights, query, key, value, masks))
     weights_used = weights.to(value.dtype)  # watchers see float32, whatever the model computes in
     dropped = nn.functional.dropout(weights_used, p=dropout, training=module.training)
     heads = _mix(dropped, value)
     for watcher, stack, layer in pairs:
-        heads = watcher.on_heads(AttentionCall(module, stack, layer, weights, query, key, value), heads)
+        call = AttentionCall(module, stack, layer, weights, query, key, value, masks)
+        heads = watcher.on_heads(call, heads)
     return heads, weights_used
 
 

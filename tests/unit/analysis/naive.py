@@ -7,14 +7,17 @@ import math
 import numpy as np
 
 
-def one_text(weights, classes, causal):
-    """Sums and counts of every statistic for one head (T, T), in the order of workbench's table."""
+def one_text(weights, classes, causal, window=None):
+    """Sums and counts of every statistic for one head (T, T), in the order of workbench's table.
+
+    A query of a causal model sees the last ``window`` keys up to itself, all of them by default.
+    """
     length = len(weights)
     sums, counts = np.zeros(12), np.zeros(12)
     for q in range(length):
         row = weights[q]
         entropy = -sum(w * math.log(w) for w in row if w > 0)
-        visible = q + 1 if causal else length
+        visible = min(q + 1, window or length) if causal else length
         pairs = [
             (entropy, 1),
             (entropy / math.log(visible) if visible > 1 else 0, visible > 1),
@@ -32,14 +35,14 @@ def one_text(weights, classes, causal):
     return sums, counts
 
 
-def statistics(attentions, classes, causal):
+def statistics(attentions, classes, causal, windows=None):
     """Means (L, H, 12) and standard errors clustered by text, from each text's attention (L, H, T, T)."""
     layers, heads = attentions[0].shape[:2]
     values, errors = np.zeros((layers, heads, 12)), np.zeros((layers, heads, 12))
     for layer in range(layers):
         for head in range(heads):
             parts = [
-                one_text(a[layer, head].astype(float), c, causal)
+                one_text(a[layer, head].astype(float), c, causal, windows and windows[layer])
                 for a, c in zip(attentions, classes, strict=True)
             ]
             x, n = np.array([p[0] for p in parts]), np.array([p[1] for p in parts])

@@ -93,6 +93,32 @@ def llama(**changes: Any) -> LoadedModel:
     return loaded(_build("AutoModelForCausalLM", config), Kind.CAUSAL, special=False)
 
 
+_DECODER = {
+    "vocab_size": SIZE,
+    "max_position_embeddings": 40,
+    "hidden_size": 16,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 4,
+    "intermediate_size": 24,
+    "pad_token_id": 0,
+}
+
+
+def gemma2() -> LoadedModel:
+    """A window of 4 in layers 0 and 2, norms before and after each part, logits bounded by tanh."""
+    config = transformers.Gemma2Config(**_DECODER, num_hidden_layers=3, sliding_window=4)
+    return loaded(_build("AutoModelForCausalLM", config), Kind.CAUSAL, special=False)
+
+
+def gpt_oss() -> LoadedModel:
+    """A sink logit in each head's softmax, and a window of 4 in layer 0."""
+    config = transformers.GptOssConfig(
+        **_DECODER, num_hidden_layers=2, sliding_window=4, num_local_experts=2, num_experts_per_tok=1
+    )
+    return loaded(_build("AutoModelForCausalLM", config), Kind.CAUSAL, special=False)
+
+
 def gpt2() -> LoadedModel:
     config = transformers.GPT2Config(
         vocab_size=SIZE, n_positions=40, n_embd=16, n_layer=3, n_head=4, n_inner=24, pad_token_id=0
