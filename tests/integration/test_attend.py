@@ -153,6 +153,7 @@ BAD = {
     "suffix": (["cat", "--out", "x.docx"], ".html"),
     "unwritable": (["cat", "--out", "/proc/none/x.html"], "cannot write /proc/none/x.html"),
     "limit of a text": (["cat", "--limit", "3", "--out", "x.html"], "--limit is of a corpus"),
+    "importance in a text": (["cat", "--importance", "--out", "x.html"], "--importance is of a corpus"),
     "no corpus": (["--corpus", "none.txt"], "none.txt"),
     "a folder": (["--corpus", "."], "is a folder"),
     "an empty corpus": (["--corpus", "empty.txt"], "empty.txt is empty"),
@@ -229,6 +230,24 @@ def test_a_decoder_gets_induction_scores(attend: Attend, llama: str, tmp_path: P
     found: dict[str, Any] = json.loads(out)["results"]["texts"]
     assert code == 0
     assert {"induction score", "duplicate token score", "entropy"} <= set(found)
+
+
+def test_importance_of_heads_over_a_corpus(attend: Attend, llama: str, bert: str, tmp_path: Path) -> None:
+    from workbench.analysis.importance import head_importance
+    from workbench.models import load
+
+    texts = ["the cat sat", "dogs ran ."]
+    (tmp_path / "texts.txt").write_text("\n".join(texts))
+    code, out, _ = attend(llama, "--corpus", "texts.txt", "--importance", "--no-doctor", "--json")
+    assert code == 0
+    run = Run.open(json.loads(out)["run"])
+    np.testing.assert_allclose(
+        run.arrays()["importance"], head_importance(load(llama), texts).values, rtol=1e-5
+    )
+    assert (run.path / "figures" / "importance.html").is_file()
+    code, out, err = attend(bert, "--corpus", "texts.txt", "--importance", "--no-doctor")
+    assert (code, out) == (2, "")
+    assert "importance over a corpus needs a causal model" in err
 
 
 def trees_of(path: Path, count: int) -> list[list[tuple[int, str]]]:

@@ -16,11 +16,10 @@ __all__ = [
     "faithfulness",
     "generation",
     "heads",
+    "importance",
     "lens",
     "neurons",
-    "norms",
     "patching",
-    "repetition",
     "saliency",
     "survey",
 ]

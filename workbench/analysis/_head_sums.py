@@ -142,10 +142,13 @@ class BatchOfTexts:
 def reduce_heads(weights: Tensor, batch: BatchOfTexts, visible: Float[Tensor, "B T"]) -> Tensor:
     """Sums over the queries of each text, (B, H, statistic), of attention weights (B, H, T, T).
 
-    ``visible`` is the number of keys that each query may attend to. A handful of matrix products over all heads at once; one temporary of the size of ``weights``.
+    ``visible`` is the number of keys that each query may attend to. A handful of matrix products over all heads at
+    once; one temporary of the size of ``weights``.
     """
     rows = batch.queries[:, :, None]  # (B, T, 1)
-    mass = weights.sum(-1).clamp(min=_TINY)  # (B, H, T); p = w / mass, -sum p log p = -sum w log w / mass + log mass
+    mass = weights.sum(-1).clamp(
+        min=_TINY
+    )  # (B, H, T); p = w / mass, -sum p log p = -sum w log w / mass + log mass
     buffer = weights.clamp(min=_TINY).log_()
     entropy = buffer.mul_(weights).sum(-1).neg_().div_(mass).add_(mass.log())
     # sum() adds in pairs; one long dot product in float32 would lose the fifth digit

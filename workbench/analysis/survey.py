@@ -15,6 +15,7 @@ from tqdm.auto import tqdm
 
 from workbench.analysis.dependency import DependencyHeads, dependency_heads
 from workbench.analysis.heads import HeadStatistics, head_statistics, repetition_scores
+from workbench.analysis.importance import head_importance
 from workbench.data.corpus import Corpus, read_corpus
 from workbench.estimate import Estimate
 from workbench.models import Kind, LoadedModel
@@ -40,6 +41,7 @@ class SurveySettings:
     min_words: int = 30  # of a relation, in each half
     subtypes: bool = False
     seed: int = 0  # of the random tokens for induction scores
+    importance: bool = False  # of heads, by gradients of the loss; of causal models
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -60,9 +62,12 @@ def survey(
     best fixed offset (``NAME/fixed offset``) and their difference (``NAME/gain``), all on sentences that did
     not choose them. Decoders also get induction scores. ``doctor`` is stored with the run.
 
-    Raises :class:`~workbench.errors.DataError` for a corpus that cannot be read.
+    Raises :class:`~workbench.errors.DataError` for a corpus that cannot be read, and
+    :class:`~workbench.errors.ModelError` for ``importance`` of a model that is not causal.
     """
     corpus = read_corpus(settings.corpus, settings.limit)
+    if settings.importance:
+        model.require(Kind.CAUSAL, verb="importance over a corpus")
     structure_of(model.model)  # a model without attention is told before a folder is made
     folder = RunFolder.begin(_record(model, settings, corpus), out=out, resume=None)
     folder.examine(doctor)
@@ -78,13 +83,16 @@ def _measure(
     model: LoadedModel, settings: SurveySettings, corpus: Corpus, folder: RunFolder, progress: bool
 ) -> None:
     texts = [align_words(t.forms, model.tokenizer, space_after=t.space_after) for t in corpus.trees]
-    passes = len(corpus) * (2 if corpus.trees else 1)
+    passes = len(corpus) * (1 + bool(corpus.trees) + settings.importance)
     started = time.perf_counter()
     with model.lock, _ticking(model, structure_of(model.model).main, passes, progress):
-        found = head_statistics(model, _with_tokens(texts) or corpus.lines, rare_count=settings.rare_count)
+        read = _with_tokens(texts) or corpus.lines
+        found = head_statistics(model, read, rare_count=settings.rare_count)
         seconds = time.perf_counter() - started
         trees = _dependencies(model, corpus, settings)
         scores = repetition_scores(model, seed=settings.seed) if model.kind is Kind.CAUSAL else {}
+        if settings.importance:
+            scores["importance"] = head_importance(model, read)
     _store(folder, corpus.identity.name, found, scores, trees, seconds)
 
 

@@ -65,6 +65,11 @@ def _numbers(context: click.Context, option: click.Parameter, value: str | None)
 @click.option("--limit", type=COUNT, help="Only the first N texts of the corpus.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the induction scores' tokens.")
 @click.option(
+    "--importance",
+    is_flag=True,
+    help="Of a corpus, also: how much a causal model's loss depends on each head, by gradients (Michel et al. 2019).",
+)
+@click.option(
     "--out",
     type=PATH,
     help="Of a text: file to write, .html, .svg, .png, .pdf or .csv. Of a corpus: folder for runs.",
@@ -98,8 +103,9 @@ def _show_text(name: str, text: str, options: dict[str, Any], as_json: bool) -> 
             f"name the file to write: --out {options['view']}.html (or .svg, .png, .pdf, .csv)"
         )
     check_figure(out)
-    if options["limit"] is not None:
-        raise WorkbenchError("--limit is of a corpus; leave it out, or give --corpus FILE")
+    for option in ("limit", "importance"):
+        if options[option]:
+            raise WorkbenchError(f"--{option} is of a corpus; leave it out, or give --corpus FILE")
     view_options = ViewOptions(
         kind=ViewKind(options["view"]),
         layer=options["layer"],
@@ -139,7 +145,9 @@ def _measure(name: str, corpus: Path, options: dict[str, Any], as_json: bool) ->
         if options[option] is not None:
             raise WorkbenchError(f"--{option.replace('_', '-')} is of a TEXT; leave it out with --corpus")
     check_runs(options["out"])
-    settings = SurveySettings(corpus=str(corpus), limit=options["limit"], seed=options["seed"])
+    settings = SurveySettings(
+        corpus=str(corpus), limit=options["limit"], seed=options["seed"], importance=options["importance"]
+    )
     read_corpus(corpus, settings.limit)  # a wrong file is reported before a model is loaded
     model = load_named(name, options)
     doctor = self_check(model, not options["no_doctor"], sys.stderr.isatty())
