@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from probes.estimators.cka import cka_between, linear_cka
+from probes.estimators.cka import CkaEstimator, cka_between, linear_cka
 from probes.estimators.erasure import INLPEraser, LeaceEraser
 from probes.estimators.linear import LinearProbe, NeuronRanking, RidgeProbe, rank_neurons
 from probes.estimators.mlp import MLPProbe
@@ -12,6 +12,7 @@ from probes.estimators.scalar_mix import EdgeProbe, ScalarMixProbe
 from probes.estimators.structural import StructuralProbe, tree_depths, tree_distances, uuas
 
 __all__ = [
+    "CkaEstimator",
     "EdgeProbe",
     "INLPEraser",
     "LeaceEraser",

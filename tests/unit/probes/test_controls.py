@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.preprocessing import KernelCenterer
 
 from probes._data import Place, ProbeData, ProbeItem, Unit, Words
 from probes.conclusions import classification_conclusions
 from probes.controls import control_labels, majority, permutation_p, word_identity
-from probes.estimators import linear_cka, tree_depths, tree_distances, uuas
+from probes.estimators import CkaEstimator, linear_cka, tree_depths, tree_distances, uuas
 from probes.estimators.online_code import _ends, _mixed
 from probes.estimators.scalar_mix import expected_layer
 from probes.estimators.structural import spearman_by_length
@@ -121,13 +122,52 @@ def test_the_expected_layer_of_tenney_et_al() -> None:
     assert np.isnan(expected_layer(np.array([0.5, 0.5]), (0, 1)))
 
 
-def test_cka_by_hand() -> None:
+@pytest.mark.parametrize("estimator", list(CkaEstimator))
+def test_cka_is_one_for_equal_geometry(estimator: CkaEstimator) -> None:
     draw = np.random.default_rng(0)
     x = draw.normal(size=(200, 5))
     rotation = np.linalg.qr(draw.normal(size=(5, 5)))[0]
-    assert linear_cka(x, 3 * x @ rotation + 7) == pytest.approx(1.0)
+    assert linear_cka(x, 3 * x @ rotation + 7, estimator) == pytest.approx(1.0)
+    assert np.isnan(linear_cka(np.ones((5, 2)), x[:5], estimator))
+
+
+def test_cka_by_hand() -> None:
     x, y = np.array([[1.0], [-1.0], [0.0]]), np.array([[1.0], [1.0], [-2.0]])
-    assert linear_cka(x, y) == pytest.approx(0.0, abs=1e-12)  # x'y = 1 - 1 + 0
+    assert linear_cka(x, y, "biased") == pytest.approx(0.0, abs=1e-12)  # x'y = 1 - 1 + 0
+    with pytest.raises(DataError, match="3 rows: the debiased CKA needs at least 4"):
+        linear_cka(x, y)
+    with pytest.raises(DataError, match="unknown estimator 'unbiased'"):
+        linear_cka(x, y, "unbiased")
+
+
+def test_cka_equals_the_cosine_of_centred_kernel_matrices() -> None:
+    """Biased: centred by scikit-learn. Debiased: U-centred as Szekely & Rizzo 2014 define it, with loops."""
+    draw = np.random.default_rng(1)
+    x = draw.normal(size=(9, 4)) + 3
+    y = x[:, :2] @ draw.normal(size=(2, 6)) + draw.normal(size=(9, 6))
+
+    def u_centred(kernel: np.ndarray) -> np.ndarray:
+        n, k = len(kernel), kernel - np.diag(np.diag(kernel))
+        found = np.zeros((n, n))
+        for i in range(n):
+            for j in range(n):
+                rows = (k[i].sum() + k[:, j].sum()) / (n - 2)
+                found[i, j] = 0 if i == j else k[i, j] - rows + k.sum() / ((n - 1) * (n - 2))
+        return found
+
+    for estimator, centred in (("biased", KernelCenterer().fit_transform), ("debiased", u_centred)):
+        a, b = (centred(z @ z.T) for z in (x, y))
+        expected = (a * b).sum() / np.sqrt((a * a).sum() * (b * b).sum())
+        assert linear_cka(x, y, estimator) == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_debiased_cka_of_independent_features_is_about_zero() -> None:
+    """60 rows of width 576, 20 draws: the biased one is near 1, the other within four standard errors of 0."""
+    draw = np.random.default_rng(2)
+    pairs = [(draw.normal(size=(60, 576)), draw.normal(size=(60, 576))) for _ in range(20)]
+    debiased = np.array([linear_cka(x, y) for x, y in pairs])
+    assert abs(debiased.mean()) < 4 * debiased.std(ddof=1) / np.sqrt(20)
+    assert min(linear_cka(x, y, "biased") for x, y in pairs) > 0.9
 
 
 def test_the_online_code_mixes_strengths_by_what_they_coded() -> None:
