@@ -82,11 +82,9 @@ def _hidden(output: Any, stack: Stack, model: LoadedModel) -> tuple[Tensor, ...]
 def _modules(model: LoadedModel, site: str, stack: Stack) -> list[str]:
     """Names of the modules whose outputs (inputs, for heads) are the site, each once, in layer order."""
     parts, structure = parts_of(model.model), structure_of(model.model)
-    names = (
-        parts.mlp_outputs.get(stack, ())
-        if site == "mlp_out"
-        else [parts.projections.get(number) for number, where in structure.sites.items() if where is stack]
-    )
+    heads = [parts.projections.get(number) for number, where in structure.sites.items() if where is stack]
+    added = {"mlp_out": parts.mlp_outputs, "attention_out": parts.attention_outputs}
+    names = added[site].get(stack, ()) if site in added else heads
     found = [name for name in dict.fromkeys(names) if name is not None]
     if not found:
         raise TraceError(

@@ -42,7 +42,7 @@ class Policy:
             "dtype": str(model.dtype),
             "implementation": model.implementation,
             "data": data_hash,
-            "format": 1,
+            "format": 2,
         }
         return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
 

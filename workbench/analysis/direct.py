@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,14 +41,16 @@ class Biases:
 def frozen_path(model: nn.Module, cut: set[nn.Module]) -> Iterator[Biases]:
     """While open, norms and activations are linear in their input; biases on the way are collected.
 
-    ``cut`` are modules whose outputs are taken as they are, so that their biases are not counted again.
+    ``cut`` are modules whose outputs are taken as they are.
     """
     biases = Biases([], [])
     with ExitStack() as stack:
         stack.enter_context(_FrozenFunctions())
         for module in model.modules():
+            if module in cut:
+                continue
             if isinstance(module, nn.Linear | Conv1D):
-                if module.bias is not None and module not in cut:
+                if module.bias is not None:
                     stack.callback(module.register_forward_hook(_collect(biases)).remove)
             elif not list(module.children()) and not isinstance(module, nn.Embedding):
                 stack.callback(module.register_forward_hook(_freeze(biases)).remove)
@@ -155,7 +157,8 @@ class DirectAttribution:
     """Shares of one logit, or of the difference of two, in logits.
 
     ``logit`` is what the model computes; ``embeddings``, ``heads``, ``cross_heads``, ``mlp`` and ``biases`` add up
-    to it but for ``remainder``, which is rounding. ``note`` says where the model scales or caps logits afterwards.
+    to it but for ``remainder``, which is rounding. Biases include one that is added behind the output layer; ``note``
+    says so, and where the model scales or caps logits afterwards, which is not part of ``logit``.
     """
 
     model: str
@@ -249,13 +252,14 @@ def direct_logit_attribution(
     wanted, other = _targets(model, run.logits[0, place], target, contrast)
     shares = _shares(model, structure, run, place, (wanted, other))
     whole = run.logits[0, place, wanted.id] - (0 if other is None else run.logits[0, place, other.id])
+    shares, said = _to_the_end(model, run, shares, float(whole))
     result = DirectAttribution(
         model=model.name,
         token=reading.alignment.tokens[place],
         place=place,
         target=wanted,
         contrast=other,
-        note=_note(shares.logit, float(whole), (wanted, other)),
+        note="; ".join([*(t.note for t in (wanted, other) if t is not None and t.note), *said]),
         **vars(shares),
     )
     size = abs(result.heads).sum() + abs(result.mlp).sum() + abs(result.embeddings) + abs(result.biases)
@@ -299,13 +303,6 @@ def _targets(
     other = None if contrast is None else target_token(model, contrast)
     different_targets(wanted, other)
     return wanted, other
-
-
-def _note(logit: float, whole: float, targets: tuple[TargetToken, TargetToken | None]) -> str:
-    notes = [t.note for t in targets if t is not None and t.note]
-    if abs(logit - whole) > 1e-4 * max(1.0, abs(logit)):
-        notes.append(f"before the model scales or caps its logits: {logit:.4f} becomes {whole:.4f}")
-    return "; ".join(notes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -371,6 +368,37 @@ def _shares(
         mlp=rows[Site.MLP, main],
         biases=float(sum(float(c) for c in constants)),
     )
+
+
+def _to_the_end(
+    model: LoadedModel, run: StackRun, shares: _Shares, whole: float
+) -> tuple[_Shares, list[str]]:
+    """The shares with a bias behind the output layer, and what else the model makes of its logits, in words."""
+    behind = whole - shares.logit
+    if abs(behind) <= 1e-4 * max(1.0, abs(shares.logit)):
+        return shares, []
+    what = _behind_output(model, run)
+    if what == "adds a bias":
+        said = f"of the biases, {behind:+.4f} is added behind the output layer"
+        return replace(shares, logit=whole, biases=shares.biases + behind), [said]
+    return shares, [f"before the model {what}: {shares.logit:.4f} becomes {whole:.4f}"]
+
+
+def _behind_output(model: LoadedModel, run: StackRun) -> str:
+    """What stands between the output layer and the logits, found on the run's last states and on half of them."""
+    ends: list[Tensor] = []
+    with torch.no_grad(), on_output(model.model.get_output_embeddings(), ends.append):
+        states = torch.cat([run.states[-1], run.states[-1] / 2])
+        given = run_from(model, run, run.layers, states).double()
+    before = ends[0].double().reshape(given.shape)
+    limit = _TOLERANCE * float(given.abs().max())
+    moved = given - before
+    if float((moved - moved[:1, :1]).abs().max()) <= limit:
+        return "adds a bias"
+    factor = float((given * before).sum() / before.square().sum())
+    if float((given - factor * before).abs().max()) <= limit:
+        return f"multiplies its logits by {factor:.4g}"
+    return "caps its logits, or changes them in another way that is not linear"
 
 
 def _cut(found: dict[int, Tensor], layer: int) -> Callable[[Tensor], Tensor]:

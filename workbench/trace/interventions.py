@@ -43,8 +43,10 @@ class Site(StrEnum):
 
     ATTENTION = "attention"  # weights after the softmax: (B, N, P, K)
     HEAD_OUTPUT = "head_output"  # before the output projection: (B, P, N, d)
-    ATTENTION_OUT = "attention_out"  # after the output projection: (B, P, D)
-    MLP = "mlp"  # what a feed-forward part adds: (B, P, D)
+    ATTENTION_OUT = (
+        "attention_out"  # what attention adds: after its output projection, and a norm there: (B, P, D)
+    )
+    MLP = "mlp"  # what a feed-forward part adds, likewise: (B, P, D)
     RESIDUAL = "residual"  # what leaves a layer: (B, P, D)
 
 

@@ -1,6 +1,6 @@
-"""The layer modules of a model, and in each the last projections of its attention and feed-forward part.
+"""The layer modules of a model, and in each what its attention and feed-forward part project and add.
 
-Found by watching in which order linear layers run around the attention function.
+Found by watching in which order linear layers run around the attention function, and what reads their outputs.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -28,9 +29,12 @@ class Parts:
     """Names of modules by stack, in the order in which they run first; a shared module stands once."""
 
     blocks: Mapping[Stack, tuple[str, ...]]
-    mlp_outputs: Mapping[Stack, tuple[str, ...]]  # each writes what a feed-forward part adds
+    mlp_projections: Mapping[Stack, tuple[str, ...]]  # the last linear layer of each feed-forward part
     projections: Mapping[int, str]  # id of an attention module -> its output projection
-    attention_outputs: Mapping[Stack, tuple[str, ...]]  # the same by stack; empty where one is not found
+    # Each writes what a part adds to the residual stream: its projection, or the norm behind that. Empty where one is
+    # not found. A constant that a model multiplies the sum's terms with (Granite, ReZero) is not part of it.
+    mlp_outputs: Mapping[Stack, tuple[str, ...]]
+    attention_outputs: Mapping[Stack, tuple[str, ...]]
 
 
 _known: WeakKeyDictionary[nn.Module, Parts] = WeakKeyDictionary()
@@ -43,21 +47,41 @@ def parts_of(model: Any) -> Parts:
     return _known[model]
 
 
+@dataclass(frozen=True)
+class _Event:
+    """What ran: an attention module, a linear layer, another module without children, or the end of a block."""
+
+    kind: str
+    module: nn.Module
+    given: Tensor | None = None  # copies, since a model may go on with the memory
+    output: Tensor | None = None
+
+
 @dataclass
 class _Order(Watcher):
-    """What ran, in order: attention modules (by id), linear layers and ends of blocks."""
+    """Events in the order in which they happened."""
 
-    events: list[tuple[str, nn.Module]] = field(default_factory=list)
+    events: list[_Event] = field(default_factory=list)
 
     def on_weights(self, call: AttentionCall) -> Tensor:
         """Look at the weights."""
         if call.module is not None:
-            self.events.append(("attention", call.module))
+            self.events.append(_Event("attention", call.module))
         return call.weights
 
     def hook(self, kind: str) -> Callable[..., None]:
-        """A forward hook that notes its module."""
-        return lambda module, arguments, output: self.events.append((kind, module))
+        """A forward hook that notes its module, and what it reads and gives unless it is a block."""
+
+        def note(module: nn.Module, arguments: tuple[object, ...], output: object) -> None:
+            given = arguments[0] if arguments and kind == "other" else None
+            kept = None if kind == "block" else output
+            self.events.append(_Event(kind, module, _copy(given), _copy(kept)))
+
+        return note
+
+
+def _copy(value: object) -> Tensor | None:
+    return value.detach().clone() if isinstance(value, Tensor) else None
 
 
 def _examine(model: Any, structure: Structure) -> Parts:
@@ -68,48 +92,70 @@ def _examine(model: Any, structure: Structure) -> Parts:
         for module in {id(m): m for found in blocks.values() for m in found}.values():
             stack.callback(module.register_forward_hook(order.hook("block")).remove)
         for module in model.modules():
-            if isinstance(module, nn.Linear | Conv1D):
-                stack.callback(module.register_forward_hook(order.hook("linear")).remove)
+            if not list(module.children()):
+                kind = "linear" if isinstance(module, nn.Linear | Conv1D) else "other"
+                stack.callback(module.register_forward_hook(order.hook(kind)).remove)
         stack.enter_context(session_on(model, Session(structure.sites, (order,))))
         call_model(model.base_model, **sample_inputs(model))
     after_attention, before_end = _projections(order.events)
-    mlp_outputs = {
-        stack: ()
+
+    mlps = {
+        stack: []
         if any(map(has_experts, found))
-        else tuple(names[id(before_end[id(b)])] for b in found if id(b) in before_end)
+        else [before_end[id(b)] for b in found if id(b) in before_end]
         for stack, found in blocks.items()
     }
-    projections = {site: names[id(module)] for site, module in after_attention.items()}
+    heads = {
+        stack: [after_attention.get(site, -1) for site, where in structure.sites.items() if where is stack]
+        for stack in structure.layers
+    }
+
+    def projecting(place: int) -> str:
+        return names[id(order.events[place].module)]
+
+    def adding(places: list[int]) -> tuple[str, ...]:
+        return () if -1 in places else tuple(names[id(_added(order.events, place))] for place in places)
+
     return Parts(
         {stack: tuple(names[id(block)] for block in found) for stack, found in blocks.items()},
-        mlp_outputs,
-        projections,
-        {stack: _attention_outputs(structure, stack, projections) for stack in structure.layers},
+        {stack: tuple(map(projecting, places)) for stack, places in mlps.items()},
+        {site: projecting(place) for site, place in after_attention.items()},
+        {stack: adding(places) for stack, places in mlps.items()},
+        {stack: adding(places) for stack, places in heads.items()},
     )
 
 
-def _attention_outputs(structure: Structure, stack: Stack, projections: Mapping[int, str]) -> tuple[str, ...]:
-    found = [projections.get(site) for site, where in structure.sites.items() if where is stack]
-    return () if None in found else tuple(name for name in found if name is not None)
-
-
-def _projections(events: list[tuple[str, nn.Module]]) -> tuple[dict[int, nn.Module], dict[int, nn.Module]]:
-    """First linear layer after each attention module; last linear layer before the end of each block."""
-    after_attention: dict[int, nn.Module] = {}
-    before_end: dict[int, nn.Module] = {}
+def _projections(events: list[_Event]) -> tuple[dict[int, int], dict[int, int]]:
+    """Places of the first linear layer after each attention module, and of the last before the end of each block."""
+    after_attention: dict[int, int] = {}
+    before_end: dict[int, int] = {}
     attention: nn.Module | None = None
-    linear: nn.Module | None = None
-    for kind, module in events:
-        if kind == "attention":
-            attention = module
-        elif kind == "linear":
-            linear = module
+    linear: int | None = None
+    for place, event in enumerate(events):
+        if event.kind == "attention":
+            attention = event.module
+        elif event.kind == "linear":
+            linear = place
             if attention is not None:
-                after_attention[id(attention)] = module
+                after_attention[id(attention)] = place
                 attention = None
-        elif linear is not None:
-            before_end[id(module)] = linear
+        elif event.kind == "block" and linear is not None:
+            before_end[id(event.module)] = linear
     return after_attention, before_end
+
+
+def _added(events: list[_Event], place: int) -> nn.Module:
+    """The module that gives what a projection adds: a norm that reads the projection's output alone, or itself."""
+    module, value = events[place].module, events[place].output
+    for event in takewhile(lambda event: event.kind == "other", events[place + 1 :]):
+        given, output = event.given, event.output
+        if value is None or given is None or output is None:
+            continue
+        if given.shape == output.shape == value.shape and torch.equal(given, value):
+            if not torch.equal(output, value):  # dropout changes nothing
+                module = event.module
+            value = output
+    return module
 
 
 def _blocks(root: nn.Module, structure: Structure) -> tuple[nn.Module, ...]:

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers
 
 from tests.unit.analysis.test_lens import builtin
 from tests.unit.trace import tiny
+from tests.unit.trace.test_decoder_prefix import bart
 from workbench.analysis.direct import direct_logit_attribution
 from workbench.analysis.neurons import promoted_tokens, top_activations
 from workbench.errors import DataError, ModelError, TraceError
@@ -26,6 +28,7 @@ TEXT = "the cat sat on the"
         tiny.albert,
         tiny.t5,
         lambda: builtin(Kind.CAUSAL, placement="sandwich"),
+        tiny.gemma2,
         lambda: builtin(Kind.CAUSAL, placement="post", final=False),
         lambda: builtin(Kind.MASKED, placement="post"),
         lambda: builtin(Kind.SEQ2SEQ, placement="pre"),
@@ -67,6 +70,31 @@ def test_shares_of_a_decoder_are_those_worked_out_by_hand() -> None:
     found = direct_logit_attribution(model, TEXT, "mat")
     np.testing.assert_allclose(found.heads[1], heads, atol=1e-5)
     assert found.mlp[1] == pytest.approx((row @ parts["mlp"]).item(), abs=1e-5)
+
+
+def test_a_bias_behind_the_output_layer_is_one_of_the_biases() -> None:
+    """BART adds ``final_logits_bias`` to what its output layer gives: it is attributed, and named."""
+    model = bart()
+    wanted, other = model.tokenizer.convert_tokens_to_ids(["mat", "dog"])
+    before = direct_logit_attribution(model, TEXT, "mat", "dog", target_text="a big")
+    model.model.final_logits_bias[0, wanted] += 2.0
+    model.model.final_logits_bias[0, other] -= 0.5
+    found = direct_logit_attribution(model, TEXT, "mat", "dog", target_text="a big")
+    assert found.logit == pytest.approx(before.logit + 2.5, abs=1e-4)
+    assert found.biases == pytest.approx(before.biases + 2.5, abs=1e-4)
+    assert found.total == pytest.approx(found.logit, abs=1e-4)
+    assert "of the biases, +2.5000 is added behind the output layer" in found.note
+    assert before.note == ""
+
+
+def test_what_scales_and_what_caps_logits_is_named() -> None:
+    """Cohere multiplies its logits by a constant; Gemma 2 bounds them by tanh."""
+    config = transformers.CohereConfig(**tiny.DECODER, num_hidden_layers=2, logit_scale=0.25)
+    cohere = tiny.loaded(tiny.build("AutoModelForCausalLM", config), Kind.CAUSAL, special=False)
+    assert "before the model multiplies its logits by 0.25" in direct_logit_attribution(cohere, TEXT).note
+    gemma = tiny.gemma2()
+    gemma.config.final_logit_softcapping = 1.0
+    assert "before the model caps its logits" in direct_logit_attribution(gemma, TEXT).note
 
 
 def test_what_cannot_be_attributed_says_so() -> None:

@@ -18,7 +18,7 @@ import transformers
 
 import workbench
 from tests.plain_scores import plain_target_scores
-from tests.unit.trace.tiny import SIZE, WORDS, _build, loaded
+from tests.unit.trace.tiny import SIZE, WORDS, build, loaded
 from workbench.analysis.generation import generate_steps
 from workbench.analysis.lens import logit_lens
 from workbench.analysis.patching import patch_pair
@@ -52,7 +52,7 @@ def bart(**changes: Any) -> LoadedModel:
         forced_eos_token_id=None,
         **changes,
     )
-    model = loaded(_build("AutoModelForSeq2SeqLM", config), Kind.SEQ2SEQ, special=True)
+    model = loaded(build("AutoModelForSeq2SeqLM", config), Kind.SEQ2SEQ, special=True)
     model.tokenizer.model_input_names = ["input_ids", "attention_mask"]
     model.tokenizer.eos_token = "[SEP]"
     return model
@@ -167,7 +167,7 @@ def multilingual(tokenizer: Any, **settings: Any) -> LoadedModel:
         **settings,
     )
     return replace(
-        loaded(_build("AutoModelForSeq2SeqLM", config), Kind.SEQ2SEQ, special=True), tokenizer=tokenizer
+        loaded(build("AutoModelForSeq2SeqLM", config), Kind.SEQ2SEQ, special=True), tokenizer=tokenizer
     )
 
 

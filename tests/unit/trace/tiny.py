@@ -47,7 +47,7 @@ def loaded(model: Any, kind: Kind, special: bool) -> LoadedModel:
     )
 
 
-def _build(auto: str, config: Any) -> Any:
+def build(auto: str, config: Any) -> Any:
     with torch.random.fork_rng():
         torch.manual_seed(3)
         # The usual small initial weights would make attention nearly uniform.
@@ -62,7 +62,7 @@ def bert(auto: str = "AutoModelForMaskedLM", **changes: Any) -> LoadedModel:
     sizes = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 24}
     config = transformers.BertConfig(vocab_size=SIZE, max_position_embeddings=40, **{**sizes, **changes})
     kind = {"AutoModelForMaskedLM": Kind.MASKED, "AutoModel": Kind.ENCODER}.get(auto, Kind.CLASSIFIER)
-    return loaded(_build(auto, config), kind, special=True)
+    return loaded(build(auto, config), kind, special=True)
 
 
 def albert() -> LoadedModel:
@@ -75,7 +75,7 @@ def albert() -> LoadedModel:
         intermediate_size=24,
         max_position_embeddings=40,
     )
-    return loaded(_build("AutoModelForMaskedLM", config), Kind.MASKED, special=True)
+    return loaded(build("AutoModelForMaskedLM", config), Kind.MASKED, special=True)
 
 
 def llama(**changes: Any) -> LoadedModel:
@@ -90,10 +90,10 @@ def llama(**changes: Any) -> LoadedModel:
         pad_token_id=0,
         **changes,
     )
-    return loaded(_build("AutoModelForCausalLM", config), Kind.CAUSAL, special=False)
+    return loaded(build("AutoModelForCausalLM", config), Kind.CAUSAL, special=False)
 
 
-_DECODER = {
+DECODER = {
     "vocab_size": SIZE,
     "max_position_embeddings": 40,
     "hidden_size": 16,
@@ -107,23 +107,23 @@ _DECODER = {
 
 def gemma2() -> LoadedModel:
     """A window of 4 in layers 0 and 2, norms before and after each part, logits bounded by tanh."""
-    config = transformers.Gemma2Config(**_DECODER, num_hidden_layers=3, sliding_window=4)
-    return loaded(_build("AutoModelForCausalLM", config), Kind.CAUSAL, special=False)
+    config = transformers.Gemma2Config(**DECODER, num_hidden_layers=3, sliding_window=4)
+    return loaded(build("AutoModelForCausalLM", config), Kind.CAUSAL, special=False)
 
 
 def gpt_oss() -> LoadedModel:
     """A sink logit in each head's softmax, and a window of 4 in layer 0."""
     config = transformers.GptOssConfig(
-        **_DECODER, num_hidden_layers=2, sliding_window=4, num_local_experts=2, num_experts_per_tok=1
+        **DECODER, num_hidden_layers=2, sliding_window=4, num_local_experts=2, num_experts_per_tok=1
     )
-    return loaded(_build("AutoModelForCausalLM", config), Kind.CAUSAL, special=False)
+    return loaded(build("AutoModelForCausalLM", config), Kind.CAUSAL, special=False)
 
 
 def gpt2() -> LoadedModel:
     config = transformers.GPT2Config(
         vocab_size=SIZE, n_positions=40, n_embd=16, n_layer=3, n_head=4, n_inner=24, pad_token_id=0
     )
-    return loaded(_build("AutoModelForCausalLM", config), Kind.CAUSAL, special=False)
+    return loaded(build("AutoModelForCausalLM", config), Kind.CAUSAL, special=False)
 
 
 def deberta() -> LoadedModel:
@@ -136,7 +136,7 @@ def deberta() -> LoadedModel:
         intermediate_size=24,
         max_position_embeddings=40,
     )
-    return loaded(_build("AutoModelForMaskedLM", config), Kind.MASKED, special=True)
+    return loaded(build("AutoModelForMaskedLM", config), Kind.MASKED, special=True)
 
 
 def t5() -> LoadedModel:
@@ -151,7 +151,7 @@ def t5() -> LoadedModel:
         decoder_start_token_id=0,
         n_positions=40,
     )
-    return loaded(_build("AutoModelForSeq2SeqLM", config), Kind.SEQ2SEQ, special=False)
+    return loaded(build("AutoModelForSeq2SeqLM", config), Kind.SEQ2SEQ, special=False)
 
 
 def pointing_bert() -> LoadedModel:
