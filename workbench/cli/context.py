@@ -26,6 +26,7 @@ from workbench.terminal import say, say_json
 
 if TYPE_CHECKING:
     from workbench.analysis.context import ContextSettings
+    from workbench.estimate import Estimate
     from workbench.runs import Run
 
 __all__ = ["command"]
@@ -71,7 +72,8 @@ def command(model: str | None, as_json: bool, **options: Any) -> None:
     """Change what MODEL reads beyond a distance from the word it predicts, and measure what that costs.
 
     Words farther than a distance are dropped (keep: all of them), shuffled among themselves, or replaced by others of
-    the data; all words, or only content or function words. Loss is in nats a target, accuracy is greedy.
+    the data; all words, or only content or function words. Loss is in nats a target, accuracy is greedy. The effective
+    context is the fewest words with which the loss, or the perplexity, is within 1 % of the full context's.
 
     \b
     workbench context smollm2-135m --task lambada_sample
@@ -163,7 +165,7 @@ def _save_figures(run: Run) -> None:
 
 
 def _print(run: Run) -> None:
-    from workbench.analysis.context import context_points
+    from workbench.analysis.context import EFFECTIVE, context_points
     from workbench.cli._tables import table
 
     source = next(iter(run.record.data))
@@ -180,17 +182,18 @@ def _print(run: Run) -> None:
         for p in context_points(run.examples(), int(run.record.recipe["seed"]))
     ]
     header = ("curve", "distance", "loss (nats)", "accuracy", "loss above full", "items changed")
-    say(table(header, rows))
-    length = run.results[source].get("effective context length (words)")
-    if length is not None:
-        most = max(run.record.recipe["distances"])
-        value, low, high = (
-            f"{n:.0f}" if math.isfinite(n) else f"more than {most}"
-            for n in (length.value, length.low, length.high)
-        )
-        interval = f"interval undefined: {length.undefined}" if length.undefined else f"{low} to {high}"
-        say(
-            f"\neffective context: {value} words ({interval}) keep the loss within 1 % of that of the full context"
-        )
+    say(f"{table(header, rows)}\n")
+    for of, name in EFFECTIVE.items():
+        if name in run.results[source]:
+            say(_effective(run.results[source][name], of, max(run.record.recipe["distances"])))
     rate = run.throughput.get("tokens_per_second", 0.0)
     say(f"{rate:,.0f} tokens/s; run stored in {run.path}, curves in its figures folder")
+
+
+def _effective(length: Estimate, of: str, most: int) -> str:
+    value, low, high = (
+        f"{n:.0f}" if math.isfinite(n) else f"more than {most}"
+        for n in (length.value, length.low, length.high)
+    )
+    interval = f"interval undefined: {length.undefined}" if length.undefined else f"{low} to {high}"
+    return f"effective context: {value} words ({interval}) keep the {of} within 1 % of the full context's"

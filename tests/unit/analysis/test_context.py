@@ -16,6 +16,7 @@ from workbench.analysis.context import (
     ContextItem,
     ContextSettings,
     Operation,
+    ToleranceOf,
     WordClass,
     conditions_of,
     context_examples,
@@ -125,6 +126,14 @@ def test_effective_length_is_the_first_from_which_on_the_loss_is_within_one_perc
     assert (
         found.text(0) == "20, interval undefined (every resample of the items gives the same number of words)"
     )
+    # ln 1.01 is 0.00995: of the perplexity only 50 words are within 1 %, and with less loss more is allowed of it
+    strict = effective_length(frame, of="perplexity")
+    assert strict is not None
+    assert strict.value == 50
+    low = rows({key: [value] * 4 for key, value in {"full": 0.5, "keep@5": 0.509, "keep@10": 0.504}.items()})
+    assert [effective_length(low, of=of).value for of in ToleranceOf] == [10, 5]  # type: ignore[union-attr]
+    with pytest.raises(DataError, match="unknown of 'bits'"):
+        effective_length(frame, of="bits")
     never = effective_length(rows({"full": [1.0] * 4, "keep@5": [3.0] * 4}))
     assert never is not None
     assert np.isinf(never.value)

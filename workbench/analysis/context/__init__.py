@@ -5,7 +5,13 @@ After Khandelwal et al. 2018, "Sharp Nearby, Fuzzy Far Away: How Neural Language
 
 from __future__ import annotations
 
-from workbench.analysis.context._curves import ContextPoint, context_points, effective_length, points_frame
+from workbench.analysis.context._curves import (
+    ContextPoint,
+    ToleranceOf,
+    context_points,
+    effective_length,
+    points_frame,
+)
 from workbench.analysis.context._edits import (
     FULL,
     Condition,
@@ -18,15 +24,17 @@ from workbench.analysis.context._edits import (
     items_of_lambada,
     items_of_text,
 )
-from workbench.analysis.context._run import ContextSettings, context_examples, context_run
+from workbench.analysis.context._run import EFFECTIVE, ContextSettings, context_examples, context_run
 
 __all__ = [
+    "EFFECTIVE",
     "FULL",
     "Condition",
     "ContextItem",
     "ContextPoint",
     "ContextSettings",
     "Operation",
+    "ToleranceOf",
     "WordClass",
     "conditions_of",
     "context_examples",

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from workbench.choices import member
 from workbench.errors import DataError
 from workbench.estimate import Estimate
 from workbench.shapes import Array
 from workbench.statistics import bootstrap, wilson
 
-__all__ = ["ContextPoint", "context_points", "effective_length", "points_frame"]
+__all__ = ["ContextPoint", "ToleranceOf", "context_points", "effective_length", "points_frame"]
 
-TOLERANCE = 0.01  # of the loss with the full context
+TOLERANCE = 0.01  # of the loss or perplexity with the full context
+
+
+class ToleranceOf(StrEnum):
+    """What may rise by the tolerance."""
+
+    LOSS = "loss"
+    PERPLEXITY = "perplexity"  # exp(loss): 1 % of it is ln 1.01 = 0.00995 nats, whatever the loss is
+
+
 _RESAMPLES = 2000
 
 
@@ -79,13 +90,21 @@ def points_frame(points: list[ContextPoint]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def effective_length(examples: pd.DataFrame, tolerance: float = TOLERANCE, seed: int = 0) -> Estimate | None:
-    """Fewest nearest words with which the mean loss is at most ``tolerance`` above that of the full context.
+def effective_length(
+    examples: pd.DataFrame,
+    tolerance: float = TOLERANCE,
+    seed: int = 0,
+    *,
+    of: ToleranceOf | str = ToleranceOf.LOSS,
+) -> Estimate | None:
+    """Fewest nearest words with which the mean loss, or its perplexity, is within ``tolerance`` of the full context's.
 
-    Khandelwal et al. 2018, "Sharp Nearby, Fuzzy Far Away", section 4, who ask for 1 %. Of the numbers of words that
-    were kept; all larger numbers must be as good. Where none is, infinite: more than was tried. The interval is a
-    percentile bootstrap over items. ``None`` without any ``keep`` condition.
+    After Khandelwal et al. 2018, "Sharp Nearby, Fuzzy Far Away", section 4, who ask for 1 % over tokens of running
+    text; here words before a target are counted. ``of="perplexity"`` asks for less loss wherever that is above 1 nat.
+    Of the numbers of words that were kept; all larger numbers must be as good. Where none is, infinite: more than was
+    tried. The interval is a percentile bootstrap over items. ``None`` without any ``keep`` condition.
     """
+    measure = member(ToleranceOf, of, "of", DataError)
     kept = examples[examples["curve"] == "keep"]
     if kept.empty:
         return None
@@ -95,10 +114,10 @@ def effective_length(examples: pd.DataFrame, tolerance: float = TOLERANCE, seed:
     losses = np.stack([full.to_numpy(), *(c.to_numpy() for c in columns)], axis=1)
     if np.isnan(losses).any():
         raise DataError("not every item has every number of words kept; resume the run")
-    value = _shortest(losses.mean(0)[None], distances, tolerance)[0]
+    value = _shortest(losses.mean(0)[None], distances, tolerance, measure)[0]
     drawn = np.random.default_rng(seed).integers(len(losses), size=(_RESAMPLES, len(losses)))
     found = np.concatenate(
-        [_shortest(losses[rows].mean(1), distances, tolerance) for rows in np.array_split(drawn, 20)]
+        [_shortest(losses[rows].mean(1), distances, tolerance, measure) for rows in np.array_split(drawn, 20)]
     )
     finite = found[np.isfinite(found)]
     alike = bool((found == found[0]).all())
@@ -113,9 +132,14 @@ def effective_length(examples: pd.DataFrame, tolerance: float = TOLERANCE, seed:
     )
 
 
-def _shortest(means: Float[Array, "sample condition"], distances: list[int], tolerance: float) -> Array:
+def _shortest(
+    means: Float[Array, "sample condition"], distances: list[int], tolerance: float, of: ToleranceOf
+) -> Array:
     """For each sample: the first distance from which on the loss is within tolerance of column 0."""
-    within = means[:, 1:] <= means[:, :1] * (1 + tolerance)
+    full = means[:, :1]
+    within = means[:, 1:] <= (
+        full * (1 + tolerance) if of is ToleranceOf.LOSS else full + np.log1p(tolerance)
+    )
     from_here = np.logical_and.accumulate(within[:, ::-1], axis=1)[:, ::-1]
     first = from_here.argmax(1)
     return np.where(from_here.any(1), np.array(distances, dtype=float)[first], np.inf)

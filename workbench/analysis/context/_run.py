@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from workbench.analysis.context._curves import context_points, effective_length
+from workbench.analysis.context._curves import ToleranceOf, context_points, effective_length
 from workbench.analysis.context._edits import Condition, ContextItem, conditions_of, edited, word_pool
 from workbench.choices import member
 from workbench.data import DataIdentity
@@ -20,7 +20,13 @@ from workbench.records import check_fields
 from workbench.runs import Run, RunFolder, RunRecord
 from workbench.scoring import Engine, FirstToken, Request, Score
 
-__all__ = ["ContextSettings", "context_examples", "context_run"]
+__all__ = ["EFFECTIVE", "ContextSettings", "context_examples", "context_run"]
+
+EFFECTIVE = {
+    ToleranceOf.LOSS: "effective context length (words)",
+    ToleranceOf.PERPLEXITY: "effective context length (words, perplexity)",
+}
+"""Names of the effective context length in a run's results, by what is within 1 % of the full context's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +129,8 @@ def context_run(
     """Score, store as it goes, and finish with the curves; ``resume`` is the folder of an interrupted run.
 
     ``results`` hold, under the data's name, loss and accuracy with the full context and the effective context
-    length; under ``NAME/CURVE`` each point's ``loss@d``, ``accuracy@d`` and ``loss increase@d``.
+    lengths by loss and by perplexity; under ``NAME/CURVE`` each point's ``loss@d``, ``accuracy@d`` and
+    ``loss increase@d``.
 
     Raises :class:`~workbench.errors.ModelError` for a model that is not causal and
     :class:`~workbench.errors.RunError` where the run to resume was made otherwise.
@@ -185,7 +192,8 @@ def _results(examples: pd.DataFrame, name: str, seed: int) -> dict[str, dict[str
         metrics[f"loss@{point.distance}"] = point.loss
         metrics[f"accuracy@{point.distance}"] = point.accuracy
         metrics[f"loss increase@{point.distance}"] = point.increase
-    length = effective_length(examples, seed=seed)
-    if length is not None:
-        results[name]["effective context length (words)"] = length
+    for of, metric in EFFECTIVE.items():
+        length = effective_length(examples, seed=seed, of=of)
+        if length is not None:
+            results[name][metric] = length
     return results

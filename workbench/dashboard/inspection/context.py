@@ -9,6 +9,7 @@ import streamlit as st
 from workbench.analysis.context import (
     ContextPoint,
     ContextSettings,
+    ToleranceOf,
     context_examples,
     context_points,
     effective_length,
@@ -41,11 +42,11 @@ def context_tab(models: Sequence[LoadedModel], texts: Texts) -> Callable[[Loaded
 @st.cache_resource(
     max_entries=8, ttl=600, show_spinner="Changing the context …", hash_funcs={LoadedModel: identity}
 )
-def _measured(model: LoadedModel, text: str) -> tuple[list[ContextPoint], Estimate | None]:
+def _measured(model: LoadedModel, text: str) -> tuple[list[ContextPoint], dict[str, Estimate | None]]:
     items = items_of_text(text, count=_WORDS)
     with stoppable(model), model.lock:
         examples = context_examples(model, items, ContextSettings(source="text").conditions())
-    return context_points(examples), effective_length(examples)
+    return context_points(examples), {str(of): effective_length(examples, of=of) for of in ToleranceOf}
 
 
 def _show(model: LoadedModel, text: str, quantity: str) -> None:
@@ -57,7 +58,7 @@ def _show(model: LoadedModel, text: str, quantity: str) -> None:
         points, reach = _measured(model, text)
     except WorkbenchError as error:
         st.error(plain(str(error)))
-        points = []
+        points, reach = [], {}
     if points:
         _curves(model, text, quantity, points, reach)
     if st.button("Measure over lambada_sample as a job", key=f"context {model.name}"):
@@ -66,7 +67,11 @@ def _show(model: LoadedModel, text: str, quantity: str) -> None:
 
 
 def _curves(
-    model: LoadedModel, text: str, quantity: str, points: list[ContextPoint], reach: Estimate | None
+    model: LoadedModel,
+    text: str,
+    quantity: str,
+    points: list[ContextPoint],
+    reach: dict[str, Estimate | None],
 ) -> None:
     code = (
         "import workbench\nfrom workbench.analysis.context import (\n"
@@ -76,10 +81,9 @@ def _curves(
         "examples = context_examples(model, items, ContextSettings(source='text').conditions())\n"
         f"context_curves(context_points(examples), {quantity!r})\n"
     )
-    if reach is not None:
-        st.markdown(
-            plain(f"Words that keep the loss within 1 % of that of the full context: {reach.value:g}")
-        )
+    found = [f"the {of} {length.value:g}" for of, length in reach.items() if length is not None]
+    if found:
+        st.markdown(plain(f"Words needed to be within 1 % of the full context: for {', for '.join(found)}"))
     view = context_curves(points, quantity, display_mode=theme())
     show_view(view, f"context {model.name}", code)
     with st.expander("Numbers"):
