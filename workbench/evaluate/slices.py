@@ -136,7 +136,8 @@ class Slice:
     """One slice: its ``name`` ("length = 3 to 9 words"), its metric, and how far that is from all other items.
 
     ``difference`` is the slice's mean minus that of the rest, in the unit of the item scores, positive where the
-    slice is better; ``p_value`` of a permutation of the items, corrected for every slice looked at.
+    slice is better; ``p_value`` of a permutation of the items, corrected for every slice looked at, and for both
+    directions where both are reported.
     """
 
     name: str
@@ -171,7 +172,8 @@ def slices(
     if not masks:
         return ()
     found = [_slice(name, mask, scores, seed) for name, mask in masks.items()]
-    p_values = _search_corrected(_goodness(scores), np.stack(list(masks.values())), seed, permutations)
+    members = np.stack(list(masks.values()))
+    p_values = _search_corrected(_goodness(scores), members, seed, permutations, either=True)
     return tuple(replace(s, p_value=float(p)) for s, p in zip(found, p_values, strict=True))
 
 
@@ -214,7 +216,7 @@ def worst_slices(
         return ()
     names, members = list(masks), np.stack(list(masks.values()))
     far = _standard_scores(_goodness(scores), members)[0]
-    p_values = _search_corrected(_goodness(scores), members, seed, permutations)
+    p_values = _search_corrected(_goodness(scores), members, seed, permutations, either=False)
     worst = [k for k in np.argsort(far, kind="stable")[:top] if far[k] < 0]
     return tuple(
         replace(_slice(names[k], members[k], scores, seed), p_value=float(p_values[k])) for k in worst
@@ -292,19 +294,22 @@ def _standard_scores(scores: Array, masks: Array) -> Array:
     return (means - scores.mean(1, keepdims=True)) / np.where(spread > 0, spread, np.inf)
 
 
-def _search_corrected(scores: Array, masks: Array, seed: int, permutations: int) -> Array:
-    """p-value of each slice being as far below (or above) as it is, against the most extreme of all slices."""
-    observed = _standard_scores(scores, masks)[0]
+def _search_corrected(scores: Array, masks: Array, seed: int, permutations: int, either: bool) -> Array:
+    """p-value of each slice being as far below as it is, or off in ``either`` direction, against the most extreme."""
+
+    def depth(drawn: Array) -> Array:
+        return np.abs(drawn) if either else -drawn
+
+    observed = depth(_standard_scores(scores, masks)[0])
     rng = np.random.default_rng(seed)
-    low, high = np.empty(permutations), np.empty(permutations)
+    deepest = np.empty(permutations)
     step = max(1, 2**22 // len(scores))
     for start in range(0, permutations, step):
         count = min(step, permutations - start)
         drawn = _standard_scores(rng.permuted(np.tile(scores, (count, 1)), axis=1), masks)
-        low[start : start + count], high[start : start + count] = drawn.min(1), drawn.max(1)
-    below = (low[:, None] <= observed + 1e-9).sum(0)
-    above = (high[:, None] >= observed - 1e-9).sum(0)
-    return (1 + np.where(observed <= 0, below, above)) / (1 + permutations)
+        deepest[start : start + count] = depth(drawn).max(1)
+    found: Array = (1 + (deepest[:, None] >= observed - 1e-9).sum(0)) / (1 + permutations)
+    return found
 
 
 def slice_table(found: Sequence[Slice]) -> pd.DataFrame:
