@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from itertools import combinations, permutations
 
 import numpy as np
 import pytest
@@ -114,6 +115,28 @@ def test_occlusion_of_two_layers_is_two_forward_passes() -> None:
             )
     found = attribute(model, TEXT, "occlusion", target=1, baseline="pad")
     np.testing.assert_allclose(found.scores, torch.stack(expected).numpy(), atol=1e-5)
+
+
+def test_kernel_shap_of_few_tokens_is_the_mean_over_all_orders() -> None:
+    # Shapley 1953: what a token adds when it comes in, averaged over the 120 orders in which five can come
+    model, embed = tiny_classifier(), tiny_classifier().model.get_input_embeddings()
+    ids = model.tokenizer(TEXT, return_tensors="pt").input_ids
+    expected = np.zeros(ids.shape[1])
+
+    def value(present: frozenset[int]) -> float:
+        kept = torch.tensor([[i in present or i in (0, 6) for i in range(7)]])
+        with torch.no_grad():
+            return float(model.model(inputs_embeds=embed(torch.where(kept, ids, 0))).logits[0, 1])
+
+    values = {s: value(s) for n in range(6) for s in map(frozenset, combinations(range(1, 6), n))}
+    for order in permutations(range(1, 6)):
+        for place, token in enumerate(order):
+            before = frozenset(order[:place])
+            expected[token] += (values[before | {token}] - values[before]) / 120
+    found = attribute(model, TEXT, "kernel_shap", target=1, baseline="pad")
+    np.testing.assert_allclose(found.scores, expected, atol=1e-5)
+    assert found.steps == 2**5
+    assert found.delta == pytest.approx(0.0, abs=1e-5)
 
 
 # Of a transformer trained until it is sure. The others have a model of their own below: gradients at the text times the

@@ -268,17 +268,28 @@ def _warn(results: Sequence[Attribution], options: SaliencyOptions) -> None:
         for r in results
         if r.delta is not None
         and r.baseline_value is not None
-        and (METHODS.get(r.method).complete or r.layer is not None)
         and abs(r.delta) > options.tolerance * max(abs(r.value - r.baseline_value), SMALLEST)
     ]
     if beyond:
         worst = max(beyond, key=lambda r: abs(r.delta or 0))
+        difference = worst.value - (worst.baseline_value or 0)
+        which = f"for {len(beyond)} of {len(results)} texts" if len(results) > 1 else "for this text"
         warnings.warn(
-            f"{worst.method}: for {len(beyond)} of {len(results)} texts the scores do not sum to the difference from "
-            f"the baseline; the worst is off by {worst.delta:+.3g} after {worst.steps} steps; raise steps",
+            f"{worst.method}: {which} the scores do not sum to the difference from the baseline: "
+            f"{worst.scores.sum():+.3g} for {difference:+.3g}; {_advice(worst)}",
             AttributionWarning,
             stacklevel=4,
         )
+
+
+def _advice(found: Attribution) -> str:
+    """What to do about scores that do not sum to the difference."""
+    method = METHODS.get(found.method)
+    if method.complete or found.layer is not None:
+        return f"{found.steps} steps were too few: raise steps"
+    if method.seeded:
+        return f"{found.steps} samples were too few, or the noise too large: raise samples"
+    return "read them as a ranking at most, or use integrated_gradients"
 
 
 def attribute_generated(

@@ -1,10 +1,13 @@
 """Captum's methods on an embedding model: DeepLift, GradientShap, LIME, KernelSHAP, and those of layers.
 
+KernelSHAP's estimate is of Shapley values, which of few parts are computed from all subsets instead.
+
 Texts are taken one at a time, without padding, so that scores and draws do not depend on the batch.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -159,7 +162,7 @@ def _gradient_shap(embedded: EmbeddingModel, options: SaliencyOptions) -> Raw:
                     embeddings,
                     baseline,
                     n_samples=count,
-                    stdevs=options.noise * float(embeddings.std()) * 0.1,
+                    stdevs=options.noise * float(embeddings.std()),
                     additional_forward_args=(torch.tensor([row]),),
                 )
                 total += found.detach()[0].sum(-1) * count / samples
@@ -191,16 +194,17 @@ def _surrogate(
                 gone = ((1 - kept.to(members)) @ members > 0)[..., None]
                 return embedded.values(torch.where(gone, baseline, embeddings), torch.full((len(kept),), row))
 
-            if len(windows) == 1:
-                ends = present(torch.tensor([[1.0], [0.0]]))
-                weights = ends[:1] - ends[1:]
+            at_once = max(1, options.batch_tokens // embeddings.shape[1])
+            if len(windows) == 1 or (name == "kernel_shap" and enumerates(len(windows), options)):
+                samples = 2 ** len(windows)
+                weights = shapley_values(len(windows), present, at_once)
             else:
                 with seeded(options.seed):
                     weights = make(attr, present).attribute(
                         torch.ones(1, len(windows)),
                         torch.zeros(1, len(windows)),
                         n_samples=samples,
-                        perturbations_per_eval=max(1, options.batch_tokens // embeddings.shape[1]),
+                        perturbations_per_eval=at_once,
                     )[0]
             sizes = members.sum(1, keepdim=True)
             return (weights.to(members)[:, None] * members / sizes).sum(0).to(embeddings), samples
@@ -211,8 +215,39 @@ def _surrogate(
 
 
 def surrogate_samples(parts: int) -> int:
-    """Twice the number of parts and some, as SHAP's own default is built; at most all subsets of few parts."""
+    """Twice the number of parts and some, as SHAP's own default is built."""
     return 2 * parts + 256
+
+
+MOST_SUBSETS = 1024
+
+
+def enumerates(parts: int, options: SaliencyOptions) -> bool:
+    """Whether all subsets of ``parts`` are tried: no more than the samples asked for, or a thousand by default."""
+    return 2**parts <= (options.samples or MOST_SUBSETS)
+
+
+def shapley_values(parts: int, value: Callable[[Tensor], Tensor], at_once: int) -> Tensor:
+    """Exact Shapley values (part,) from all subsets, of which ``value`` takes some as rows of 0 and 1 (n, part).
+
+    Each is the mean over sizes, and over the others' subsets of that size, of what the part adds (Shapley 1953).
+    """
+    numbers = torch.arange(2**parts)
+    members = (numbers[:, None] >> torch.arange(parts)) & 1  # (subset, part)
+    worth = torch.cat([value(rows.float()).double().cpu() for rows in members.split(at_once)])
+    sizes = members.sum(1)
+    weights = torch.tensor([1 / (parts * math.comb(parts - 1, size)) for size in range(parts)]).double()
+    found = []
+    for part in range(parts):
+        without = numbers[members[:, part] == 0]
+        gains = worth[without + 2**part] - worth[without]
+        found.append((weights[sizes[without]] * gains).sum())
+    return torch.stack(found)
+
+
+def shapley_passes(parts: int, options: SaliencyOptions) -> int:
+    """Forward passes of KernelSHAP."""
+    return 2**parts if enumerates(parts, options) else options.samples or surrogate_samples(parts)
 
 
 def _lime(attr: Any, forward: Callable[..., Tensor]) -> Any:
@@ -356,9 +391,9 @@ _register(
 _register(
     "kernel_shap",
     _surrogate("kernel_shap", lambda attr, forward: attr.KernelShap(forward)),
-    "estimated Shapley value: positive speaks for the target",
+    "Shapley value, estimated where all subsets are too many: positive speaks for the target",
     "Lundberg & Lee 2017, section 4.1",
-    lambda tokens, options: options.samples or surrogate_samples(tokens),
+    shapley_passes,
     seeded=True,
     unused_is_zero=False,
 )

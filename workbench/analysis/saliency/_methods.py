@@ -32,7 +32,7 @@ class SaliencyOptions:
     steps: int | None = None  # integrated gradients: exactly so many, else raised until ``tolerance`` holds
     tolerance: float = 0.05  # completeness error, relative to the difference that the scores explain
     most_steps: int = 1024
-    samples: int | None = None  # of methods that draw
+    samples: int | None = None  # of methods that draw; kernel_shap tries all subsets where they are no more
     noise: float = 0.15  # standard deviation of noise, as a share of that of the text's embeddings
     unit: OcclusionUnit = OcclusionUnit.TOKEN
     span: int = 3  # words in a window
