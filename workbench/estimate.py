@@ -98,7 +98,11 @@ class Estimate:
     def cells(self, digits: int = 4, sign: str = "") -> tuple[str, str, str, str]:
         """Value, standard error, lower and upper bound as tables print them; ``sign`` is "+" for differences."""
         value, low, high = printed(self.value, self.low, self.high, self.undefined, digits, sign)
-        return value, f"{self.standard_error:.{digits}f}" if high else "", low, high
+        return value, self.error_text(digits) if high else "", low, high
+
+    def error_text(self, digits: int = 4) -> str:
+        """The standard error as tables print it; one item has none, though a share of one has an interval."""
+        return "undefined" if math.isnan(self.standard_error) else f"{self.standard_error:.{digits}f}"
 
     def text(self, digits: int = 4, sign: str = "") -> str:
         """Value and interval in one: "0.5000 [0.4000, 0.6000]", or what is undefined and why."""

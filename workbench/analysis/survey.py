@@ -202,6 +202,7 @@ def _mean(statistic: Statistic, texts: int) -> Estimate:
         high=value + 1.96 * error,
         n=texts,
         method="normal; mean of the heads' standard errors, an upper bound",
+        undefined="one text has no spread" if texts < 2 else None,
         higher_is_better=None,
     )
 

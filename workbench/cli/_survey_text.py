@@ -37,11 +37,16 @@ def _heads_table(run: Run) -> str:
         assert s.standard_error is not None
         ends = [np.unravel_index(at(s.values), s.values.shape) for at in (np.argmax, np.argmin)]
         uniform = run.notes["statistics"][name]["uniform"]
-        heads = [f"{e[0]}-{e[1]}: {s.values[e]:.4f} ± {s.standard_error[e]:.4f}" for e in ends]
-        mean = f"{np.mean(s.values):.4f} ± {np.mean(s.standard_error):.4f}"
+        heads = [f"{e[0]}-{e[1]}: {_with_error(s.values[e], s.standard_error[e])}" for e in ends]
+        mean = _with_error(np.mean(s.values), np.mean(s.standard_error))
         rows.append((name, s.unit, mean, "-" if uniform is None else f"{uniform:.4f}", *heads))
     header = ("statistic", "unit", "mean of heads", "uniform", "highest head", "lowest head")
     return f"{table(header, rows)}\n± standard error, clustered by text; of the mean of heads an upper bound"
+
+
+def _with_error(value: float, error: float) -> str:
+    """A value and its standard error, which one text has not."""
+    return f"{value:.4f}, error undefined" if np.isnan(error) else f"{value:.4f} ± {error:.4f}"
 
 
 def _dependency_table(run: Run) -> str:

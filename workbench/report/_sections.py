@@ -178,7 +178,9 @@ def _result_row(task: str, metric: str, estimate: Estimate) -> ResultRow:
         value=f"undefined ({why})" if math.isnan(estimate.value) else measured(estimate.value),
         interval=f"undefined ({why})" if why else f"{measured(estimate.low)} to {measured(estimate.high)}",
         confidence=f"{100 * estimate.confidence:g} %",
-        standard_error=measured(estimate.standard_error),
+        standard_error="undefined"
+        if math.isnan(estimate.standard_error)
+        else measured(estimate.standard_error),
         n=number(estimate.n),
         method=visible(estimate.method),
     )

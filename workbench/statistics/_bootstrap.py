@@ -42,11 +42,14 @@ def bootstrap(
     higher_is_better: bool = True,
     undefined: str = "the statistic has no value on these items",
 ) -> Estimate:
-    """``transform(statistic(values))`` with its bootstrap standard error and interval.
+    """``transform(statistic(values))`` with its standard error and bootstrap interval.
 
     ``values`` has shape (item,). ``transform`` is monotone and acts on the statistic of the sample and of every
     resample: a perplexity is ``bootstrap(nll, transform=np.exp, higher_is_better=False, seed=0)``. With ``clusters``
     (item,), items of equal label are drawn together and ``n`` counts the clusters.
+
+    The standard error is the standard deviation of the resamples; of a mean of independent items it is, as in lm-eval,
+    the deviation of the items (with n - 1) over the square root of n.
 
     The interval of a mean of 5 or more independent items is the bootstrap-t of Efron & Tibshirani (1993), section
     12.5, which follows skewed losses where few items make percentiles too narrow. Where a resample is all alike, and
@@ -91,6 +94,8 @@ def bootstrap(
         level = _spread(confidence, len(sample))
         found = _by_percentiles(sample, transformed, seed, resamples, level)
     error, low, high, left_out = found
+    if statistic is np.mean and clusters is None and transform is None:
+        error = float(values.std(ddof=1)) / math.sqrt(len(values))
     if left_out > resamples / 2:
         return replace(bare, undefined=f"{left_out} of {resamples} resamples have no value")
     return Estimate(

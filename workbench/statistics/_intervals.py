@@ -21,8 +21,10 @@ __all__ = ["clustered_wilson", "mean_estimate", "proportion", "wilson"]
 def wilson(successes: int, n: int, confidence: float = 0.95, *, higher_is_better: bool = True) -> Estimate:
     """The proportion ``successes / n`` with the score interval of Wilson (1927).
 
-    Unlike a bootstrap it keeps a width when all or none succeed. The standard error is the plug-in
-    ``sqrt(p (1 - p) / n)``. Raises :class:`~workbench.errors.NumericsError` unless 0 <= successes <= n > 0.
+    Unlike a bootstrap it keeps a width when all or none succeed. The standard error is lm-eval's,
+    ``sqrt(p (1 - p) / (n - 1))``; of one case it is undefined.
+
+    Raises :class:`~workbench.errors.NumericsError` unless 0 <= successes <= n > 0.
     """
     if n < 1 or not 0 <= successes <= n:
         raise NumericsError(f"a proportion needs 0 <= successes <= n and n > 0, got {successes} of {n}")
@@ -30,7 +32,7 @@ def wilson(successes: int, n: int, confidence: float = 0.95, *, higher_is_better
     bounds = stats.binomtest(int(successes), int(n)).proportion_ci(confidence, method="wilson")
     return Estimate(
         value=share,
-        standard_error=math.sqrt(share * (1 - share) / n),
+        standard_error=math.sqrt(share * (1 - share) / (n - 1)) if n > 1 else math.nan,
         low=float(bounds.low) if successes else 0.0,  # which rounding may miss by a hair
         high=float(bounds.high) if successes < n else 1.0,
         n=int(n),

@@ -61,6 +61,15 @@ def test_shuffling_keeps_the_words_and_the_near_ones_in_place_and_depends_on_the
     assert [w for w in content.split() if w in ("the", "on", "a", "and")] == ["the", "on", "a", "and", "the"]
 
 
+@pytest.mark.parametrize("operation", ["drop content", "drop function", "keep"])
+def test_dropped_words_leave_no_double_space(operation: str) -> None:
+    for condition in conditions_of([operation], [0, 1, 3]):
+        for item in items():
+            text, changed = edited(item, condition, {}, seed=0)
+            assert "  " not in text + item.target
+            assert len((text + item.target).split()) == len((item.context + item.target).split()) - changed
+
+
 def test_operations_are_written_with_their_words() -> None:
     found = conditions_of(["keep", "drop", "shuffle content"], [1, 5])
     assert [c.key for c in found] == ["full", "keep@1", "keep@5", "shuffle content@1", "shuffle content@5"]

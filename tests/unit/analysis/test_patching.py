@@ -160,7 +160,14 @@ def test_mean_over_pairs_is_a_ratio_of_sums() -> None:
     effects = [activation_patching(pair) for pair in (first, second)]
     weights = [pair.clean_value - pair.corrupted_value for pair in (first, second)]
     expected = sum(w * e.values for w, e in zip(weights, effects, strict=True)) / sum(weights)
-    np.testing.assert_allclose(mean_effects([first, second], effects).values, expected)
+    both = mean_effects([first, second], effects)
+    np.testing.assert_allclose(both.values, expected)
+    assert both.standard_error is not None
+    assert np.isfinite(both.standard_error).all()
+    alone = mean_effects([first], effects[:1])
+    assert alone.standard_error is not None
+    assert np.isnan(alone.standard_error).all()  # one pair says nothing of the next
+    assert "standard errors undefined (one pair has no spread)" in alone.note
 
 
 def test_metrics() -> None:

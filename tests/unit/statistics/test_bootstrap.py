@@ -7,12 +7,32 @@ import pytest
 from scipy import stats
 
 from workbench.errors import NumericsError
-from workbench.statistics import bootstrap
+from workbench.statistics import bootstrap, mean_estimate, wilson
+
+
+def _mean(values, axis):
+    """A statistic that is not recognised as the mean."""
+    return np.mean(values, axis=axis)
+
+
+@pytest.mark.parametrize("n", [2, 4, 60])
+def test_the_standard_error_of_a_mean_is_that_of_lm_eval(n):
+    values = np.random.default_rng(0).gamma(2.0, size=n)
+    # lm_eval.api.metrics: sample_stddev(arr) / sqrt(len(arr)), the deviation with n - 1
+    expected = math.sqrt(sum((v - sum(values) / n) ** 2 for v in values) / (n - 1)) / math.sqrt(n)
+    assert bootstrap(values, seed=0).standard_error == pytest.approx(expected)
+    right = np.array([1.0] * (n // 2) + [0.0] * (n - n // 2))
+    marks = wilson(n // 2, n)
+    assert marks.standard_error == pytest.approx(right.std(ddof=1) / math.sqrt(n))
+    assert mean_estimate(right, seed=0).standard_error == marks.standard_error
+    metrics = pytest.importorskip("lm_eval.api.metrics", reason="pip install lm-eval==0.4.13")
+    assert bootstrap(values, seed=0).standard_error == pytest.approx(metrics.mean_stderr(list(values)))
+    assert marks.standard_error == pytest.approx(metrics.mean_stderr(list(right)))
 
 
 def test_standard_error_is_that_of_all_27_resamples_of_three_values():
     # All 3^3 resamples of (0, 1, 2) are equally likely; their means have variance (2/3)/3.
-    estimate = bootstrap([0, 1, 2], seed=0, resamples=40_000)
+    estimate = bootstrap([0, 1, 2], _mean, seed=0, resamples=40_000)
     assert estimate.value == 1.0
     assert estimate.standard_error == pytest.approx(math.sqrt(2 / 9), rel=0.01)
     # 1 of 27 resamples has mean 0 and 1 has mean 2, so the 2.5 % quantiles are those two.

@@ -25,7 +25,7 @@ def test_worked_example():
     half = z * math.sqrt(1 / 40 + z * z / 400) / (1 + z * z / 10)
     estimate = wilson(5, 10)
     assert (estimate.low, estimate.high) == pytest.approx((0.5 - half, 0.5 + half))
-    assert estimate.standard_error == pytest.approx(math.sqrt(0.025))
+    assert estimate.standard_error == pytest.approx(math.sqrt(0.25 / 9))  # n - 1, as lm-eval
     assert estimate.method == "wilson"
 
 

@@ -192,7 +192,9 @@ def edited(
     random = np.random.default_rng(zlib.crc32(f"{seed}|{item.id}|{condition.key}".encode()))
     if condition.operation in (Operation.KEEP, Operation.DROP):
         gone = set(chosen)
-        return "".join(p for i, p in enumerate(pieces) if i not in gone), len(gone)
+        kept = "".join(p for i, p in enumerate(pieces) if i not in gone)
+        end = item.context[len(item.context.rstrip()) :]  # the target brings its own space
+        return kept.rstrip() + end, len(gone)
     words = _others(pieces, chosen, condition, pool, random)
     changed = 0
     for place, word in zip(chosen, words, strict=True):

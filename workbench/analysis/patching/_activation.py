@@ -323,8 +323,8 @@ def mean_effects(
     """Effects of many pairs of one shape as one: all of what comes back over all that could.
 
     Each pair counts by the difference of its two runs (a ratio of sums), so that pairs which the model hardly tells
-    apart do not swamp the mean. The standard error is the linearised one of a ratio, over pairs. ``positions`` names
-    the places, whose tokens differ between pairs.
+    apart do not swamp the mean. The standard error is the linearised one of a ratio, over pairs; one pair has none
+    (NaN). ``positions`` names the places, whose tokens differ between pairs.
 
     Raises :class:`~workbench.errors.DataError` without pairs, or if their effects differ in shape.
     """
@@ -339,18 +339,22 @@ def mean_effects(
     mean = (spread * values).sum(0) / weights.sum()
     rest = spread * (values - mean)
     count = len(pairs)
-    error = np.sqrt((rest**2).sum(0) / max(count - 1, 1) * count) / abs(weights.sum())
+    total = abs(weights.sum())
+    error = np.full_like(mean, np.nan)
+    if count > 1:
+        error = np.sqrt((rest**2).sum(0) / (count - 1) * count) / total
     first = effects[0]
     labels = {axis: names for axis, names in first.labels.items() if axis != "position"}
     if positions is not None:
         labels["position"] = tuple(positions)
     return Statistic(
-        name=f"{first.name}, {count} pairs",
+        name=f"{first.name}, {count} pair{'s' if count > 1 else ''}",
         unit=first.unit,
         values=mean,
         axes=first.axes,
         labels=labels,
         standard_error=error,
         note=f"mean metric: clean {np.mean([p.clean_value for p in pairs]):.3f}, "
-        f"corrupted {np.mean([p.corrupted_value for p in pairs]):.3f}",
+        f"corrupted {np.mean([p.corrupted_value for p in pairs]):.3f}"
+        + ("" if count > 1 else "; standard errors undefined (one pair has no spread)"),
     )
