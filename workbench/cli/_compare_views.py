@@ -9,7 +9,7 @@ from typing import Any
 from workbench.cli._tables import table
 from workbench.errors import RunError
 from workbench.estimate import Estimate
-from workbench.evaluate.calibration import calibration
+from workbench.evaluate.calibration import Calibration, calibration
 from workbench.evaluate.compare import Comparison, compare, differences_text, run_differences
 from workbench.evaluate.compare_items import run_names, task_examples
 from workbench.evaluate.leaderboard import Leaderboard, agreement, leaderboard, only_one_right
@@ -191,11 +191,12 @@ def calibrations(runs: Sequence[Run], *, task: str | None, seed: int) -> Shown:
             f"{c.by_chance[0]:.4f} (95 %: {c.by_chance[1]:.4f})",
             str(c.debiased_error),
             str(c.brier),
+            _scaling(c),
         )
         for name, c in found.items()
     ]
     head = ("model", "accuracy", "confidence", "expected calibration error", "by chance", "debiased error")
-    text = table((*head, "Brier score"), rows)
+    text = table((*head, "Brier score", "error after temperature scaling"), rows)
 
     def draw() -> Any:
         from workbench.figures.comparison import reliability_diagram
@@ -205,6 +206,14 @@ def calibrations(runs: Sequence[Run], *, task: str | None, seed: int) -> Shown:
     return Shown(
         f"{task}\n{text}", {"task": task, "calibration": {k: asdict(c) for k, c in found.items()}}, draw
     )
+
+
+def _scaling(found: Calibration) -> str:
+    """The expected error with temperatures fitted on the other half of the items."""
+    if found.scaled is None:
+        return "undefined (one item has no second half)"
+    first, second = found.scaled.temperatures
+    return f"{found.scaled.expected_error:.4f} (T = {first:.2f} and {second:.2f}, each from the other half)"
 
 
 def _one_task(runs: Sequence[Run], task: str | None) -> str:

@@ -29,7 +29,7 @@ __all__ = ["command"]
     "--by", help="The metric of each run by length, label, frequency, overlap, perplexity or a column."
 )
 @click.option("--slice", "chosen", help="The metric of each run on one slice, such as label=1.")
-@click.option("--calibration", is_flag=True, help="Expected calibration error and Brier score of each run.")
+@click.option("--calibration", is_flag=True, help="Calibration error, Brier score, temperature scaling.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of resampling.")
 @click.option("--figure", type=PATH, help="Draw it: FILE.html, .svg, .png, .pdf or .csv.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")

@@ -248,6 +248,15 @@ def calibration_part(runs: Sequence[RunSummary]) -> None:
             f"Brier score {result.brier}"
         )
     )
+    if result.scaled is not None:
+        first, second = result.scaled.temperatures
+        st.markdown(
+            plain(
+                f"With a temperature fitted on the other half of the items ({first:.2f} and {second:.2f}): expected "
+                f"calibration error {result.scaled.expected_error:.4f}, loss {result.scaled.loss:.4f} nats an item, "
+                f"before {result.scaled.loss_before:.4f}"
+            )
+        )
     show_view(reliability_diagram({model: result}, display_mode=theme()), "calibration", code)
     bins = pd.DataFrame(
         [{**asdict(b.accuracy), "from": b.low, "to": b.high, "confidence": b.confidence} for b in result.bins]

@@ -14,6 +14,7 @@ from scipy.special import softmax
 from workbench.errors import DataError, NumericsError, RunError
 from workbench.estimate import Estimate
 from workbench.evaluate.compare_items import task_examples
+from workbench.evaluate.temperature import TemperatureScaling, mean_loss, scaled_by_halves
 from workbench.runs import Run, reads_runs
 from workbench.shapes import Array
 from workbench.statistics import Statistic, bootstrap, wilson
@@ -46,7 +47,8 @@ class Calibration:
     & Smith 2007, section 3). ``debiased_error`` is the root of the mean squared distance less what chance adds to it
     (Kumar, Liang & Ma 2019, section 5; bins of one item are left out), with a bootstrap interval, whose lower end is
     0 for a model that may be calibrated. ``brier`` is the mean squared
-    distance between probabilities and truth, summed over classes (Brier 1950, equation 2), from 0 to 2.
+    distance between probabilities and truth, summed over classes (Brier 1950, equation 2), from 0 to 2. ``scaled``
+    is what one temperature makes of it, fitted on other items; ``None`` of one item.
     """
 
     task: str
@@ -57,6 +59,7 @@ class Calibration:
     brier: Estimate
     accuracy: float
     confidence: float
+    scaled: TemperatureScaling | None = None
 
     def to_statistic(self) -> Statistic:
         """Accuracy of each bin, for figures and tables."""
@@ -124,6 +127,22 @@ def calibration_of(
         brier=bootstrap(squared, seed=seed, higher_is_better=False, clusters=clusters),
         accuracy=float(right.mean()),
         confidence=float(confidence.mean()),
+        scaled=_scaled(rows, gold, bins, seed, clusters),
+    )
+
+
+def _scaled(
+    rows: Sequence[Array], gold: Sequence[int], bins: int, seed: int, clusters: Array | None
+) -> TemperatureScaling | None:
+    found = scaled_by_halves([row.tolist() for row in rows], gold, seed=seed, clusters=clusters)
+    if found is None:
+        return None
+    temperatures, before, after = found
+    confidence = np.exp(after.max(1))
+    places = np.minimum((confidence * bins).astype(int), bins - 1)
+    gaps = confidence - (after.argmax(1) == np.asarray(gold))
+    return TemperatureScaling(
+        temperatures, _expected_error(gaps, places, bins), mean_loss(after, gold), mean_loss(before, gold)
     )
 
 

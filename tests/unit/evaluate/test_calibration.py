@@ -5,10 +5,12 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from tests.unit.evaluate.stored_runs import store
 from workbench.errors import DataError, NumericsError, RunError
 from workbench.evaluate.calibration import calibration, calibration_of
+from workbench.evaluate.temperature import scaled_by_halves
 
 
 def test_by_hand():
@@ -39,6 +41,55 @@ def calibrated(rng, n):
     """Distributions over two classes, and gold classes drawn from them."""
     p = rng.uniform(0.5, 1, n)
     return np.stack([p, 1 - p], 1), (rng.random(n) > p).astype(int)
+
+
+def too_sure(n, factor, seed=4):
+    """Distributions over 3 classes from which the gold class is drawn, and logits ``factor`` times theirs."""
+    rng = np.random.default_rng(seed)
+    logits = 1.5 * rng.normal(size=(n, 3))
+    gold = (logits + rng.gumbel(size=(n, 3))).argmax(1)  # softmax(logits) is the chance of each class
+    return softmax(factor * logits, axis=1), gold
+
+
+@pytest.mark.parametrize("factor", [2.5, 1.0, 0.5])
+def test_the_temperature_is_the_planted_one(factor):
+    probabilities, gold = too_sure(4000, factor)
+    found = calibration_of(probabilities.tolist(), gold.tolist())
+    assert found.scaled is not None
+    assert found.scaled.temperatures == pytest.approx((factor, factor), rel=0.1)
+    # with the true temperature what is left is chance, of at most some 0.02 with 4,000 items
+    assert found.scaled.expected_error < 0.025
+    if factor != 1.0:
+        assert found.expected_error.value > 0.08
+        assert found.scaled.loss < found.scaled.loss_before
+
+
+def test_each_half_is_scaled_by_the_least_loss_of_the_other():
+    probabilities, gold = too_sure(60, 2.0)
+    (own, other), before, after = scaled_by_halves(probabilities.tolist(), gold.tolist(), seed=0)
+    first = np.isin(np.arange(60), np.random.default_rng(0).permutation(60)[:30])
+    grid = np.exp(np.linspace(-2, 3, 4001))
+
+    def best(rows):
+        losses = [
+            -np.log(softmax(np.log(probabilities[rows]) / t, axis=1))[np.arange(30), gold[rows]].mean()
+            for t in grid
+        ]
+        return grid[int(np.argmin(losses))]
+
+    assert (own, other) == pytest.approx((best(first), best(~first)), rel=2e-3)
+    expected = softmax(np.log(probabilities[first]) / other, axis=1)
+    np.testing.assert_allclose(np.exp(after[first]), expected, atol=1e-9)
+    np.testing.assert_allclose(np.exp(before), probabilities, atol=1e-9)
+
+
+def test_temperatures_of_unequal_choices_of_clusters_and_of_one_item():
+    rows, gold = [[0.7, 0.3], [0.2, 0.5, 0.3], [1.0, 0.0], [0.1, 0.9]], [0, 1, 1, 0]
+    found = calibration_of(rows, gold)
+    assert found.scaled is not None
+    assert np.isfinite([found.scaled.expected_error, found.scaled.loss]).all()
+    assert calibration_of(rows[:1], gold[:1]).scaled is None
+    assert calibration_of(rows, gold, clusters=np.array(["a"] * 4)).scaled is None
 
 
 def test_what_a_calibrated_model_has_by_chance():
