@@ -73,6 +73,11 @@ __all__ = ["command", "print_run"]
     help="Tokenize context and continuation as one text, as lm-eval does, or each by itself.",
 )
 @click.option("--first-token", default="auto", show_default=True, help="auto, bos, prefix or unscored.")
+@click.option(
+    "--keep-bos",
+    is_flag=True,
+    help="BOS in front of every window of a long text and of truncated contexts, which lm-eval leaves out.",
+)
 @model_options
 @click.option(
     "--batch-tokens",
@@ -165,6 +170,7 @@ def _options_of(recipe: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]
         **{name: recipe.get(name) for name in TaskOptions.names()},
         "first_token": recipe["first_token"],
         "boundary": recipe.get("boundary", "joint"),
+        "keep_bos": recipe.get("keep_bos", False),
         **{name: model[name] for name in MODEL_OPTIONS},
     }
 
@@ -179,6 +185,7 @@ def _settings(arguments: _Arguments) -> EvaluateSettings:
         seed=arguments["seed"],
         first_token=arguments["first_token"],
         boundary=arguments["boundary"],
+        keep_bos=arguments["keep_bos"],
         **{name: arguments[name] for name in TaskOptions.names()},
     )
 
@@ -261,15 +268,37 @@ def _remarks(notes: dict[str, Any]) -> list[str]:
     return found
 
 
+# What a continuation's tokens are, and what the first token of a text is predicted from, in words.
+_BOUNDARIES = {
+    "joint": "context and continuation tokenized as one text",
+    "separate": "context and continuation tokenized apart",
+}
+_FIRST = {
+    "bos": "BOS in front of every text",
+    "prefix": "BOS, or else EOS, in front of texts without context",
+    "unscored": "the first token of a text without context is not scored",
+}
+
+
+def scoring_policy(run: Run) -> str:
+    """How a causal model's texts were scored: first token, boundary, and what is truncated."""
+    recipe = run.record.recipe
+    first = str(run.record.model["first_token"])
+    long = "what is truncated, and later windows of a text, begin "
+    long += "with BOS too" if recipe.get("keep_bos") else "without BOS, as in lm-eval"
+    boundary = _BOUNDARIES[recipe.get("boundary", "joint")]
+    return f"scoring: first token {first} ({_FIRST[first]}); {boundary};\n{long}"
+
+
 def print_run(run: Any) -> None:
     """The model, its results with intervals, and where the run lies."""
     from workbench.cli._tables import results_table
 
     model, doctor = run.record.model, verdict(run)
     say(f"{model_line(run)}, doctor: {doctor}")
-    if model.get("first_token"):
-        say(f"first token: {model['first_token']} (see --first-token)")
     say("\n" + results_table(run.results))
+    if model.get("first_token"):
+        say(scoring_policy(run))
     for remark in _remarks(run.notes):
         say(remark)
     rate = run.throughput.get("tokens_per_second", 0.0)

@@ -95,7 +95,9 @@ def evaluate(
     for task in chosen:
         _require(model, task)
         check_ids([item.id for item in data[task.name].items], f"task {task.name}")
-    how = InferenceOptions(settings.first_token, batch_tokens, progress, settings.seed, settings.boundary)
+    how = InferenceOptions(
+        settings.first_token, batch_tokens, progress, settings.seed, settings.boundary, settings.keep_bos
+    )
     processes = Processes.current()
     record = _record(model, settings, chosen, data, how)
     folder = _shared_folder(processes, record, out, resume)

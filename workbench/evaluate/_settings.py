@@ -21,13 +21,15 @@ class EvaluateSettings(TaskOptions):
 
     ``first_token`` says what the first token of a text is predicted from, where nothing stands before it
     (see :class:`workbench.scoring.FirstToken`), ``boundary`` where a continuation begins
-    (:class:`workbench.scoring.Boundary`); the rest is explained in :class:`TaskOptions`.
+    (:class:`workbench.scoring.Boundary`), ``keep_bos`` whether BOS stays in front of what is truncated or read in
+    windows (:class:`workbench.scoring.Engine`); the rest is explained in :class:`TaskOptions`.
     Raises :class:`~workbench.errors.ConfigError`.
     """
 
     tasks: tuple[str, ...]
     first_token: str = "auto"
     boundary: Boundary = Boundary.JOINT
+    keep_bos: bool = False
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -36,7 +36,7 @@ SECONDS_PER_CHUNK = 2.0  # finished examples are stored at least this often
 
 _CHUNKS = "chunks"
 # Settings that a verb has got since runs of it were first stored, with what was in force before.
-_BEFORE: dict[str, dict[str, Any]] = {"evaluate": {"boundary": "joint"}}
+_BEFORE: dict[str, dict[str, Any]] = {"evaluate": {"boundary": "joint", "keep_bos": False}}
 # What makes two runs of one recipe give different numbers; names and paths may differ between machines.
 _IDENTITY = ("content_hash", "sha256", "dtype")
 

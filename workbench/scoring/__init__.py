@@ -11,6 +11,7 @@ from workbench.scoring._requests import (
     Score,
     Sequence,
     encode_texts,
+    leading_bos,
     prefix_ids,
     resolve_first_token,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "collect",
     "encode_texts",
     "lanes",
+    "leading_bos",
     "prefix_ids",
     "project_only",
     "pseudo_log_likelihood",

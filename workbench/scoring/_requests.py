@@ -23,6 +23,7 @@ __all__ = [
     "Sequence",
     "encode_requests",
     "encode_texts",
+    "leading_bos",
     "prefix_ids",
     "resolve_first_token",
 ]
@@ -170,11 +171,13 @@ def encode_requests(
     requests: Sequence_[Request],
     policy: FirstToken,
     boundary: Boundary = Boundary.JOINT,
+    keep_bos: bool = False,
 ) -> list[Sequence]:
     """Token ids of context and continuation, and where the scored part starts; see :class:`Boundary`.
 
     White space at the end of a context moves to the continuation first, since tokenizers join it with
-    the word that follows. This is the boundary rule of lm-eval, so scores are comparable.
+    the word that follows. This is the boundary rule of lm-eval, so scores are comparable. A context that is too long
+    loses its beginning, as there, or with ``keep_bos`` what follows the BOS (or prefix token) at its beginning.
     """
     pairs = [_move_space(request) for request in requests]
     contexts = encode_texts(model.tokenizer, [context for context, _ in pairs])
@@ -184,7 +187,7 @@ def encode_requests(
     else:
         wholes = encode_texts(model.tokenizer, [context + continuation for context, continuation in pairs])
     return [
-        _sequence(model, request, context, whole, policy)
+        _sequence(model, request, context, whole, policy, keep_bos)
         for request, context, whole in zip(requests, contexts, wholes, strict=True)
     ]
 
@@ -205,7 +208,12 @@ def encode_texts(tokenizer: Any, texts: Sequence_[str]) -> list[list[int]]:
 
 
 def _sequence(
-    model: LoadedModel, request: Request, context: list[int], whole: list[int], policy: FirstToken
+    model: LoadedModel,
+    request: Request,
+    context: list[int],
+    whole: list[int],
+    policy: FirstToken,
+    keep_bos: bool,
 ) -> Sequence:
     front = _front(model.tokenizer, context, whole, policy)
     ids = (*front, *whole)
@@ -223,7 +231,16 @@ def _sequence(
             f"{model.name} reads at most {model.max_length}; score it as a whole text instead"
         )
     inside = whole[: len(context)] != context
-    return Sequence(ids[surplus:], start - surplus, truncated=surplus, inside_token=inside)
+    kept = leading_bos(model.tokenizer, ids) if keep_bos and surplus else ()
+    return Sequence(
+        (*kept, *ids[surplus + len(kept) :]), start - surplus, truncated=surplus, inside_token=inside
+    )
+
+
+def leading_bos(tokenizer: Any, ids: Sequence_[int]) -> tuple[int, ...]:
+    """The BOS (or prefix token) that ``ids`` begin with; empty where they begin otherwise."""
+    first = tuple(ids[:1])
+    return first if first in {(tokenizer.bos_token_id,), (tokenizer.eos_token_id,)} else ()
 
 
 def _front(tokenizer: Any, context: list[int], whole: list[int], policy: FirstToken) -> tuple[int, ...]:

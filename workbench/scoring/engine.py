@@ -49,7 +49,9 @@ class Engine:
     :class:`FirstToken`; ``auto`` is resolved per tokenizer, :attr:`policy` is what it became).
     ``batch_tokens`` is the budget of one forward pass, padding included. Scores do not depend on it
     beyond rounding: sequences are padded on the right, where causal attention never looks. ``boundary`` says where a
-    continuation begins (see :class:`Boundary`).
+    continuation begins (see :class:`Boundary`). With ``keep_bos`` the BOS (or prefix token) of a text stands in front
+    of each of its windows, and of what is left of a context that is too long; lm-eval leaves it to the first window
+    and drops it with the context's beginning, which is the default.
     """
 
     model: LoadedModel
@@ -57,6 +59,7 @@ class Engine:
     batch_tokens: str | int = "auto"
     progress: bool = False
     boundary: Boundary | str = Boundary.JOINT
+    keep_bos: bool = False
 
     def __post_init__(self) -> None:
         as_members(self)
@@ -69,7 +72,7 @@ class Engine:
 
     def encode(self, requests: Sequence_[Request]) -> list[Sequence]:
         """Token ids of each request and where its scored part starts."""
-        return encode_requests(self.model, requests, self.policy, Boundary(self.boundary))
+        return encode_requests(self.model, requests, self.policy, Boundary(self.boundary), self.keep_bos)
 
     def stream(
         self, requests: Sequence_[Request], done: Set[int] = frozenset()
@@ -188,6 +191,7 @@ def score(
     batch_tokens: str | int = "auto",
     progress: bool = False,
     boundary: str = "joint",
+    keep_bos: bool = False,
 ) -> Score | list[Score]:
     """Log-probabilities (nats) of continuations given their contexts; see :class:`Engine` and :class:`Seq2SeqEngine`.
 
@@ -196,7 +200,7 @@ def score(
         requests: a context, with its ``continuation``; a whole text, without; or requests or pairs of both, for which
             a list is returned.
         continuation: what is scored after the context.
-        first_token, boundary: of causal models; see :class:`Engine`.
+        first_token, boundary, keep_bos: of causal models; see :class:`Engine`.
         batch_tokens: tokens of one forward pass.
         progress: show a bar.
 
@@ -220,7 +224,7 @@ def score(
     if model.kind is Kind.SEQ2SEQ:
         found = Seq2SeqEngine(model, batch_tokens, progress).score(asked)
     else:
-        found = Engine(model, first_token, batch_tokens, progress, boundary).score(asked)
+        found = Engine(model, first_token, batch_tokens, progress, boundary, keep_bos).score(asked)
     return found[0] if one else found
 
 
@@ -228,12 +232,15 @@ def _request(text: str, continuation: str | None) -> Request:
     return Request("", text) if continuation is None else Request(text, continuation)
 
 
-def windows(ids: Sequence_[int], length: int, stride: int, first: int) -> list[Sequence]:
+def windows(
+    ids: Sequence_[int], length: int, stride: int, first: int, front: tuple[int, ...] = ()
+) -> list[Sequence]:
     """Split ``ids`` so that each id from ``first`` on is scored once.
 
     Each window reads at most ``length`` ids and scores the last ``stride`` of them (the first window
     scores all it has), so every id but those of the first window sees at least ``length - stride``
-    ids before it. ``stride = length`` gives disjoint windows.
+    ids before it. ``stride = length`` gives disjoint windows. ``front`` (one id) takes the place of the first id that
+    a later window reads.
     """
     if not 1 <= stride <= length:
         raise ConfigError(f"stride is {stride}; allowed: 1 to the window length {length}")
@@ -244,7 +251,8 @@ def windows(ids: Sequence_[int], length: int, stride: int, first: int) -> list[S
         end = min(scored + take, len(ids))
         # A window reads ids[begin : end - 1] and predicts up to ids[end - 1].
         begin = max(0, end - 1 - length)
-        found.append(Sequence(tuple(ids[begin:end]), scored - begin))
+        kept = front if begin else ()
+        found.append(Sequence((*kept, *ids[begin + len(kept) : end]), scored - begin))
         scored = end
     return found
 
@@ -258,11 +266,12 @@ def score_rolling(
     first_token: str = "auto",
     batch_tokens: str | int = "auto",
     progress: bool = False,
+    keep_bos: bool = False,
 ) -> list[RollingScore]:
     """Log-likelihood of each text. ``length`` defaults to the model's, ``stride`` to ``length`` (disjoint windows).
 
     The first token is predicted from BOS or the model's prefix token, unless ``first_token`` is
-    ``"unscored"``. Raises :class:`DataError` for a text with no token to score.
+    ``"unscored"``; with ``keep_bos`` it stands in front of every window. Raises :class:`DataError` for a text with no token to score.
 
     Example:
         ```python
@@ -273,7 +282,7 @@ def score_rolling(
         print(found.log_probability / found.tokens)
         ```
     """
-    engine = Engine(model, first_token, batch_tokens, progress)
+    engine = Engine(model, first_token, batch_tokens, progress, keep_bos=keep_bos)
     length = min(length or model.max_length, model.max_length)
     return collect(stream_rolling(engine, texts, length, [stride or length] * len(texts)), len(texts))
 
@@ -293,7 +302,7 @@ def stream_rolling(
         whole = ids if tuple(ids[: len(front)]) == front else [*front, *ids]
         if len(whole) < 2:
             raise DataError(f"text {text[:40]!r} has no token to score")
-        parts.append(windows(whole, length, stride, 1))
+        parts.append(windows(whole, length, stride, 1, front if engine.keep_bos else ()))
     for batch in by_group(engine.stream_sequences, parts, done):
         yield [(number, _join(texts[number], scores)) for number, scores in batch]
 

@@ -135,6 +135,22 @@ def test_too_long_context_is_cut_from_the_left_and_counted():
     assert cut.token_log_probabilities == pytest.approx(same.token_log_probabilities, abs=1e-6)
 
 
+def test_bos_stays_in_front_of_a_truncated_context_on_request():
+    model = tiny_causal(positions=8)
+    long = Request("the cats and the dogs and the cat sat on the", " mat")
+    (kept,) = score(model, [long], first_token="bos", keep_bos=True)
+    assert kept.truncated == 13 - 1 - 8
+    # eight ids are read: BOS, and the context's last seven
+    ids = model.tokenizer(long.context + long.continuation, add_special_tokens=False).input_ids
+    with torch.no_grad():
+        logits = model.model(torch.tensor([[model.tokenizer.bos_token_id, *ids[-8:-1]]])).logits[0, -1]
+    assert kept.log_probability == pytest.approx(float(logits.log_softmax(-1)[ids[-1]]), abs=1e-6)
+    (lost,) = score(model, [long], first_token="bos")  # as lm-eval: the last eight, BOS or not
+    with torch.no_grad():
+        logits = model.model(torch.tensor([ids[-9:-1]])).logits[0, -1]
+    assert lost.log_probability == pytest.approx(float(logits.log_softmax(-1)[ids[-1]]), abs=1e-6)
+
+
 def test_out_of_memory_halves_the_batch_and_changes_nothing(monkeypatch):
     model = tiny_causal()
     expected = score(model, REQUESTS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,6 +44,39 @@ def test_disjoint_windows_by_hand():
     expected += by_hand(model, words[7], " ".join(words[8:16]), bos=False)
     expected += by_hand(model, " ".join(words[8:16]), " ".join(words[16:]), bos=False)
     assert got.token_log_probabilities == pytest.approx(expected, abs=1e-5)
+
+
+def plain_losses(model, ids, start):
+    """Log-probability of each id from ``start`` on, of one plain pass over the others."""
+    with torch.no_grad():
+        logits = model.model(torch.tensor([ids[:-1]])).logits[0].log_softmax(-1)
+    return [float(logits[k - 1, ids[k]]) for k in range(start, len(ids))]
+
+
+def test_every_window_begins_with_bos_on_request():
+    model = tiny_causal()
+    bos, ids = model.tokenizer.bos_token_id, model.tokenizer(TEXT, add_special_tokens=False).input_ids
+    (got,) = score_rolling(model, [TEXT], length=8, stride=4, keep_bos=True)
+    # windows read 8 ids, of which the first is BOS, and score their last 4; the first scores all 8
+    expected = plain_losses(model, [bos, *ids[:8]], 1)
+    for first in (8, 12, 16):
+        expected += plain_losses(model, [bos, *ids[first + 4 - 8 : first + 4]], 5)[: len(ids) - first]
+    expected[16:] = plain_losses(model, [bos, *ids[9:17]], 8)  # the last id, from as many before it
+    assert got.token_log_probabilities == pytest.approx(expected, abs=1e-5)
+    without = score_rolling(model, [TEXT], length=8, stride=4)[0]  # lm-eval's windows
+    assert without.token_log_probabilities[:8] == pytest.approx(expected[:8], abs=1e-5)
+    assert without.token_log_probabilities[8:12] == pytest.approx(plain_losses(model, ids[3:12], 5), abs=1e-5)
+
+
+def test_windows_are_those_of_lm_eval():
+    utils = pytest.importorskip("lm_eval.utils", reason="pip install lm-eval==0.4.13")
+    ids = list(range(100, 137))
+    theirs = utils.get_rolling_token_windows(ids, prefix_token=1, max_seq_len=10, context_len=1)
+    pairs = [utils.make_disjoint_window(window) for window in theirs]
+    ours = windows([1, *ids], 10, 10, 1)
+    assert [(list(w.ids[: w.start]), list(w.ids[w.start :])) for w in ours] == [
+        (list(context), list(scored)) for context, scored in pairs
+    ]
 
 
 def test_bad_stride_and_empty_text():

@@ -14,7 +14,7 @@ from workbench.evaluate._requests import Generated, GenerationRequest
 from workbench.evaluate.inference.options import InferenceOptions
 from workbench.models import Kind, LoadedModel, as_model
 from workbench.models.batching import HeadRow, padded, padding_id
-from workbench.scoring import collect, token_budget
+from workbench.scoring import collect, leading_bos, token_budget
 from workbench.trace.decoder import decoder_prefix, generation_start
 from workbench.trace.padding import cache_works, together
 
@@ -77,12 +77,12 @@ def generate(
 def generate_texts(
     model: LoadedModel, prompts: list[GenerationRequest], done: Set[int], options: InferenceOptions
 ) -> Iterator[list[tuple[int, Generated]]]:
-    """What the model generates after each prompt. Prompts too long are truncated at their beginning.
+    """What the model generates after each prompt. Prompts too long are truncated at their beginning, or behind BOS.
 
     Greedy decoding computes equal prompts once. Sampling is seeded by batch, so it depends on the batch size.
     """
     model.require(Kind.CAUSAL, Kind.SEQ2SEQ, verb="generation")
-    ids = [_encode(model, prompt) for prompt in prompts]
+    ids = [_encode(model, prompt, options.keep_bos) for prompt in prompts]
     places: dict[GenerationRequest, list[int]] = {}
     for place, prompt in enumerate(prompts):
         places.setdefault(prompt, []).append(place)
@@ -119,7 +119,7 @@ def _next(
     return batch
 
 
-def _encode(model: LoadedModel, prompt: GenerationRequest) -> list[int]:
+def _encode(model: LoadedModel, prompt: GenerationRequest, keep_bos: bool) -> list[int]:
     room = model.max_length - (prompt.max_tokens if model.kind is Kind.CAUSAL else 0)
     if room < 1:
         raise DataError(
@@ -130,7 +130,8 @@ def _encode(model: LoadedModel, prompt: GenerationRequest) -> list[int]:
         ids = ids[:-1]  # a tokenizer that ends texts would end the prompt
     if not ids:
         ids = [model.tokenizer.bos_token_id or model.tokenizer.eos_token_id or 0]
-    return ids[-room:]
+    kept = leading_bos(model.tokenizer, ids) if keep_bos and len(ids) > room else ()
+    return [*kept, *ids[len(ids) - room + len(kept) :]] if len(ids) > room else ids
 
 
 class _StopAt(StoppingCriteria):

@@ -8,7 +8,7 @@ from workbench.errors import DataError
 from workbench.evaluate._requests import RollingRequest
 from workbench.evaluate.inference.options import InferenceOptions
 from workbench.models import Kind, LoadedModel
-from workbench.scoring import Blank, Engine, MaskedEngine, Request, RollingScore, Score, Seq2SeqEngine
+from workbench.scoring import Blank, MaskedEngine, Request, RollingScore, Score, Seq2SeqEngine
 from workbench.scoring.engine import stream_rolling
 from workbench.scoring.masked import MaskedRow
 from workbench.text import Pieces, split_texts
@@ -55,7 +55,7 @@ def _causal(
     model: LoadedModel, requests: list[Request], done: Set[int], options: InferenceOptions
 ) -> Iterator[list[tuple[int, Score]]]:
     """What requests begin with in common (a question's choices, few-shot examples) is read once."""
-    engine = Engine(model, options.first_token, options.batch_tokens, options.progress, options.boundary)
+    engine = options.engine(model)
     yield from engine.stream_shared(engine.encode(requests), done)
 
 
@@ -143,7 +143,7 @@ def score_passages(
 ) -> Iterator[list[tuple[int, RollingScore]]]:
     """Each passage's log-likelihood; its first token is predicted from the model's prefix token."""
     model.require(Kind.CAUSAL, verb="perplexity")
-    engine = Engine(model, options.first_token, options.batch_tokens, options.progress)
+    engine = options.engine(model)
     length = model.max_length
     strides = [min(passage.stride or length, length) for passage in passages]
     yield from stream_rolling(engine, [passage.text for passage in passages], length, strides, done)

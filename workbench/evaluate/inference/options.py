@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from workbench.models import LoadedModel
+from workbench.scoring import Engine
+
 __all__ = ["Count", "InferenceOptions", "counted_tokens"]
 
 
@@ -14,7 +17,8 @@ __all__ = ["Count", "InferenceOptions", "counted_tokens"]
 class InferenceOptions:
     """The scorer's policy for first tokens, tokens of a forward pass, a bar or none, the seed of what is sampled.
 
-    ``boundary`` says where continuations begin; see :class:`workbench.scoring.Boundary`.
+    ``boundary`` says where continuations begin (:class:`workbench.scoring.Boundary`), ``keep_bos`` whether truncated
+    contexts and prompts, and every window of a long text, begin with BOS (:class:`workbench.scoring.Engine`).
     """
 
     first_token: str = "auto"
@@ -22,6 +26,11 @@ class InferenceOptions:
     progress: bool = False
     seed: int = 0
     boundary: str = "joint"
+    keep_bos: bool = False
+
+    def engine(self, model: LoadedModel) -> Engine:
+        """The engine that scores continuations and texts with a causal model."""
+        return Engine(model, self.first_token, self.batch_tokens, self.progress, self.boundary, self.keep_bos)
 
 
 @dataclass
