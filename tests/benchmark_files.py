@@ -95,6 +95,13 @@ _SQUAD = {
         }
     ],
 }
+_SQUAD_V2 = json.loads(json.dumps(_SQUAD))
+for _question in _SQUAD_V2["data"][0]["paragraphs"][0]["qas"]:
+    _question["is_impossible"] = False
+_SQUAD_V2["data"][0]["paragraphs"][0]["qas"] += [
+    {"id": f"q{i}", "question": "Where did the dog sit?", "answers": [], "is_impossible": True}
+    for i in (2, 3, 4)
+]
 _TRUTH = [
     {
         "question": f"Do cats fly {i} times?",
@@ -264,6 +271,7 @@ _FILES: dict[str, dict[str, str]] = {
         "test/law_test.csv": "Is it not law?,yes,no,so,or,B\n",
     },
     "squad": {"dev-v1.1.json": json.dumps(_SQUAD)},
+    "squadv2": {"dev-v2.0.json": json.dumps(_SQUAD_V2)},
     "cbt_cn": {"cbtest_CN_test_2500ex.txt": _CBT * 2},
     "cbt_ne": {"cbtest_NE_test_2500ex.txt": _CBT * 2},
     "snli": {

@@ -27,6 +27,7 @@ DECLARED = [name for name in TASKS if not name.startswith("lambada")]
 BEST = {"bleu": 100.0, "chrf": 100.0, "margin": 999.0, "gender_parity": 1.0}
 # Metrics that say nothing about right and wrong here
 FREE = {"token_perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte", "toxicity_probability"}
+THRESHOLDS = {"best_exact_thresh", "best_f1_thresh"}  # no value is better
 
 
 def task_of(name: str, **options: Any) -> Any:
@@ -42,7 +43,8 @@ def gold_answers(item: Any) -> list[Any]:
     """What a model that knows the gold answer would say."""
     fields = item.fields
     if isinstance(item.requests[0], GenerationRequest):
-        return [Generated(str(fields.get("target", " ")), 3, True) for _ in item.requests]
+        said = Generated(str(fields.get("target", " ")), 3, True)
+        return [said if isinstance(request, GenerationRequest) else score(-1.0) for request in item.requests]
     if "gold_tags" in fields:
         return [Tags(tuple(fields["gold_tags"]))]
     if "words" in fields:
@@ -98,10 +100,10 @@ def test_gold_answers_reach_the_best_value(loaded):
     metrics = task.metrics(examples, seed=0)
     assert metrics
     for name, estimate in metrics.items():
-        assert estimate.higher_is_better is not None
+        assert (estimate.higher_is_better is None) is (name in THRESHOLDS)
         if name == "expected_maximum_toxicity":
             assert estimate.value == 0.0
-        elif name not in FREE:
+        elif name not in FREE | THRESHOLDS:
             assert estimate.value == pytest.approx(BEST.get(name, 1.0)), name
         assert math.isnan(estimate.low) or estimate.low <= estimate.value + 1e-9
         assert math.isnan(estimate.high) or estimate.value <= estimate.high + 1e-9

@@ -44,6 +44,7 @@ ROWS = {
     "truthfulqa_mc2": ("truthfulqa", 817),
     "mmlu": ("mmlu", 285),
     "squad": ("squad", 1190),
+    "squadv2": ("squad", 6078),
     "wikitext2": ("wikitext2", 60),  # articles; Merity et al. 2017, table 1
     "bbh/snarks": ("bbh", 178),
     "bbh/causal_judgement": ("bbh", 187),

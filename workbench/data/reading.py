@@ -1,16 +1,17 @@
-"""Reading comprehension: SQuAD v1.1 (Rajpurkar et al. 2016), Children's Book Test (Hill et al. 2016)."""
+"""Reading comprehension: SQuAD v1.1 and v2 (Rajpurkar et al. 2016, 2018), Children's Book Test (Hill et al. 2016)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from workbench.data.files import read_json, read_lines
 from workbench.data.rows import Blanked, Question
 from workbench.data.source import Hub, Record, Source, field_of
 from workbench.errors import DataError
 
-__all__ = ["SQUAD", "cbt_source"]
+__all__ = ["SQUAD", "SQUAD_V2", "cbt_source"]
 
 
 def _squad_records(path: Path) -> Iterator[tuple[str, Record]]:
@@ -29,18 +30,34 @@ def _parse_squad(record: Record, where: str, row: str) -> list[Question]:
     answers = field_of(record, where, "answers")
     texts = answers["text"] if isinstance(answers, dict) else [a["text"] for a in answers]
     if not texts:
-        raise DataError(f"{where} has no answer; SQuAD v1.1 has one at least (v2 has questions without)")
-    context = field_of(record, where, "context")
-    return [
-        Question(
-            row,
-            context,
-            str(field_of(record, where, "question")).strip(),
-            tuple(dict.fromkeys(map(str, texts))),
-            str(record.get("title") or ""),
-            cluster=str(record.get("paragraph") or context),
+        raise DataError(f"{where} has no answer; SQuAD v1.1 has one at least, v2 is --task squadv2")
+    return [_question(record, where, row, texts)]
+
+
+def _parse_squad_v2(record: Record, where: str, row: str) -> list[Question]:
+    answers = record.get("answers")
+    if answers is None:
+        raise DataError(
+            f"{where}: column 'answers' is missing; a question without an answer has an empty list"
         )
-    ]
+    texts = answers["text"] if isinstance(answers, dict) else [a["text"] for a in answers]
+    if record.get("is_impossible", not texts) != (not texts):
+        raise DataError(
+            f"{where}: is_impossible is {record['is_impossible']}, and it has {len(texts)} answers"
+        )
+    return [_question(record, where, row, texts)]
+
+
+def _question(record: Record, where: str, row: str, texts: Iterable[Any]) -> Question:
+    context = field_of(record, where, "context")
+    return Question(
+        row,
+        context,
+        str(field_of(record, where, "question")).strip(),
+        tuple(dict.fromkeys(map(str, texts))),
+        str(record.get("title") or ""),
+        cluster=str(record.get("paragraph") or context),
+    )
 
 
 _NAMES = ("dev-v1.1.json", "xquad.en.json")
@@ -52,6 +69,19 @@ SQUAD: Source[Question] = Source(
     },
     parse=_parse_squad,
     hub=Hub("rajpurkar/squad"),
+    records=_squad_records,
+)
+
+
+_NAMES_V2 = ("dev-v2.0.json", "dev-v2.0_cs224n.json")
+SQUAD_V2: Source[Question] = Source(
+    name="squadv2",
+    files={
+        "train": tuple(f"{p}train-v2.0.json" for p in ("", "squad/")),
+        "validation": tuple(f"{p}{n}" for p in ("", "squad/") for n in _NAMES_V2),
+    },
+    parse=_parse_squad_v2,
+    hub=Hub("rajpurkar/squad_v2"),
     records=_squad_records,
 )
 

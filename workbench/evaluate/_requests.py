@@ -76,10 +76,11 @@ class TaggingRequest:
 
 @dataclass(frozen=True)
 class SpanRequest:
-    """Where in ``context`` the answer to ``question`` stands, from a question-answering head."""
+    """Where in ``context`` the answer to ``question`` stands, from a question-answering head; it ``may_be_absent``."""
 
     question: str
     context: str
+    may_be_absent: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,9 +134,10 @@ class Tags:
 
 @dataclass(frozen=True)
 class Span:
-    """The text of the best span."""
+    """The text of the best span, and how likely it is that there is none (0 where there always is one)."""
 
     text: str
+    no_answer_probability: float = 0.0
 
 
 @dataclass(frozen=True)

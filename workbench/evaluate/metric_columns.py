@@ -23,6 +23,7 @@ from workbench.statistics import (
     span_precision_measure,
     span_recall_measure,
     spearman_measure,
+    threshold_measure,
     unit_perplexity_measure,
 )
 
@@ -77,6 +78,8 @@ def metric_columns(rows: pd.DataFrame, metric: str) -> Iterator[tuple[pd.DataFra
             yield kept, _column(kept, column), mean_measure
             if "perplexity" in metric:  # lm-eval's, of summed log-probabilities
                 yield kept, -_column(kept, column), perplexity_measure
+    if "no_answer_probability" in rows:
+        yield from _of_unanswerable(rows, metric)
     if metric == "failure_rate" and "correct" in rows:
         yield rows, 1.0 - rows[["correct"]].to_numpy(float), mean_measure
     if (rank := _RANKS.fullmatch(metric)) and "rank" in rows:
@@ -90,6 +93,17 @@ def metric_columns(rows: pd.DataFrame, metric: str) -> Iterator[tuple[pd.DataFra
         yield rows, loss if unit is None else np.hstack([loss, _column(rows, unit)]), measure
     if metric == "accuracy" or metric in _PAIRED:
         yield from ((rows, values, of) for values, of in _from_labels(rows, metric))
+
+
+def _of_unanswerable(rows: pd.DataFrame, metric: str) -> Iterator[tuple[pd.DataFrame, Array, Measure]]:
+    """SQuAD v2's: one kind of question, or the best threshold."""
+    kind, _, column = metric.partition("_")
+    if kind in ("HasAns", "NoAns"):
+        kept = rows[rows["has_answer"].astype(bool) == (kind == "HasAns")]
+        yield kept, _column(kept, column), mean_measure
+    if metric in ("best_exact", "best_f1"):
+        names = [f"raw_{column}", "has_answer", "answered", "no_answer_probability"]
+        yield rows, rows[names].to_numpy(float), threshold_measure
 
 
 def _from_labels(rows: pd.DataFrame, metric: str) -> Iterator[tuple[Array, Measure]]:

@@ -271,7 +271,8 @@ def score_rolling(
     """Log-likelihood of each text. ``length`` defaults to the model's, ``stride`` to ``length`` (disjoint windows).
 
     The first token is predicted from BOS or the model's prefix token, unless ``first_token`` is
-    ``"unscored"``; with ``keep_bos`` it stands in front of every window. Raises :class:`DataError` for a text with no token to score.
+    ``"unscored"``; with ``keep_bos`` it stands in front of every window. Raises :class:`DataError` for a text with no
+    token to score.
 
     Example:
         ```python

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from workbench.estimate import Estimate
+from workbench.statistics._answers import best_exact, best_f1, normalized, swept_threshold, threshold_measure
 from workbench.statistics._bootstrap import bootstrap
 from workbench.statistics._intervals import clustered_wilson, mean_estimate, proportion, wilson
 from workbench.statistics._measures import (
     Measure,
-    best_exact,
-    best_f1,
     bits_per_unit_measure,
     f1_measure,
     label_spans,
@@ -16,7 +15,6 @@ from workbench.statistics._measures import (
     matthews_measure,
     mean_measure,
     measure_estimate,
-    normalized,
     pearson_measure,
     perplexity_measure,
     span_f1_measure,
@@ -71,6 +69,8 @@ __all__ = [
     "span_recall_measure",
     "spearman_measure",
     "student_interval",
+    "swept_threshold",
+    "threshold_measure",
     "unit_perplexity_measure",
     "wilson",
 ]

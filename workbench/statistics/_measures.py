@@ -1,10 +1,7 @@
-"""Metrics of a whole sample as functions of any resample of it; answers and labelled spans compared with gold."""
+"""Metrics of a whole sample as functions of any resample of it; labelled spans compared with gold."""
 
 from __future__ import annotations
 
-import re
-import string
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -18,8 +15,6 @@ from workbench.statistics._bootstrap import bootstrap
 
 __all__ = [
     "Measure",
-    "best_exact",
-    "best_f1",
     "bits_per_unit_measure",
     "f1_measure",
     "label_spans",
@@ -27,7 +22,6 @@ __all__ = [
     "matthews_measure",
     "mean_measure",
     "measure_estimate",
-    "normalized",
     "pearson_measure",
     "perplexity_measure",
     "span_f1_measure",
@@ -182,34 +176,6 @@ def unit_perplexity_measure(sample: Array) -> Any:
 def bits_per_unit_measure(sample: Array) -> Any:
     """Total loss in bits over total units; columns as in :func:`unit_perplexity_measure`."""
     return sample[..., 0].sum(-1) / sample[..., 1].sum(-1) / np.log(2)
-
-
-_ARTICLES = re.compile(r"\b(a|an|the)\b")
-_PUNCTUATION = str.maketrans("", "", string.punctuation)
-
-
-def normalized(text: str) -> str:
-    """Lower case without ASCII punctuation, English articles, and runs of white space."""
-    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
-
-
-def best_exact(predicted: str, gold: Sequence[str]) -> float:
-    """1 if the normalised prediction equals one of the normalised gold answers."""
-    return float(any(normalized(predicted) == normalized(answer) for answer in gold))
-
-
-def best_f1(predicted: str, gold: Sequence[str]) -> float:
-    """The highest F1 of shared words over the gold answers."""
-    return max(_f1(normalized(predicted).split(), normalized(answer).split()) for answer in gold)
-
-
-def _f1(predicted: list[str], gold: list[str]) -> float:
-    if (
-        not predicted or not gold
-    ):  # as SQuAD's rule has it since version 2: nothing is right about nothing only
-        return float(predicted == gold)
-    shared = (Counter(predicted) & Counter(gold)).total()
-    return 2 * shared / (len(predicted) + len(gold))
 
 
 def label_spans(labels: Sequence[str]) -> set[tuple[int, int, str]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from transformers import (
@@ -202,6 +204,22 @@ def test_a_span_stands_in_the_context_even_of_many_windows():
     (span,) = ask(model, [SpanRequest("keys are", context)])
     assert span.text
     assert span.text in context
+    assert span.no_answer_probability == 0.0
+
+
+def test_no_answer_is_as_likely_as_the_first_token_against_the_best_span():
+    model = bert(BertForQuestionAnswering)
+    (span,) = ask(model, [SpanRequest("keys are", "the cat sat on the mat", may_be_absent=True)])
+    ids = model.tokenizer("keys are", "the cat sat on the mat", return_tensors="pt")
+    with torch.inference_mode():
+        output = model.model(**ids)
+    start, end = output.start_logits[0].double(), output.end_logits[0].double()
+    first = ids["input_ids"][0].tolist().index(model.tokenizer.sep_token_id) + 1  # of the context
+    if start[first:].shape[0] > 7:
+        first += 1  # a tokenizer that writes two marks between texts
+    spans = [start[a] + end[b] for a in range(first, len(start) - 1) for b in range(a, len(start) - 1)]
+    odds = float(start[0] + end[0] - max(spans))
+    assert span.no_answer_probability == pytest.approx(1 / (1 + math.exp(-odds)), abs=1e-6)
 
 
 def test_word_pairs_give_states_difference_and_product():

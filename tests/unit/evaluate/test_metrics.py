@@ -73,6 +73,7 @@ SQUAD = [
     ("U.S.", ["US"], 1, 1.0),
     ("cat cat", ["cat"], 0, 2 / 3),  # words count as often as they stand in both
     ("well-known", ["wellknown"], 1, 1.0),  # hyphens vanish
+    ("the", ["a"], 1, 0.0),  # nothing is left of either: equal, and v1.1 counts shared words
 ]
 
 
@@ -80,6 +81,12 @@ SQUAD = [
 def test_squad_rule(predicted, gold, exact, f1):
     assert best_exact(predicted, gold) == exact
     assert best_f1(predicted, gold) == pytest.approx(f1)
+
+
+def test_in_version_2_nothing_is_right_about_nothing():
+    assert best_f1("the", ["a"], empty_matches=True) == 1.0
+    assert best_f1("", ["cat"], empty_matches=True) == 0.0
+    assert best_f1("New York", ["New York City"], empty_matches=True) == pytest.approx(0.8)
 
 
 ENTITIES = [

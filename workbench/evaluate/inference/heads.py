@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 
 import torch
+from scipy.special import expit
 from torch import Tensor
 
 from workbench.errors import NumericsError, TaskError
@@ -98,10 +99,14 @@ def find_spans(
     require_fast(model.tokenizer, verb="answering questions from a text")
     for place, ask in enumerate(asks):
         if place not in done:
-            yield [(place, Span(_best_span(model, ask)))]
+            yield [(place, _best_span(model, ask))]
 
 
-def _best_span(model: LoadedModel, ask: SpanRequest) -> str:
+def _best_span(model: LoadedModel, ask: SpanRequest) -> Span:
+    """The best span of all windows; against it stands the least score of any window's first token.
+
+    Devlin et al. 2019, section 4.3: the first token's start and end say that there is no answer.
+    """
     encoded = model.tokenizer(
         ask.question,
         ask.context,
@@ -112,7 +117,7 @@ def _best_span(model: LoadedModel, ask: SpanRequest) -> str:
         return_offsets_mapping=True,
         verbose=False,
     )
-    best, text = float("-inf"), ""
+    best, text, absent = float("-inf"), "", float("inf")
     for window, ids in enumerate(encoded["input_ids"]):
         row = row_of({name: encoded[name][window] for name in encoded})
         (output,) = head_outputs(model, [row])
@@ -127,7 +132,9 @@ def _best_span(model: LoadedModel, ask: SpanRequest) -> str:
             first, last = divmod(int(scores.argmax()), len(ids))
             offsets = encoded["offset_mapping"][window]
             best, text = value, ask.context[offsets[first][0] : offsets[last][1]]
-    return text
+        mark = ids.index(model.tokenizer.cls_token_id) if model.tokenizer.cls_token_id in ids else 0
+        absent = min(absent, float(start[mark] + end[mark]))
+    return Span(text, float(expit(absent - best)) if ask.may_be_absent else 0.0)
 
 
 def _require_head(model: LoadedModel, ending: str) -> None:

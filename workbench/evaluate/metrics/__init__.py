@@ -29,6 +29,7 @@ from workbench.evaluate.metrics._metric import (
     exact_groups,
 )
 from workbench.evaluate.metrics.text import BLEU, CHRF, ROUGE_METRICS, ROUGE_NAMES, rouge
+from workbench.evaluate.metrics.unanswerable import UNANSWERABLE_METRICS
 from workbench.registry import Registry
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "ROUGE_METRICS",
     "ROUGE_NAMES",
     "SPEARMAN",
+    "UNANSWERABLE_METRICS",
     "WORD_F1",
     "Mean",
     "Metric",

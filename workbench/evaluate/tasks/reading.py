@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workbench.data.glue import SNLI, SNLI_LABELS
 from workbench.data.ner import NER_SOURCES
-from workbench.data.reading import SQUAD, cbt_source
+from workbench.data.reading import SQUAD, SQUAD_V2, cbt_source
 from workbench.data.rows import Question, TextPair
 from workbench.data.wikitext import WIKITEXT2, WIKITEXT2_PLAIN
 from workbench.evaluate._task import Task
@@ -15,6 +15,7 @@ from workbench.evaluate.tasks.task_types import (
     Perplexity,
     Tagging,
     TextClassification,
+    UnanswerableTask,
 )
 
 __all__ = ["READING_TASKS"]
@@ -41,6 +42,14 @@ READING_TASKS: tuple[Task, ...] = (
         name="squad",
         about="answers that stand in a paragraph, SQuAD v1.1 JSON: dev-v1.1.json or xquad.en.json",
         source=SQUAD,
+        prompt=_squad,
+        max_tokens=32,
+        version=2,
+    ),
+    UnanswerableTask(
+        name="squadv2",
+        about="the same, where half of the questions have no answer, SQuAD v2 JSON: dev-v2.0.json",
+        source=SQUAD_V2,
         prompt=_squad,
         max_tokens=32,
     ),

@@ -16,6 +16,7 @@ from workbench.evaluate.tasks.task_types.preferences import PreferenceTask
 from workbench.evaluate.tasks.task_types.span_pairs import SpanPairs
 from workbench.evaluate.tasks.task_types.tagging import Tagging
 from workbench.evaluate.tasks.task_types.toxicity import Toxicity
+from workbench.evaluate.tasks.task_types.unanswerable import UnanswerableTask
 
 __all__ = [
     "AnsweringTask",
@@ -33,4 +34,5 @@ __all__ = [
     "Toxicity",
     "TranslationTask",
     "TrueMass",
+    "UnanswerableTask",
 ]
