@@ -23,11 +23,21 @@ from transformers import (
 )
 
 from workbench.errors import NumericsError
+from workbench.trace.structure import evaluating, sample_inputs
 from workbench.training.checkpoints import find_checkpoints, mark_complete
 from workbench.training.objectives import IGNORED
 from workbench.training.progress import Meter
 
-__all__ = ["Clock", "KeepSteps", "StopWatch", "WorkbenchTrainer", "can_skip", "scored_loss", "scored_places"]
+__all__ = [
+    "Clock",
+    "KeepSteps",
+    "StopWatch",
+    "WorkbenchTrainer",
+    "can_skip",
+    "gives_means",
+    "scored_loss",
+    "scored_places",
+]
 
 
 def can_skip(model: Any, auto: str) -> bool:
@@ -63,6 +73,18 @@ def scored_loss(output: Any, labels: Tensor, num_items_in_batch: Tensor | int | 
     return total / count
 
 
+def gives_means(model: Any) -> bool:
+    """Whether a model's loss is the mean over a batch's labels even where it is given the number of a step's labels.
+
+    Asked of the model: several families of transformers take the number and leave it alone.
+    """
+    inputs = sample_inputs(model)
+    labels = inputs.pop("decoder_input_ids", inputs["input_ids"])
+    with torch.no_grad(), torch.random.fork_rng(), evaluating(model):
+        losses = [float(model(**inputs, labels=labels, num_items_in_batch=n).loss) for n in (1, 2)]
+    return losses[0] == losses[1]
+
+
 class WorkbenchTrainer(Trainer):
     """Trainer that counts tokens, stops at the first loss that is no number, and marks checkpoints as whole."""
 
@@ -83,8 +105,12 @@ class WorkbenchTrainer(Trainer):
         self.recipe = recipe
         self.meter = meter
         # the built-in models name ``num_items_in_batch`` where transformers looks for ``**kwargs``
-        forward = self.accelerator.unwrap_model(self.model).forward
-        self.model_accepts_loss_kwargs |= "num_items_in_batch" in inspect.signature(forward).parameters
+        network = self.accelerator.unwrap_model(self.model)
+        named = "num_items_in_batch" in inspect.signature(network.forward).parameters
+        self._gives_means = (
+            self.model_accepts_loss_kwargs and not (named or scored_only) and gives_means(network)
+        )
+        self.model_accepts_loss_kwargs |= named
         self._bad_step = torch.zeros((), dtype=torch.long, device=self.args.device)
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
@@ -101,6 +127,31 @@ class WorkbenchTrainer(Trainer):
         if self.precision == torch.float32:
             return nullcontext()
         return torch.autocast(self.args.device.type, self.precision, cache_enabled=bool(cache_enabled))
+
+    def compute_loss(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> Any:
+        """The model's loss as its part of the step's mean over labels, also where it gives a batch's own mean."""
+        found = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        if not self._gives_means or num_items_in_batch is None:
+            return found
+        labels = inputs["labels"][..., 1:] if self._loss_shifts_labels else inputs["labels"]
+        share = (labels != IGNORED).sum() / torch.as_tensor(num_items_in_batch).reshape(-1)[0]
+        return (found[0] * share, found[1]) if return_outputs else found * share
+
+    def _get_num_items_in_batch(self, batch_samples: list[Any], device: torch.device) -> Any:
+        """What a step's losses are means over: its labels, or of a loss of several terms the places of each."""
+        count = getattr(self.accelerator.unwrap_model(self.model), "scored_counts", None)
+        if count is None or not batch_samples:
+            return super()._get_num_items_in_batch(batch_samples, device)
+        totals: Tensor = sum(count(**batch) for batch in batch_samples).to(device)
+        if self.args.average_tokens_across_devices and self.args.world_size > 1:
+            totals = self.accelerator.gather(totals[None]).sum(0)
+        return totals.expand(self.args.n_gpu, -1) if self.args.n_gpu > 1 else totals
 
     def training_step(
         self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Tensor | int | None = None

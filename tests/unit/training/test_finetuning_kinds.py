@@ -199,6 +199,48 @@ def test_out_of_memory_halves_the_rows_and_keeps_the_batch(
     assert "again with 2 rows" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("shape", "kind"), [("encoder", "tokens"), ("encoder", "class"), ("decoder", "response")]
+)
+def test_accumulated_batches_are_one_batch(
+    shape: str, kind: str, models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One step of four rows of unlike length, and of four batches of one row: the same loss and gradient."""
+    rows = []
+    for place, length in enumerate([1, 2, 3, 4] * 4):
+        words = ["the", "cat", "sat", "on"][:length]
+        text = " ".join(words)
+        rows += [
+            {
+                "tokens": {"tokens": words, "labels": ["O", "B-X", "O", "O"][:length]},
+                "class": {"text": text, "label": "no" if place % 3 else "yes"},
+                "response": {"prompt": "the cat", "response": text},
+            }[kind]
+        ]
+    path = tmp_path / "uneven.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    real, found = HeadTrainer.compute_loss, {}
+    for most in (4, 1):
+
+        def tight(
+            self: HeadTrainer, model: Any, inputs: Any, *rest: Any, most: int = most, **named: Any
+        ) -> Any:
+            if len(inputs["input_ids"]) > most:
+                raise MemoryError
+            return real(self, model, inputs, *rest, **named)
+
+        monkeypatch.setattr(HeadTrainer, "compute_loss", tight)
+        monkeypatch.setattr(
+            HeadTrainer, "log", lambda self, logs, *_, most=most: found.setdefault(most, logs)
+        )
+        settings = FineSettings(epochs=1, batch_size=4, precision="float32")
+        finetune(
+            str(models / shape), load_task(str(path), kind=kind), tmp_path / str(most), settings, device="cpu"
+        )
+    for name in ("loss", "grad_norm"):
+        assert float(found[1][name]) == pytest.approx(float(found[4][name]), rel=1e-4)
+
+
 def test_the_head_is_described_in_the_folder(models: Path, tmp_path: Path) -> None:
     settings = FineSettings(epochs=1, batch_size=8, layers=1, precision="float32")
     finetune(str(models / "encoder"), rows_of("class", tmp_path), tmp_path / "out", settings, device="cpu")

@@ -20,6 +20,7 @@ from safetensors.torch import load_file
 from transformers import Trainer
 
 import workbench
+from tests.model_folders import save_bart
 from workbench.data import corpus_stream
 from workbench.data.corpus_stream import split_sentences, stream_corpus
 from workbench.data.corpus_tokens import TokenFile, build_token_file
@@ -106,6 +107,47 @@ def test_projecting_at_labelled_places_only_changes_no_loss(place: Path) -> None
     losses = [run.examples()["loss"].tolist() for run in (first, second)]
     assert losses[0] == pytest.approx(losses[1], abs=1e-6)
     assert first.throughput["flops_per_token"] < second.throughput["flops_per_token"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "objective"),
+    [
+        ("decoder", "clm"),
+        ("encoder", "mlm"),
+        ("encoder", "next-sentence"),
+        ("encoder", "replaced-tokens"),
+        ("encoder-decoder", "span-corruption"),
+        ("decoder", "distillation"),
+        ("bart of transformers", "prefix-lm"),
+    ],
+)
+def test_accumulated_batches_are_one_batch(
+    shape: str, objective: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One step of four rows, and of four batches of one row: the same loss, and a gradient of the same length."""
+    monkeypatch.setattr(  # the generator's draw, the same however rows are batched
+        torch.distributions.Categorical, "sample", lambda self: self.logits.argmax(-1)
+    )
+    settings = recipe(place, shape.split()[0], "clm" if objective == "distillation" else objective, steps=1)
+    if shape == "bart of transformers":
+        file = save_bart(place / "bart") / "config.json"
+        file.write_text(json.dumps({**json.loads(file.read_text()), "dropout": 0.0}))
+        model, data = ModelSource(model=str(place / "bart")), replace(settings.data, tokenizer=None)
+        settings = replace(settings, model=model, data=data)
+    else:
+        settings = replace(settings, model=replace(settings.model, set=("dropout=0",)))
+    if objective == "distillation":
+        pretrain.train(
+            replace(settings, optimisation=replace(settings.optimisation, steps=20)), place / "teacher"
+        )
+        choice = ObjectiveChoice(name="clm", teacher=str(place / "teacher"))
+        settings = replace(settings, objective=choice, data=replace(settings.data, tokenizer=None))
+    found = []
+    for rows in (4, 1):
+        chosen = replace(settings, loop=replace(settings.loop, micro_batch=rows))
+        run = pretrain.train(chosen, place / f"rows-{rows}", device="cpu")
+        found.append(run.examples()[["loss", "grad_norm"]].iloc[0].tolist())
+    assert found[1] == pytest.approx(found[0], rel=1e-4)
 
 
 def test_bfloat16_is_close_to_float32_and_weights_stay_float32(place: Path) -> None:

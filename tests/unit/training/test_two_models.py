@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from workbench.errors import ConfigError
 from workbench.models.configuration import EncoderConfig
-from workbench.models.heads.masked import TransformerEncoderForMaskedLM
+from workbench.models.heads.masked import TransformerEncoderForMaskedLM, TransformerEncoderForPreTraining
 from workbench.models.parts import AttentionConfig, DepthConfig, FeedForwardConfig
 from workbench.training.objectives import DistillationWeights, Distilled, ReplacedTokens
 from workbench.training.objectives.distillation import (
@@ -106,6 +108,56 @@ def test_a_student_comes_to_agree_with_its_teacher() -> None:
         losses.append(loss.item())
     assert losses[-1] < 0.5 * losses[0]
     assert all(a.equal(b) for a, b in zip(before, teacher.parameters(), strict=True))
+
+
+def uneven() -> dict[str, torch.Tensor]:
+    """Four rows with 1 to 4 labels, the last two rows shorter than the others."""
+    ids = torch.arange(4, 20).repeat(2)[:24].view(4, 6)
+    labels = torch.full_like(ids, -100)
+    mask = torch.ones_like(ids)
+    for row in range(4):
+        labels[row, : row + 1] = ids[row, : row + 1]
+    mask[2, 5:] = mask[3, 4:] = 0
+    return {"input_ids": ids.masked_fill(labels != -100, 3), "attention_mask": mask, "labels": labels}
+
+
+def distilled() -> Distilled:
+    teacher, student = (TransformerEncoderForMaskedLM(config()) for _ in range(2))
+    return Distilled(student, teacher, weights=DistillationWeights(attention=1.0))
+
+
+def sentence_pairs() -> TransformerEncoderForPreTraining:
+    settings = config()
+    settings.head = replace(settings.head, pooler="tanh")
+    return TransformerEncoderForPreTraining(settings)
+
+
+@pytest.mark.parametrize("make", [distilled, lambda: ReplacedTokens(config()), sentence_pairs])
+def test_four_batches_of_one_row_have_the_gradient_of_one_of_four(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Losses over the places of the whole step add up to its own loss; means of means are another number."""
+    monkeypatch.setattr(  # the generator's draw, the same however rows are batched
+        torch.distributions.Categorical, "sample", lambda self: self.logits.argmax(-1)
+    )
+    torch.manual_seed(0)
+    model, whole = make().eval(), uneven()
+    for parameter in model.parameters():  # the usual small ones make all losses alike
+        torch.nn.init.normal_(parameter, std=0.5)
+    if make is sentence_pairs:
+        whole["next_sentence_label"] = torch.tensor([0, 1, 1, 0])
+    rows = [{name: values[[row]] for name, values in whole.items()} for row in range(4)]
+    counts = sum(model.scored_counts(**row) for row in rows)
+    assert counts.tolist() == model.scored_counts(**whole).tolist()
+    learns = [p for p in model.parameters() if p.requires_grad]
+    loss = model(**whole).loss
+    gradients = torch.autograd.grad(loss, learns)
+    parts = [model(**row, num_items_in_batch=counts).loss for row in rows]
+    assert sum(part.item() for part in parts) == pytest.approx(loss.item(), rel=1e-5)
+    for found, expected in zip(torch.autograd.grad(sum(parts), learns), gradients, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+    means = sum(model(**row).loss.item() for row in rows) / 4
+    assert means != pytest.approx(loss.item(), rel=1e-3)
 
 
 def test_another_vocabulary_is_refused() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers.modeling_outputs import MaskedLMOutput
@@ -15,6 +16,7 @@ from workbench.models.base import relabel, tuple_on_request
 from workbench.models.configuration import EncoderConfig
 from workbench.models.encoder import TransformerEncoder
 from workbench.models.heads.base import (
+    IGNORED_LABEL,
     LabelModel,
     VocabularyHead,
     VocabularyModel,
@@ -110,8 +112,12 @@ class TransformerEncoderForPreTraining(_MaskedModel):
         next_sentence_label: Tensor | None = None,
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
+        num_items_in_batch: Tensor | None = None,
     ) -> PreTrainingOutput:
-        """``labels`` (B, T) as for masked tokens, ``next_sentence_label`` (B,): 0 follows, 1 is random."""
+        """``labels`` (B, T) as for masked tokens, ``next_sentence_label`` (B,): 0 follows, 1 is random.
+
+        ``num_items_in_batch`` are the labels of all batches of a step, as :meth:`scored_counts` gives them.
+        """
         output = self.model(
             input_ids=input_ids,
             attention_mask=attention_mask,
@@ -125,7 +131,9 @@ class TransformerEncoderForPreTraining(_MaskedModel):
         logits, relationship = self.head(output.last_hidden_state), self.relationship(output.pooler_output)
         loss = None
         if labels is not None and next_sentence_label is not None:
-            loss = token_loss(logits, labels) + token_loss(relationship, next_sentence_label)
+            totals = (None, None) if num_items_in_batch is None else num_items_in_batch.reshape(-1, 2)[0]
+            masked = token_loss(logits, labels, totals[0])
+            loss = masked + token_loss(relationship, next_sentence_label, totals[1])
         return relabel(
             output,
             PreTrainingOutput,
@@ -133,6 +141,11 @@ class TransformerEncoderForPreTraining(_MaskedModel):
             prediction_logits=logits,
             seq_relationship_logits=relationship,
         )
+
+    def scored_counts(self, labels: Tensor, next_sentence_label: Tensor, **inputs: Tensor) -> Tensor:
+        """Labels of a batch's masked tokens and of its pairs, (2,): what its two losses are means over."""
+        pairs = torch.tensor(len(next_sentence_label), device=labels.device)
+        return torch.stack([(labels != IGNORED_LABEL).sum(), pairs])
 
 
 class TransformerEncoderForReplacedTokenDetection(LabelModel):

@@ -90,7 +90,7 @@ class HeadTrainer(Trainer):
 
     def __init__(self, *, headed: Headed, loss: HeadLoss, meter: Meter, watch: Watch, **options: Any) -> None:
         super().__init__(**options)
-        self.model_accepts_loss_kwargs = False  # losses are means: Trainer divides them when it accumulates
+        self.model_accepts_loss_kwargs = True  # so that a step's labels are counted
         self.headed = headed
         self.head_loss = loss
         self.meter = meter
@@ -132,6 +132,9 @@ class HeadTrainer(Trainer):
             raise NumericsError(
                 f"the loss is not a number at step {self.state.global_step + 1}; nothing was stored; lower --lr"
             )
+        if num_items_in_batch is not None:  # the batch's own mean, as its part of the step's mean over labels
+            labels = inputs["labels"][..., 1:] if self._loss_shifts_labels else inputs["labels"]
+            loss = loss * (labels != IGNORED).sum() / torch.as_tensor(num_items_in_batch).reshape(-1)[0]
         return (loss, output) if return_outputs else loss
 
 

@@ -30,6 +30,7 @@ __all__ = [
     "sentence_parts",
     "terms_of",
     "token_term",
+    "weighted_loss",
 ]
 
 IGNORED = -100  # label of a position that is not scored
@@ -161,10 +162,19 @@ class Term:
     right: Tensor | None = None
     is_tokens: bool = False
 
-    @property
-    def mean(self) -> Tensor:
-        """The mean loss over scored places."""
-        return self.losses[self.scored].mean()
+
+def weighted_loss(terms: Sequence[Term], counts: Tensor | None = None) -> Tensor:
+    """Sum over terms of weight times mean loss over scored places.
+
+    ``counts`` (term,) are the scored places of all batches that a step is made of, whose losses then add up to the
+    step's; by default the batch stands alone.
+    """
+    totals = [term.scored.sum() for term in terms] if counts is None else counts.reshape(-1, len(terms))[0]
+    sums = [
+        term.weight * term.losses[term.scored].sum() / total
+        for term, total in zip(terms, totals, strict=True)
+    ]
+    return torch.stack(sums).sum()
 
 
 def token_term(

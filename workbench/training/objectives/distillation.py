@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from workbench.errors import ConfigError
-from workbench.training.objectives._draw import IGNORED, Term, token_term
+from workbench.training.objectives._draw import IGNORED, Term, token_term, weighted_loss
 
 __all__ = [
     "DistillationWeights",
@@ -85,6 +85,7 @@ class Distilled(nn.Module):
             raise ConfigError("attention can be matched only between models of as many heads")
         self.student, self.teacher = student, teacher.eval().requires_grad_(False)
         self.temperature = temperature
+        self._shifted = type(student).__name__.endswith(("ForCausalLM", "LMHeadModel"))
         self.matches_hidden = bool(self.weights.hidden) and same_width
         self.config = student.config
         if self.weights.attention:
@@ -108,11 +109,34 @@ class Distilled(nn.Module):
         labels: Tensor,
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
+        num_items_in_batch: Tensor | None = None,
     ) -> Any:
-        """The student's output; its ``loss`` is the weighted sum of the terms' means."""
+        """The student's output; its ``loss`` is the weighted sum of the terms' means, each over its scored places.
+
+        ``num_items_in_batch`` are the places of all batches of a step, as :meth:`scored_counts` gives them.
+        """
         output, terms = self._output_and_terms(input_ids, labels, attention_mask, position_ids)
-        output.loss = torch.stack([term.weight * term.mean for term in terms]).sum()
+        output.loss = weighted_loss(terms, num_items_in_batch)
         return output
+
+    def scored_counts(
+        self,
+        input_ids: Tensor,
+        labels: Tensor,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+    ) -> Tensor:
+        """Scored places of each term of a batch, (term,)."""
+        scored, read = self._places(input_ids, labels, attention_mask)
+        further = [self.matches_hidden, bool(self.weights.attention)]
+        return torch.stack([scored.sum(), scored.sum(), *(read.sum() for wanted in further if wanted)])
+
+    def _places(
+        self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Places whose logits are judged, and all that are read: (B, T)."""
+        read = (torch.ones_like(input_ids) if attention_mask is None else attention_mask) != 0
+        return _scored(labels, shifted=self._shifted), read
 
     def terms(
         self,
@@ -137,13 +161,11 @@ class Distilled(nn.Module):
         output = self.student(**asked)
         with torch.no_grad():
             target = self.teacher(**asked)
-        weights, shifted = self.weights, type(self.student).__name__.endswith(("ForCausalLM", "LMHeadModel"))
-        read = (torch.ones_like(input_ids) if attention_mask is None else attention_mask) != 0
-        scored = _scored(labels, shifted=shifted)
+        weights, (scored, read) = self.weights, self._places(input_ids, labels, attention_mask)
         soft = torch.zeros(scored.shape, device=scored.device)
         soft[scored] = soft_target_losses(output.logits[scored], target.logits[scored], self.temperature)
         terms = [
-            token_term(output.logits, labels, name="task", weight=weights.task, shifted=shifted),
+            token_term(output.logits, labels, name="task", weight=weights.task, shifted=self._shifted),
             Term("soft_targets", weights.soft_targets, soft, scored),
         ]
         if self.matches_hidden:
@@ -151,7 +173,7 @@ class Distilled(nn.Module):
             terms.append(Term("hidden", weights.hidden, hidden_state_losses(*states), read))
         if weights.attention:
             losses = attention_losses(output.attentions[-1], target.attentions[-1])
-            terms.append(Term("attention", weights.attention, losses, torch.ones_like(read)))
+            terms.append(Term("attention", weights.attention, losses, read))
         return output, terms
 
     def save_pretrained(self, folder: str | Path) -> None:

@@ -16,7 +16,7 @@ from workbench.models.heads.masked import (
     TransformerEncoderForMaskedLM,
     TransformerEncoderForReplacedTokenDetection,
 )
-from workbench.training.objectives._draw import IGNORED, Term, token_term
+from workbench.training.objectives._draw import IGNORED, Term, token_term, weighted_loss
 
 __all__ = ["ReplacedTokenOutput", "ReplacedTokens", "generator_config"]
 
@@ -74,37 +74,54 @@ class ReplacedTokens(nn.Module):
         return next(self.parameters()).device
 
     def forward(
-        self, input_ids: Tensor, attention_mask: Tensor | None = None, labels: Tensor | None = None
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        labels: Tensor | None = None,
+        num_items_in_batch: Tensor | None = None,
     ) -> ReplacedTokenOutput:
-        """Masked ids (B, T) and ``labels`` (B, T), -100 where nothing was chosen."""
-        filled = self.generator(input_ids=input_ids, attention_mask=attention_mask, labels=labels)
+        """Masked ids (B, T) and ``labels`` (B, T), -100 where nothing was chosen.
+
+        ``num_items_in_batch`` are the places of all batches of a step, as :meth:`scored_counts` gives them.
+        """
         if labels is None:
+            filled = self.generator(input_ids=input_ids, attention_mask=attention_mask)
             return ReplacedTokenOutput(logits=filled.logits)
-        chosen = labels != IGNORED
-        drawn = torch.distributions.Categorical(logits=filled.logits.detach().float()[chosen]).sample()
-        ids = input_ids.masked_scatter(chosen, drawn)
-        original = torch.where(chosen, labels, input_ids)
-        replaced = ids != original
-        found = self.discriminator(input_ids=ids, attention_mask=attention_mask, labels=replaced)
-        return ReplacedTokenOutput(
-            loss=filled.loss + DISCRIMINATOR_WEIGHT * found.loss,
-            logits=filled.logits,
-            detected=found.logits,
-            replaced=replaced,
-        )
+        output, terms = self._output_and_terms(input_ids, labels, attention_mask)
+        output.loss = weighted_loss(terms, num_items_in_batch)
+        return output
+
+    def scored_counts(
+        self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None = None
+    ) -> Tensor:
+        """Scored places of each term of a batch, (term,): tokens, and masked ones."""
+        return torch.stack([_read(input_ids, attention_mask).sum(), (labels != IGNORED).sum()])
 
     def terms(self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None = None) -> list[Term]:
-        """What the generator puts into masked places, and what the discriminator makes of every place."""
-        output = self(input_ids, attention_mask, labels)
-        read = torch.ones_like(input_ids) if attention_mask is None else attention_mask
-        losses = F.binary_cross_entropy_with_logits(
-            output.detected.float(), output.replaced.float(), reduction="none"
-        )
-        right = (output.detected > 0) == output.replaced
-        detection = Term("detection", DISCRIMINATOR_WEIGHT, losses, read != 0, right)
-        return [detection, token_term(output.logits, labels, name="generator")]
+        """What the discriminator makes of every place, and what the generator puts into masked ones."""
+        return self._output_and_terms(input_ids, labels, attention_mask)[1]
+
+    def _output_and_terms(
+        self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None
+    ) -> tuple[ReplacedTokenOutput, list[Term]]:
+        logits = self.generator(input_ids=input_ids, attention_mask=attention_mask).logits
+        chosen = labels != IGNORED
+        drawn = torch.distributions.Categorical(logits=logits.detach().float()[chosen]).sample()
+        ids = input_ids.masked_scatter(chosen, drawn)
+        replaced = ids != torch.where(chosen, labels, input_ids)
+        detected = self.discriminator(input_ids=ids, attention_mask=attention_mask).logits
+        losses = F.binary_cross_entropy_with_logits(detected.float(), replaced.float(), reduction="none")
+        places = _read(input_ids, attention_mask)
+        detection = Term("detection", DISCRIMINATOR_WEIGHT, losses, places, (detected > 0) == replaced)
+        output = ReplacedTokenOutput(logits=logits, detected=detected, replaced=replaced)
+        return output, [detection, token_term(logits, labels, name="generator")]
 
     def save_pretrained(self, folder: str | Path) -> None:
         """The discriminator, which is the model that is kept, and the generator in a folder inside."""
         self.discriminator.save_pretrained(folder)
         self.generator.save_pretrained(Path(folder) / "generator")
+
+
+def _read(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
+    """Places that are no padding, (B, T)."""
+    return (torch.ones_like(input_ids) if attention_mask is None else attention_mask) != 0
