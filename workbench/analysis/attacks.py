@@ -110,6 +110,9 @@ def hotflip(
 ) -> AttackResult:
     """Exchange words one at a time until the class changes, each by the word that the gradient favours.
 
+    Greedy: of the exchanges with the highest first-order gain the one that lowers the margin most is made, where
+    Ebrahimi et al. 2018 search with a beam by that gain alone.
+
     Args:
         model: a classifier.
         text: the text; only words that are one token are exchanged, for words that are one token.
@@ -207,7 +210,8 @@ def _margins(model: LoadedModel, texts: Sequence[str], target: int) -> tuple[lis
 def input_reduction(model: LoadedModel, text: str, *, beam: int = 3) -> AttackResult:
     """Take words away, the least missed first, as long as the class stays (Feng et al. 2018, section 2.2).
 
-    Keeps the ``beam`` best texts of each length by the class's margin; what is left is a shortest such text.
+    How much a word is missed is measured by leaving it out, where they estimate it by the gradient. Keeps the ``beam``
+    best texts of each length by the class's margin; what is left is a shortest such text.
     """
     words = text.split()
     if not words:

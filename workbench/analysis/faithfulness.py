@@ -1,8 +1,13 @@
 """How far saliency scores of one text can be believed, beside those of the random floor.
 
 Tokens are "removed" by putting the baseline's embedding in their place. Comprehensiveness and sufficiency are
-of the target's probability (DeYoung et al. 2020), so that texts can be averaged, or of the output itself where
-that is a number; correlation with leave-one-out and infidelity are of the very output that is attributed.
+of the target's probability, so that texts can be averaged, or of the output itself where that is a number; correlation
+with leave-one-out and infidelity are of the very output that is attributed.
+
+Where the measures differ from their sources: DeYoung et al. 2020 take tokens out of the text, at 1, 5, 10, 20 and 50 %;
+Jain & Wallace 2019 measure what a removal costs by the total variation distance of all outputs; Yeh et al. 2019 leave
+infidelity and sensitivity on the scores' own scale, and take the largest change within a ball; Adebayo et al. 2018 draw
+new weights, where here each weight's entries are shuffled.
 """
 
 from __future__ import annotations
@@ -51,28 +56,28 @@ MEASURES = {
     for measure in (
         FaithfulnessMeasure(
             "comprehensiveness",
-            "loss without the highest-scored 10 %, 20 %, ..., 90 % of tokens, mean (DeYoung et al. 2020)",
+            "loss without the highest-scored 10 %, 20 %, ..., 90 % of tokens, mean (after DeYoung et al. 2020)",
             True,
         ),
         FaithfulnessMeasure(
             "sufficiency",
-            "loss with only the highest-scored 10 %, 20 %, ..., 90 % of tokens, mean (DeYoung et al. 2020)",
+            "loss with only the highest-scored 10 %, 20 %, ..., 90 % of tokens, mean (after DeYoung et al. 2020)",
             False,
         ),
         FaithfulnessMeasure(
             "loo_correlation",
-            "Kendall's tau of the scores with what each token's removal costs (Jain & Wallace 2019)",
+            "Kendall's tau of the scores with what each token's removal costs (after Jain & Wallace 2019)",
             True,
         ),
         FaithfulnessMeasure(
             "infidelity",
             "share of the squared change under random removals that the removed tokens' scores, scaled as fits "
-            "best, do not predict: 0 best, 1 nothing (Yeh et al. 2019, definition 2.1)",
+            "best, do not predict: 0 best, 1 nothing (after Yeh et al. 2019, definition 2.1)",
             False,
         ),
         FaithfulnessMeasure(
             "sensitivity",
-            "largest relative change of the scores under slight noise (Yeh et al. 2019, definition 2.3)",
+            "largest relative change of the scores under slight noise (after Yeh et al. 2019, definition 2.3)",
             False,
         ),
         FaithfulnessMeasure(
@@ -84,7 +89,7 @@ MEASURES = {
         FaithfulnessMeasure(
             "randomised",
             "Spearman's rho with the scores of the model with all weights shuffled; near 1: the method does not "
-            "look at the model (Adebayo et al. 2018)",
+            "look at the model (after Adebayo et al. 2018)",
             False,
         ),
         FaithfulnessMeasure(
@@ -201,8 +206,9 @@ def rank_agreement(first: Attribution, second: Attribution) -> float:
 def plausibility(attribution: Attribution, rationale: Sequence[int]) -> dict[str, float]:
     """How well the highest-scored words are those that people marked (1) and not others (0).
 
-    ``rationale`` has an entry for each whitespace-separated word. As many words are taken as were marked
-    (DeYoung et al. 2020, section 5). NaN where none or all are marked.
+    ``rationale`` has an entry for each whitespace-separated word. As many words are taken as were marked in this text,
+    where DeYoung et al. 2020, section 5, take the data set's mean; F1 and intersection over union are of words, where
+    theirs also counts spans that overlap by half. NaN where none or all are marked.
     """
     from sklearn.metrics import average_precision_score
 

@@ -172,9 +172,10 @@ def repetition_scores(
     """Scores of every head of a decoder by name: "induction", "duplicate token" and "previous token".
 
     Each sequence is ``length`` random tokens followed by the same tokens again, behind a BOS where the
-    tokenizer has one. Scores are mean weights over the queries of the second copy (Olsson et al. 2022,
-    "prefix matching score"; Wang et al. 2023, appendix on duplicate-token heads); errors are between
-    sequences. Random tokens leave no other way to predict the second copy.
+    tokenizer has one. Scores are mean weights over the queries of the second copy (after Olsson et al. 2022,
+    "prefix matching score", who repeat 25 tokens four times and leave out the commonest and rarest; Wang et al. 2022
+    on duplicate-token heads); errors are between sequences. Random tokens leave no other way to predict the second
+    copy.
 
     Raises :class:`ModelError` for models that do not read from left to right, :class:`DataError` if two copies
     are too long for the model or there are fewer than two sequences.

@@ -135,7 +135,8 @@ def promoted_tokens(model: LoadedModel, layer: int, neuron: int, count: int = 10
 
     The product of the vector and the output embedding, as in Geva et al. 2022, "Transformer Feed-Forward Layers
     Build Predictions by Promoting Concepts in the Vocabulary Space", section 3.1: without the final norm, which
-    scales them. For decoders, and the decoders of encoder-decoders: a masked-LM head has a layer of its own between.
+    scales them, and without a norm behind the feed-forward part (Gemma 2). For decoders, and the decoders of
+    encoder-decoders: a masked-LM head has a layer of its own between.
 
     Raises :class:`~workbench.errors.ModelError` for another kind of model, :class:`~workbench.errors.TraceError` for a
     layer or neuron out of range.

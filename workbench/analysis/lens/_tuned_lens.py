@@ -236,7 +236,9 @@ def train_tuned_lens(
     seed: int = 0,
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,
 ) -> TunedLens:
-    """Train a translator for each layer on KL(output ‖ layer) (Belrose et al. 2023, equation 9), by Adam.
+    """Train a translator for each layer on KL(output ‖ layer) (Belrose et al. 2023, equation 9).
+
+    By Adam, where they use SGD with momentum.
 
     Args:
         model: a decoder or a masked encoder; its weights stay as they are.

@@ -60,9 +60,10 @@ def activation_patching(
     """What share of the clean answer comes back when one activation of the clean run is put into the corrupted.
 
     Vig et al. 2020, "Investigating Gender Bias", section 3; Meng et al. 2022, "Locating and Editing Factual
-    Associations", section 2.1. 0 is the corrupted run, 1 the clean one; values may lie outside. For ``residual``,
-    ``attention_out`` and ``mlp_out`` by layer and position; for ``head`` by layer and head (all positions
-    together), or with ``by_position`` by layer, head and position.
+    Associations", section 2.1, whose corrupted run has noise on the subject where here it reads another text. 0 is the
+    corrupted run, 1 the clean one; values may lie outside. For ``residual``, ``attention_out`` and ``mlp_out`` by layer
+    and position; for ``head`` by layer and head (all positions together), or with ``by_position`` by layer, head and
+    position.
 
     Patches run in batches of ``batch_rows``, each from the first layer that a patch of it touches. ``progress``
     wraps the numbers of the batches, such as tqdm.

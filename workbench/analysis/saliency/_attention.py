@@ -278,7 +278,7 @@ _register(
     "attention_gradient",
     _attention_gradient,
     "attention to the token times its gradient, summed over layers and heads: positive speaks for the target",
-    "Serrano & Smith 2019, section 4; Barkan et al. 2021",
+    "Serrano & Smith 2019, section 4; Barkan et al. 2021, without their ReLU",
     lambda tokens, options: 3,
     signed=True,
 )
