@@ -167,6 +167,21 @@ def test_crlf_nbsp_and_a_hundred_thousand_characters_are_read(tmp_path, monkeypa
     assert math.isfinite(answer["results"]["lambada_openai"]["perplexity"]["value"])
     results = json.loads((tmp_path / answer["run"] / "results.json").read_text())
     assert results["notes"]["truncated"] == 1
+    assert answer["policy"].endswith("begin without BOS, as in lm-eval")
+    with pytest.raises(SystemExit, match="0"):
+        main(
+            ["evaluate", "./tiny", "--task", "lambada_openai", "--data-dir", ".", "--no-doctor", "--keep-bos"]
+        )
+    printed = capsys.readouterr().out
+    table, policy = (
+        printed.index("perplexity"),
+        printed.index("scoring: first token prefix (BOS, or else EOS"),
+    )
+    assert table < policy  # under the table
+    assert (
+        "tokenized as one text;\nwhat is truncated, and later windows of a text, begin with BOS too"
+        in printed
+    )
 
 
 def test_help_is_fast_and_imports_no_torch(tmp_path):

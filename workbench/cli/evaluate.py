@@ -114,7 +114,7 @@ def command(context: click.Context, /, **_options: Any) -> None:
     if arguments["submission"] is not None:
         _submit(run, arguments["submission"])
     if arguments["as_json"]:
-        say_json(run_summary(run))
+        say_json({**run_summary(run), "policy": scoring_policy(run)})
     else:
         print_run(run)
 
@@ -281,9 +281,11 @@ _FIRST = {
 
 
 def scoring_policy(run: Run) -> str:
-    """How a causal model's texts were scored: first token, boundary, and what is truncated."""
+    """How a causal model's texts were scored: first token, boundary, and what is truncated; empty for others."""
     recipe = run.record.recipe
-    first = str(run.record.model["first_token"])
+    first = str(run.record.model.get("first_token") or "")
+    if not first:
+        return ""
     long = "what is truncated, and later windows of a text, begin "
     long += "with BOS too" if recipe.get("keep_bos") else "without BOS, as in lm-eval"
     boundary = _BOUNDARIES[recipe.get("boundary", "joint")]
@@ -297,8 +299,8 @@ def print_run(run: Any) -> None:
     model, doctor = run.record.model, verdict(run)
     say(f"{model_line(run)}, doctor: {doctor}")
     say("\n" + results_table(run.results))
-    if model.get("first_token"):
-        say(scoring_policy(run))
+    if policy := scoring_policy(run):
+        say(policy)
     for remark in _remarks(run.notes):
         say(remark)
     rate = run.throughput.get("tokens_per_second", 0.0)

@@ -7,7 +7,6 @@ Texts are taken one at a time, without padding, so that scores and draws do not 
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from torch import Tensor, nn
 
 from workbench.analysis.saliency._integrated import SMALLEST
 from workbench.analysis.saliency._methods import METHODS, Raw, SaliencyMethod, SaliencyOptions
+from workbench.analysis.saliency._shapley import enumerates, shapley_passes, shapley_values, surrogate_samples
 from workbench.analysis.saliency.embedding_model import EmbeddingModel
 from workbench.analysis.saliency.occlusion import windows_of
 from workbench.errors import TaskError, TraceError
@@ -212,42 +212,6 @@ def _surrogate(
         return _each(embedded, score)
 
     return compute
-
-
-def surrogate_samples(parts: int) -> int:
-    """Twice the number of parts and some, as SHAP's own default is built."""
-    return 2 * parts + 256
-
-
-MOST_SUBSETS = 1024
-
-
-def enumerates(parts: int, options: SaliencyOptions) -> bool:
-    """Whether all subsets of ``parts`` are tried: no more than the samples asked for, or a thousand by default."""
-    return 2**parts <= (options.samples or MOST_SUBSETS)
-
-
-def shapley_values(parts: int, value: Callable[[Tensor], Tensor], at_once: int) -> Tensor:
-    """Exact Shapley values (part,) from all subsets, of which ``value`` takes some as rows of 0 and 1 (n, part).
-
-    Each is the mean over sizes, and over the others' subsets of that size, of what the part adds (Shapley 1953).
-    """
-    numbers = torch.arange(2**parts)
-    members = (numbers[:, None] >> torch.arange(parts)) & 1  # (subset, part)
-    worth = torch.cat([value(rows.float()).double().cpu() for rows in members.split(at_once)])
-    sizes = members.sum(1)
-    weights = torch.tensor([1 / (parts * math.comb(parts - 1, size)) for size in range(parts)]).double()
-    found = []
-    for part in range(parts):
-        without = numbers[members[:, part] == 0]
-        gains = worth[without + 2**part] - worth[without]
-        found.append((weights[sizes[without]] * gains).sum())
-    return torch.stack(found)
-
-
-def shapley_passes(parts: int, options: SaliencyOptions) -> int:
-    """Forward passes of KernelSHAP."""
-    return 2**parts if enumerates(parts, options) else options.samples or surrogate_samples(parts)
 
 
 def _lime(attr: Any, forward: Callable[..., Tensor]) -> Any:
