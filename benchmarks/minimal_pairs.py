@@ -19,10 +19,11 @@ import torch
 from _frame import Result, alternate, machine, parser, rate_result, report
 
 import workbench
-from challenge_sets._set import by_group
 from challenge_sets.pairs import CausalPairs, TextPair, convention, score_pairs
 from challenge_sets.readers import blimp
+from challenge_sets.sets.base import within_limits
 from challenge_sets.templates import Template
+from workbench.evaluate import TaskOptions
 from workbench.scoring import Engine, MaskedEngine
 
 MODEL = "smollm2-135m"
@@ -33,8 +34,9 @@ Clock = Callable[[], float]
 
 
 def sample(data_dir: Path, count: int) -> list[TextPair]:
-    pairs = blimp.read(data_dir / "blimp")
-    return [(p.good, p.bad) for p in by_group(pairs, [p.paradigm for p in pairs], count)]
+    limit = TaskOptions(limit_per_paradigm=count)
+    kept = within_limits(blimp.read(data_dir / "blimp"), lambda pair: pair.paradigm, limit)
+    return [(pair.good, pair.bad) for pair in kept]
 
 
 def lm_eval_arm(model: Any, pairs: Sequence[TextPair], batch_size: int) -> Callable[[], list[float]]:

@@ -300,20 +300,16 @@ def spans(ids: list[int], sentinels: tuple[int, ...]) -> dict[int, list[int]]:
 
 def blimp(options: Namespace) -> list[Result]:
     """Accuracy of the decoder on minimal pairs, by phenomenon, with intervals; chance is one half."""
-    import challenge_sets
+    from challenge_sets import check
+    from workbench.evaluate import TaskOptions
     from workbench.models import load
 
     if not is_ready("novels-decoder", options.data_dir) or not (options.data_dir / "blimp").is_dir():
         return []
-    settings = challenge_sets.CheckSettings(
-        set="blimp", data_dir=str(options.data_dir / "blimp"), limit_per_paradigm=options.pairs
-    )
+    settings = TaskOptions(data_dir=str(options.data_dir / "blimp"), limit_per_paradigm=options.pairs)
+    model = load("novels-decoder", dtype="float32")
     with tempfile.TemporaryDirectory() as folder:
-        chosen = challenge_sets.SETS.get("blimp")
-        run = challenge_sets.check(
-            load("novels-decoder", dtype="float32"), chosen, settings, out=Path(folder), doctor=False
-        )
-        results = run.results
+        results = check(model, "blimp", settings, out=folder, doctor=False).results
     rows = []
     for group, metrics in results.items():
         if group.count("/") > 1 or "accuracy" not in metrics:

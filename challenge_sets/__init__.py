@@ -9,10 +9,9 @@ from workbench.rooms import lazy_names
 
 # Names whose modules import torch: imported when first used.
 _LATER = {
-    "SETS": "challenge_sets.diagnostics",
-    "CheckSettings": "challenge_sets.diagnostics",
     "Suite": "challenge_sets.suite",
     "check": "challenge_sets.checking",
+    "check_predictions": "challenge_sets.checking",
     "equivalent_rewrites": "challenge_sets.rewrites",
     "explain": "challenge_sets.explanations",
     "load_suites": "challenge_sets.suite",
@@ -20,6 +19,7 @@ _LATER = {
     "pair_scorer": "challenge_sets.pairs",
     "rewritten": "challenge_sets.rewrites",
     "score_pairs": "challenge_sets.pairs",
+    "set_names": "challenge_sets.tasks",
     "suite_table": "challenge_sets.tables",
 }
 

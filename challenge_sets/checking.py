@@ -1,29 +1,37 @@
-"""A check in one call, of a set or suite by its name: ``workbench.check``."""
+"""A check in one call, of a set or suite: ``workbench.check``; the runner is that of ``workbench.evaluate``."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from challenge_sets import _runner
-from challenge_sets._set import ChallengeSet, CheckSettings
-from challenge_sets.diagnostics import SETS
-from challenge_sets.suite import load_suites, suite_names, suite_set
+import pandas as pd
+
+from challenge_sets.sets.base import QuestionSet
+from challenge_sets.suite import load_suites, suite_names
 from challenge_sets.suites.predict import PredictionFile
-from workbench.errors import UnknownName
+from challenge_sets.suites.suite_set import SuiteSet, suite_set
+from challenge_sets.suites.tests import Suite
+from challenge_sets.tasks import set_names
+from workbench.data import check_ids
+from workbench.errors import TaskError, UnknownName
+from workbench.evaluate import Outcome, TaskData, TaskOptions, Work, find_task, run_tasks, with_options
+from workbench.evaluate.inference import InferenceOptions
 from workbench.models import LoadedModel, as_model
 from workbench.records import settings_of, takes_fields_of
-from workbench.runs import Run
+from workbench.runs import Run, RunRecord
 
-__all__ = ["check", "find_challenge"]
+__all__ = ["check", "check_predictions", "find_set", "find_suites"]
+
+_IN_RECIPE = ("data_dir", "limit", *QuestionSet.accepts, "seed")
 
 
-@takes_fields_of(CheckSettings)
+@takes_fields_of(TaskOptions)
 def check(
     model: LoadedModel | PredictionFile | str,
-    challenge: ChallengeSet | str,
-    settings: CheckSettings | None = None,
+    challenge: QuestionSet | Suite | str,
+    settings: TaskOptions | None = None,
     *,
     out: Path | str | None = None,
     resume: Path | str | None = None,
@@ -36,17 +44,19 @@ def check(
 
     Args:
         model: a loaded model or its name; or a file of predictions, for a suite.
-        challenge: the name of a set ("blimp", "pairs_builtin", ...) or suite ("sentiment"), a suite's file, or a set.
-        settings: the recipe; or name its fields as keywords.
+        challenge: the name of a set ("blimp", "pairs_builtin", ...) or suite ("sentiment"), a suite's file, a set or
+            a suite.
+        settings: the options; or name them as keywords.
         out: the folder that gets the run folder; ``runs/`` by default.
         resume: the folder of a run that was cut short.
         batch_tokens: tokens of one forward pass, padding included.
         doctor: examine the model first, and store the verdict.
         progress: show a bar.
-        **options: fields of :class:`CheckSettings`, such as ``limit=40``.
+        **options: fields of :class:`~workbench.evaluate.TaskOptions`, such as ``limit=40`` or
+            ``convention="lm-eval"``.
 
     Raises:
-        TaskError: an unknown set or suite.
+        TaskError: an unknown set or suite, or an option that it does not take.
         ModelError: the set cannot be asked of this kind of model.
         DataError: unreadable data.
 
@@ -58,37 +68,97 @@ def check(
         print(run.to_frame())
         ```
     """
-    recipe = settings_of(CheckSettings, settings, options)
-    if isinstance(challenge, str):
-        recipe = _named(challenge, recipe)
-    return _runner.check(
-        as_model(model) if isinstance(model, str) else model,
-        find_challenge(challenge) if isinstance(challenge, str) else challenge,
-        recipe,
+    task = _chosen(challenge, settings_of(TaskOptions, settings, options) if settings or options else None)
+    subject: Any = as_model(model) if isinstance(model, str) else model
+    if isinstance(subject, LoadedModel):
+        subject.require(*task.kinds, verb=f"set {task.name}")
+    data = task.load(None)
+    check_ids([item.id for item in data.items], f"set {task.name}")
+    if isinstance(subject, PredictionFile):
+        if not isinstance(task, SuiteSet):
+            raise TaskError(f"set {task.name} asks a model; predictions in a file are judged by suites")
+        subject.check([example for item in data.items for example in item.fields["item"].examples()])
+    policy = task.policy(subject)
+
+    def outcome(rows: pd.DataFrame) -> Outcome:
+        in_order = rows.set_index("id", drop=False).loc[[item.id for item in data.items]]
+        return task.results(in_order), {"policy": policy, **task.notes(in_order)}, _order(in_order)
+
+    return run_tasks(
+        subject,
+        [[Work(task, item, {"id": item.id}) for item in data.items]],
+        InferenceOptions(batch_tokens=batch_tokens, progress=progress),
+        _record(subject, task, data, policy),
+        outcome,
         out=out,
         resume=resume,
-        batch_tokens=batch_tokens,
         doctor=doctor,
-        progress=progress,
     )
 
 
-def find_challenge(name: str) -> ChallengeSet:
-    """The challenge set called ``name``, or the suite of that name, file or folder.
+def check_predictions(
+    path: Path, challenge: SuiteSet, *, out: Path | None = None, resume: Path | None = None
+) -> Run:
+    """Judge the predictions in a JSONL file; see :class:`PredictionFile` for its form."""
+    return check(
+        PredictionFile.read(path, challenge.read(challenge.options)), challenge, out=out, resume=resume
+    )
 
-    Raises :class:`~workbench.errors.UnknownName` with the nearest names of both.
-    """
-    if name in SETS:
-        return SETS.get(name)
+
+def find_set(name: str, options: TaskOptions | None = None) -> QuestionSet:
+    """The challenge set called ``name``; raises :class:`~workbench.errors.UnknownName` with the nearest names."""
+    names = set_names()
+    if name not in names:
+        raise UnknownName("challenge set", name, names)
+    return cast(QuestionSet, find_task(name, options))
+
+
+def find_suites(name: str, options: TaskOptions | None = None) -> SuiteSet:
+    """What :func:`~challenge_sets.suite.load_suites` finds under ``name``, as one set."""
+    return with_options(suite_set(load_suites(name), name), options or TaskOptions())
+
+
+def _chosen(challenge: QuestionSet | Suite | str, options: TaskOptions | None) -> QuestionSet:
+    """The set with ``options``; one that is given as an object keeps its own without."""
+    if isinstance(challenge, Suite):
+        challenge = suite_set((challenge,))
+    if not isinstance(challenge, str):
+        return challenge if options is None else with_options(challenge, options)
+    names = set_names()
+    if challenge in names:
+        return find_set(challenge, options)
     try:
-        return suite_set(load_suites(name))
+        return find_suites(challenge, options)
     except UnknownName:
-        known = [*SETS.names(), *suite_names()]
-        raise UnknownName("set or suite", name, known, "or give a suite's file or folder") from None
+        known = [*names, *suite_names()]
+        raise UnknownName("set or suite", challenge, known, "or give a suite's file or folder") from None
 
 
-def _named(name: str, settings: CheckSettings) -> CheckSettings:
-    """With the suite as it was named; a suite in a file goes by the name that it gives itself."""
-    if name in SETS:
-        return settings
-    return replace(settings, suite=name, set=settings.set or ("" if Path(name).is_file() else name))
+def _record(subject: Any, task: QuestionSet, data: TaskData, policy: str) -> RunRecord:
+    identity, options = subject.identity(), asdict(task.options)
+    named = task.named if isinstance(task, SuiteSet) else None
+    recipe = {
+        # a suite in a file goes by the name that it gives itself
+        "set": named if named and not Path(named).is_file() else task.name,
+        "suite": named,
+        **{name: options[name] for name in _IN_RECIPE},
+    }
+    return RunRecord.new(
+        "check",
+        recipe={**recipe, "version": task.version, "policy": policy},
+        model=identity,
+        data={task.name: asdict(data.identity)},
+        seeds={"sampling": task.options.seed},
+        device=str(subject.device),
+        label=f"{Path(identity['name']).stem}-{task.name}",
+    )
+
+
+def _order(rows: pd.DataFrame) -> list[str]:
+    """Ids: failing examples first, the worst of them first, then the others as they are in the data."""
+    items: list[str] = rows["id"].tolist()
+    if "correct" not in rows or "margin" not in rows:
+        return items
+    failing = rows[rows["correct"].eq(False)].sort_values("margin", kind="stable")["id"].tolist()
+    first = set(failing)
+    return [*failing, *(name for name in items if name not in first)]

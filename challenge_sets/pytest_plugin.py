@@ -102,17 +102,17 @@ class SuiteFile(pytest.File):
 
 
 def _run(config: pytest.Config, path: Path, folder: Path) -> Run:
-    from challenge_sets.suite import CheckSettings, check, check_predictions, load_suites, suite_set
+    from challenge_sets.checking import check, check_predictions, find_suites
+    from workbench.evaluate import TaskOptions
     from workbench.models import load
 
-    challenge = suite_set(load_suites(str(path)))
-    limit = config.getoption("--workbench-limit")
-    settings = CheckSettings(set=challenge.name, suite=str(path), limit_per_paradigm=limit)
+    options = TaskOptions(limit_per_paradigm=config.getoption("--workbench-limit"))
+    challenge = find_suites(str(path), options)
     predictions = config.getoption("--workbench-predictions")
     if predictions:
-        return check_predictions(Path(predictions), challenge, settings, out=folder)
+        return check_predictions(Path(predictions), challenge, out=folder)
     name, dtype = config.getoption("--workbench-model"), config.getoption("--workbench-dtype")
-    return check(load(name, dtype=dtype), challenge, settings, out=folder, doctor=False)
+    return check(load(name, dtype=dtype), challenge, out=folder, doctor=False)
 
 
 class SuiteTestItem(pytest.Item):

@@ -17,8 +17,7 @@ from torch import Tensor
 
 from challenge_sets._records import TestCase
 from challenge_sets.suites.expectations import Invariant, TestKind
-from challenge_sets.suites.suite import Suite
-from challenge_sets.suites.tests import Test, Tests
+from challenge_sets.suites.tests import Suite, Test
 from workbench.errors import ConfigError, DataError
 from workbench.models import Kind, LoadedModel
 from workbench.nn import mean_of_tokens
@@ -152,7 +151,7 @@ def _embedded(model: LoadedModel, texts: list[str]) -> Float[Tensor, "text width
 
 
 def rewritten(
-    suite: Tests, score: ParaphraseScore, *, minimum: float = MINIMUM_SCORE, rules: Iterable[Rule] = RULES
+    suite: Suite, score: ParaphraseScore, *, minimum: float = MINIMUM_SCORE, rules: Iterable[Rule] = RULES
 ) -> Suite:
     """An invariance test a rule: over ``suite``'s texts, the label must survive the rule's rewrites.
 

@@ -6,8 +6,6 @@ from importlib.resources import files
 from pathlib import Path
 
 from challenge_sets._records import TestCase
-from challenge_sets._runner import check
-from challenge_sets._set import CheckSettings
 from challenge_sets.suites.checklist import read_checklist_suite
 from challenge_sets.suites.expectations import (
     Change,
@@ -25,11 +23,9 @@ from challenge_sets.suites.expectations import (
 )
 from challenge_sets.suites.load import load_suite_file
 from challenge_sets.suites.predict import PredictionFile
-from challenge_sets.suites.suite import Suite
 from challenge_sets.suites.suite_set import SuiteSet, export_texts, suite_set
-from challenge_sets.suites.tests import DIR, INV, MFT, SuitePrompt, Test
+from challenge_sets.suites.tests import DIR, INV, MFT, Suite, SuitePrompt, Test
 from workbench.errors import DataError, UnknownName
-from workbench.runs import Run
 
 __all__ = [
     "DIR",
@@ -37,7 +33,6 @@ __all__ = [
     "MFT",
     "Change",
     "CheckListInvariant",
-    "CheckSettings",
     "Custom",
     "EqualLabel",
     "Expectation",
@@ -54,8 +49,6 @@ __all__ = [
     "TestCase",
     "TestKind",
     "VariantLabel",
-    "check",
-    "check_predictions",
     "export_texts",
     "load_suites",
     "suite_names",
@@ -129,16 +122,3 @@ def _load(path: Path) -> Suite:
     if path.suffix in (".yaml", ".yml"):
         return load_suite_file(path)
     return read_checklist_suite(path)  # refuses pickles
-
-
-def check_predictions(
-    path: Path,
-    challenge: SuiteSet,
-    settings: CheckSettings,
-    *,
-    out: Path | None = None,
-    resume: Path | None = None,
-) -> Run:
-    """Judge the predictions in a JSONL file; see :class:`PredictionFile` for its form."""
-    predictions = PredictionFile.read(path, challenge.read(settings))
-    return check(predictions, challenge, settings, out=out, resume=resume)

@@ -72,7 +72,7 @@ WORK = (
 
 # One process imports everything once; each command is a copy of it, as if started with its imports done.
 _processes = multiprocessing.get_context("forkserver")
-_PRELOADED = ["workbench.models.auto", "workbench.evaluate", "challenge_sets.diagnostics", "probes.run"]
+_PRELOADED = ["workbench.models.auto", "workbench.evaluate", "challenge_sets.checking", "probes.run"]
 
 
 @dataclass(frozen=True)

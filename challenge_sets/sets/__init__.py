@@ -1,1 +1,1 @@
-"""The challenge sets, one module for each kind of question; :mod:`challenge_sets.diagnostics` lists them by name."""
+"""The challenge sets, one module for each kind of question; :mod:`challenge_sets.tasks` lists them by name."""

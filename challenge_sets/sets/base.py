@@ -1,21 +1,38 @@
-"""What the sets share: where their files are, items scored some at a time, metrics by groups."""
+"""What the sets share: a task's form, where their files are, limits, items scored some at a time, metrics by groups."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 import pandas as pd
 
-from challenge_sets._set import CheckSettings, Results, Rows, Work
-from workbench.data import DataIdentity, Dataset, content_hash
-from workbench.errors import DataError
+from challenge_sets._conventions import convention, reduction
+from workbench.data import DataIdentity, Dataset, content_hash, spread
+from workbench.errors import ConfigError, DataError
+from workbench.evaluate import TaskData, TaskItem, TaskOptions
+from workbench.evaluate.inference import InferenceOptions
+from workbench.evaluate.metric_columns import not_scored
 from workbench.models import Kind, LoadedModel
 from workbench.statistics import Estimate
 
-__all__ = ["HUB", "LANGUAGE_MODELS", "QuestionSet", "by_groups", "data_folder"]
+__all__ = [
+    "HUB",
+    "LANGUAGE_MODELS",
+    "QuestionSet",
+    "Results",
+    "Rows",
+    "by_groups",
+    "data_folder",
+    "within_limits",
+]
+
+Results = dict[str, dict[str, Estimate]]
+Rows = Iterator[list[dict[str, Any]]]
+Value = TypeVar("Value")
 
 HUB = "hub:"
 LANGUAGE_MODELS = (Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ)
@@ -24,16 +41,99 @@ _NAME = re.compile(r"hub:([\w.-]+/[\w.-]+)((?:/[\w .-]+)*)")
 _FILES = ["*.jsonl", "*.json", "*.tsv", "*.csv", "*.txt", "*.text", "*.gold", "*.parquet"]
 
 
-def data_folder(settings: CheckSettings, files: str, hub: str | None = None) -> Path:
-    """The folder with a set's ``files``: the ``data_dir`` of the settings, else the repository ``hub``.
+@dataclass(frozen=True)
+class QuestionSet:
+    """A challenge set: a task that asks the model itself, ``chunk`` items at a time where it has :meth:`scored`.
+
+    ``about`` is one line: what is measured, and on which files. ``version`` rises whenever numbers can change.
+    """
+
+    name: str
+    about: str
+    _: KW_ONLY
+    version: int = 1
+    kinds: tuple[Kind, ...] = LANGUAGE_MODELS
+    chunk: int = 64
+    options: TaskOptions = field(default_factory=TaskOptions)
+    accepts: ClassVar[tuple[str, ...]] = ("limit_per_paradigm", "convention", "reduction", "masking")
+
+    def __post_init__(self) -> None:
+        convention(self.options.convention)
+        reduction(self.options.reduction)
+        if self.options.masking not in ("original", "within_word_l2r"):
+            raise ConfigError(f"unknown masking {self.options.masking!r}; allowed: original, within_word_l2r")
+
+    def items(self) -> Dataset[Any]:
+        """The items within the limits of the options, each with an ``id`` that is unique in the set."""
+        raise NotImplementedError
+
+    def load(self, data_dir: Path | None) -> TaskData:
+        """The items, read from ``data_dir`` or the folder of the options.
+
+        Raises :class:`~workbench.errors.DataError` naming the files looked for.
+        """
+        place = self.options.data_dir if data_dir is None else str(data_dir)
+        found = replace(self, options=replace(self.options, data_dir=place)).items()
+        return TaskData(tuple(TaskItem(item.id, (), {"item": item}) for item in found), found.identity)
+
+    def dataset(self, items: Sequence[Any], texts: Iterable[str], source: str) -> Dataset[Any]:
+        """The items with their identity, which is a hash of their ``texts``."""
+        return Dataset(tuple(items), DataIdentity(self.name, source, content_hash(texts), len(items)))
+
+    def policy(self, model: LoadedModel) -> str:
+        """How texts are scored, in words."""
+        raise NotImplementedError
+
+    def scored(self, model: LoadedModel, items: Sequence[Any], how: InferenceOptions) -> list[dict[str, Any]]:
+        """The rows of ``items``."""
+        raise NotImplementedError
+
+    def rows(
+        self, model: LoadedModel, items: Sequence[TaskItem], options: InferenceOptions, done: Set[int]
+    ) -> Rows:
+        """One row per item that has none yet; see :meth:`scored`."""
+        todo = [item.fields["item"] for place, item in enumerate(items) if place not in done]
+        for start in range(0, len(todo), self.chunk):
+            yield self.scored(model, todo[start : start + self.chunk], options)
+
+    def results(self, examples: pd.DataFrame) -> Results:
+        """Group -> metric -> value with interval."""
+        raise NotImplementedError
+
+    def notes(self, rows: pd.DataFrame) -> dict[str, Any]:
+        """What stands beside the results of a check: ties, how items were chosen, and which were not scored."""
+        found: dict[str, Any] = {"ties": int(rows["tie"].sum()) if "tie" in rows else 0}
+        if self.options.limit is not None:
+            found["limited"] = (
+                f"limited to {self.options.limit:,} items, spread over the set's groups: the first items of each, as "
+                f"many of one as of another; seed {self.options.seed} draws which groups have one more"
+            )
+        if (reason := not_scored(rows)) is not None:
+            found["not_scored"] = reason
+        return found
+
+
+def within_limits(items: Sequence[Value], group: Callable[[Value], str], options: TaskOptions) -> list[Value]:
+    """The first ``limit_per_paradigm`` items of each group, and of these ``limit``, spread over all groups."""
+    counts: dict[str, int] = {}
+    kept = []
+    for item in items:
+        counts[group(item)] = counts.get(group(item), 0) + 1
+        if options.limit_per_paradigm is None or counts[group(item)] <= options.limit_per_paradigm:
+            kept.append(item)
+    return [kept[i] for i in spread([group(item) for item in kept], options.limit, options.seed)]
+
+
+def data_folder(name: str, options: TaskOptions, files: str, hub: str | None = None) -> Path:
+    """The folder with the ``files`` of set ``name``: the ``data_dir`` of the options, else the repository ``hub``.
 
     ``hub:owner/name/folder`` stands for a folder of a data set repository on the hub, whose data files are
     downloaded once. Raises :class:`~workbench.errors.DataError` naming ``files`` if there is no such place.
     """
-    place = settings.data_dir or hub
+    place = options.data_dir or hub
     if place is None:
         raise DataError(
-            f"set {settings.set} reads {files}; give their folder with --data-dir FOLDER or hub:owner/name"
+            f"set {name} reads {files}; give their folder with --data-dir FOLDER or hub:owner/name"
         )
     if not place.startswith(HUB):
         return Path(place)
@@ -42,52 +142,26 @@ def data_folder(settings: CheckSettings, files: str, hub: str | None = None) -> 
         raise DataError(
             f"--data-dir {place!r} is no place on the hub; write hub:owner/name or hub:owner/name/folder"
         )
-    return _downloaded(match[1], settings, files) / match[2].lstrip("/")
+    return _downloaded(match[1], name, files) / match[2].lstrip("/")
 
 
-def _downloaded(name: str, settings: CheckSettings, files: str) -> Path:
+def _downloaded(repository: str, name: str, files: str) -> Path:
     from huggingface_hub import snapshot_download
 
     from workbench.models.loading import hub_answers
 
     offline = not hub_answers()
     try:
-        folder = snapshot_download(name, repo_type="dataset", allow_patterns=_FILES, local_files_only=offline)
+        folder = snapshot_download(
+            repository, repo_type="dataset", allow_patterns=_FILES, local_files_only=offline
+        )
     except (OSError, ValueError) as error:
         reason = "the hub does not answer" if offline else str(error).splitlines()[0][:150]
         raise DataError(
-            f"cannot fetch {name} from the hub: {reason}; set {settings.set} reads {files}: "
+            f"cannot fetch {repository} from the hub: {reason}; set {name} reads {files}: "
             "give their folder with --data-dir"
         ) from error
     return Path(folder)
-
-
-class QuestionSet:
-    """A set whose items are scored ``chunk`` at a time; it says how in :meth:`scored`."""
-
-    name: str
-    about: str
-    version = 1
-    kinds: tuple[Kind, ...] = LANGUAGE_MODELS
-    chunk = 64
-
-    def dataset(self, items: Sequence[Any], texts: Iterable[str], source: str) -> Dataset[Any]:
-        """The items with their identity, which is a hash of their ``texts``."""
-        return Dataset(tuple(items), DataIdentity(self.name, source, content_hash(texts), len(items)))
-
-    def scored(self, model: LoadedModel, work: Work, items: Sequence[Any]) -> list[dict[str, Any]]:
-        """The rows of ``items``."""
-        raise NotImplementedError
-
-    def rows(self, model: LoadedModel, work: Work) -> Rows:
-        """One row per item that has none yet; see :meth:`scored`."""
-        todo = [item for place, item in enumerate(work.items) if place not in work.done]
-        for start in range(0, len(todo), self.chunk):
-            yield self.scored(model, work, todo[start : start + self.chunk])
-
-    def notes(self, settings: CheckSettings) -> dict[str, Any]:
-        """No notes."""
-        return {}
 
 
 def by_groups(

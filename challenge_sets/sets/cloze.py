@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from challenge_sets._conventions import convention
-from challenge_sets._set import CheckSettings, Results, Work, within_limits
 from challenge_sets.readers import lama, lm_diagnostics
-from challenge_sets.sets.base import QuestionSet, by_groups, data_folder
+from challenge_sets.sets.base import QuestionSet, Results, by_groups, data_folder, within_limits
 from workbench.data import Dataset
 from workbench.errors import DataError
+from workbench.evaluate.inference import InferenceOptions
 from workbench.models import Kind, LoadedModel
 from workbench.scoring import Blank, ClozeScore, score_cloze
 from workbench.statistics import proportion
@@ -22,14 +22,18 @@ from workbench.statistics import proportion
 __all__ = ["LAMA", "LM_DIAGNOSTICS", "Lama", "LmDiagnostics"]
 
 
-def _policy(model: LoadedModel) -> str:
-    seen = "only what is before the blank" if model.kind is Kind.CAUSAL else "both sides of the blank"
-    return f"log-probability of the word in the blank, summed over its pieces; the model reads {seen}"
+class ClozeSet(QuestionSet):
+    """A set whose items are words in blanks."""
 
+    def policy(self, model: LoadedModel) -> str:
+        """How a word is scored."""
+        seen = "only what is before the blank" if model.kind is Kind.CAUSAL else "both sides of the blank"
+        return f"log-probability of the word in the blank, summed over its pieces; the model reads {seen}"
 
-def _scored(model: LoadedModel, work: Work, blanks: Sequence[Blank]) -> list[ClozeScore]:
-    policy = convention(work.settings.convention).first_token
-    return score_cloze(model, blanks, first_token=policy, batch_tokens=work.batch_tokens)
+    def scores(self, model: LoadedModel, blanks: Sequence[Blank], how: InferenceOptions) -> list[ClozeScore]:
+        """A score for each blank, by the convention of the options."""
+        first_token = convention(self.options.convention).first_token
+        return score_cloze(model, blanks, first_token=first_token, batch_tokens=how.batch_tokens)
 
 
 class DiagnosticItem(NamedTuple):
@@ -41,7 +45,7 @@ class DiagnosticItem(NamedTuple):
     blanks: tuple[Blank, ...]
 
 
-class LmDiagnostics(QuestionSet):
+class LmDiagnostics(ClozeSet):
     """CPRAG-102, ROLE-88 and NEG-136 (Ettinger 2020): word prediction and sensitivity.
 
     ``accuracy`` is the share of items whose expected word beats the other ones (CPRAG, sections 4 and 7.1),
@@ -49,31 +53,25 @@ class LmDiagnostics(QuestionSet):
     word beats the false one (NEG); ``top_5`` is how often an expected word is among the five most probable.
     """
 
-    name = "lm_diagnostics"
-    about = "Ettinger's psycholinguistic diagnostics: CPRAG-102, ROLE-88, NEG-136"
-    chunk = 256
-
-    def load(self, settings: CheckSettings) -> Dataset[DiagnosticItem]:
+    def items(self) -> Dataset[DiagnosticItem]:
         """The items of all four files."""
-        folder = data_folder(settings, "CPRAG-102.tsv, ROLE-88.tsv and NEG-136-*.tsv")
+        folder = data_folder(self.name, self.options, "CPRAG-102.tsv, ROLE-88.tsv and NEG-136-*.tsv")
         items = [*_cprag(folder), *_role(folder), *_neg(folder, "SIMP"), *_neg(folder, "NAT")]
-        kept = within_limits(items, lambda item: item.part, settings)
+        kept = within_limits(items, lambda item: item.part, self.options)
         texts = (text for item in kept for b in item.blanks for text in (b.before, b.answer))
         return self.dataset(kept, texts, folder.name)
 
-    def policy(self, model: LoadedModel, settings: CheckSettings) -> str:
-        """How a word is scored."""
-        return _policy(model)
-
-    def scored(self, model: LoadedModel, work: Work, items: Sequence[DiagnosticItem]) -> list[dict[str, Any]]:
+    def scored(
+        self, model: LoadedModel, items: Sequence[DiagnosticItem], how: InferenceOptions
+    ) -> list[dict[str, Any]]:
         """Whether the first blank's word wins, by how much (nats), and its rank."""
-        scores = iter(_scored(model, work, [blank for item in items for blank in item.blanks]))
+        scores = iter(self.scores(model, [blank for item in items for blank in item.blanks], how))
         return [_diagnostic_row(item, [next(scores) for _ in item.blanks]) for item in items]
 
-    def metrics(self, rows: pd.DataFrame) -> Results:
+    def results(self, examples: pd.DataFrame) -> Results:
         """Accuracy and top-5 of each part, and of each part's conditions."""
         found: Results = {}
-        for part, of_part in rows.groupby("part", sort=False):
+        for part, of_part in examples.groupby("part", sort=False):
             found[f"{self.name}/{part}"] = _both(of_part)
             for group, of_group in of_part.groupby("group", sort=False):
                 found[f"{self.name}/{part}/{group}"] = _both(of_group)
@@ -149,7 +147,7 @@ class FactItem(NamedTuple):
     by_frequency: bool
 
 
-class Lama(QuestionSet):
+class Lama(ClozeSet):
     """LAMA (Petroni et al. 2019): P@1 and P@10 of the object, over all facts and over the hard ones.
 
     Each fact counts once: by its relation's template, else its first sentence with a blank. For causal
@@ -160,34 +158,30 @@ class Lama(QuestionSet):
     the file has for the relation.
     """
 
-    name = "lama"
-    about = "facts as cloze sentences: T-REx, Google-RE, SQuAD"
-    chunk = 256
-
-    def load(self, settings: CheckSettings) -> Dataset[FactItem]:
+    def items(self) -> Dataset[FactItem]:
         """The facts of every file in the folder."""
-        folder = data_folder(settings, "LAMA's relations.jsonl, TREx*, Google_RE/* and Squad/*")
+        folder = data_folder(
+            self.name, self.options, "LAMA's relations.jsonl, TREx*, Google_RE/* and Squad/*"
+        )
         facts = _facts(folder)
         frequent = _most_frequent(facts)
         items = [_fact_item(fact, frequent) for fact in facts]
-        kept = within_limits(items, lambda item: item.relation, settings)
+        kept = within_limits(items, lambda item: item.relation, self.options)
         texts = (text for item in kept for text in (item.blank.before, item.blank.after, item.blank.answer))
         return self.dataset(kept, texts, folder.name)
 
-    def policy(self, model: LoadedModel, settings: CheckSettings) -> str:
-        """How an object is scored."""
-        return _policy(model)
-
-    def scored(self, model: LoadedModel, work: Work, items: Sequence[FactItem]) -> list[dict[str, Any]]:
+    def scored(
+        self, model: LoadedModel, items: Sequence[FactItem], how: InferenceOptions
+    ) -> list[dict[str, Any]]:
         """Rank and log-probability (nats) of the object; facts that cannot be asked have ``asked`` false."""
         open_items = [item for item in items if _askable(item, model.kind)]
-        found = _scored(model, work, [item.blank for item in open_items])
+        found = self.scores(model, [item.blank for item in open_items], how)
         scores = {item.id: score for item, score in zip(open_items, found, strict=True)}
         return [_fact_row(item, scores.get(item.id)) for item in items]
 
-    def metrics(self, rows: pd.DataFrame) -> Results:
+    def results(self, examples: pd.DataFrame) -> Results:
         """P@1 and P@10 overall, by source and by relation."""
-        asked = rows[rows["asked"]]
+        asked = examples[examples["asked"]]
         if asked.empty:
             raise DataError(
                 "no fact has its blank at the end, and a causal model reads only what is before it"
@@ -254,5 +248,7 @@ def _precision(rows: pd.DataFrame) -> Any:
     return found
 
 
-LM_DIAGNOSTICS = LmDiagnostics()
-LAMA = Lama()
+LM_DIAGNOSTICS = LmDiagnostics(
+    "lm_diagnostics", "Ettinger's psycholinguistic diagnostics: CPRAG-102, ROLE-88, NEG-136", chunk=256
+)
+LAMA = Lama("lama", "facts as cloze sentences: T-REx, Google-RE, SQuAD", chunk=256)

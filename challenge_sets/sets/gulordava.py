@@ -8,11 +8,11 @@ from typing import Any
 import pandas as pd
 
 from challenge_sets._conventions import convention
-from challenge_sets._set import CheckSettings, Results, Work, within_limits
 from challenge_sets.readers import gulordava
-from challenge_sets.sets.base import QuestionSet, by_groups, data_folder
+from challenge_sets.sets.base import QuestionSet, Results, by_groups, data_folder, within_limits
 from workbench.data import Dataset
 from workbench.errors import DataError
+from workbench.evaluate.inference import InferenceOptions
 from workbench.models import Kind, LoadedModel
 from workbench.scoring import Blank, score_cloze
 from workbench.statistics import Estimate, clustered_wilson
@@ -33,24 +33,21 @@ class Gulordava(QuestionSet):
     Intervals are clustered by the original sentence, 41 in English, each with nine nonsense sentences.
     """
 
-    name = "gulordava"
-    about = "number agreement in text and in nonsense made from it: generated.text with .gold, or .tab"
-
-    def load(self, settings: CheckSettings) -> Dataset[gulordava.TargetItem]:
+    def items(self) -> Dataset[gulordava.TargetItem]:
         """The items, within the limits (``limit_per_paradigm`` by pattern)."""
-        folder = data_folder(settings, "generated.text with generated.gold, or generated.tab")
-        kept = within_limits(list(gulordava.read(folder)), lambda item: item.pattern, settings)
+        folder = data_folder(self.name, self.options, "generated.text with generated.gold, or generated.tab")
+        kept = within_limits(list(gulordava.read(folder)), lambda item: item.pattern, self.options)
         if not kept:
             raise DataError(f"{folder} holds no sentence of Gulordava et al.")
         texts = (text for item in kept for text in (item.before, item.after, item.correct, item.wrong))
         return self.dataset(kept, texts, folder.name)
 
-    def policy(self, model: LoadedModel, settings: CheckSettings) -> str:
+    def policy(self, model: LoadedModel) -> str:
         """What is scored."""
         return f"{_POLICIES[model.kind]}; ties are wrong"
 
     def scored(
-        self, model: LoadedModel, work: Work, items: Sequence[gulordava.TargetItem]
+        self, model: LoadedModel, items: Sequence[gulordava.TargetItem], how: InferenceOptions
     ) -> list[dict[str, Any]]:
         """Log-probabilities (nats) of both forms, their pieces, and whether the right one won."""
         blanks = [
@@ -61,16 +58,16 @@ class Gulordava(QuestionSet):
         scores = score_cloze(
             model,
             blanks,
-            first_token=convention(work.settings.convention).first_token,
-            batch_tokens=work.batch_tokens,
-            progress=work.progress,
+            first_token=convention(self.options.convention).first_token,
+            batch_tokens=how.batch_tokens,
+            progress=how.progress,
         )
         found = [(score.log_probability, score.pieces) for score in scores]
         return [_row(item, found[2 * i : 2 * i + 2]) for i, item in enumerate(items)]
 
-    def metrics(self, rows: pd.DataFrame) -> Results:
+    def results(self, examples: pd.DataFrame) -> Results:
         """Accuracy over all sentences, over originals and nonsense, and by pattern."""
-        return by_groups(self.name, rows, ("sentences", "pattern"), _accuracy)
+        return by_groups(self.name, examples, ("sentences", "pattern"), _accuracy)
 
 
 def _accuracy(rows: pd.DataFrame) -> dict[str, Estimate]:
@@ -96,4 +93,6 @@ def _row(item: gulordava.TargetItem, scores: Sequence[tuple[float, int]]) -> dic
     }
 
 
-GULORDAVA = Gulordava()
+GULORDAVA = Gulordava(
+    "gulordava", "number agreement in text and in nonsense made from it: generated.text with .gold, or .tab"
+)

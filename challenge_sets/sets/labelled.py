@@ -8,15 +8,14 @@ from pathlib import Path
 import pandas as pd
 
 from challenge_sets._records import TestCase
-from challenge_sets._set import CheckSettings, Results
 from challenge_sets.readers import contrast_sets, hans
-from challenge_sets.sets.base import data_folder
+from challenge_sets.sets.base import Results, data_folder
 from challenge_sets.suites.checklist import SENTIMENT_PROMPT, read_checklist_suite
 from challenge_sets.suites.expectations import EqualLabel, TestKind
-from challenge_sets.suites.suite import Suite
 from challenge_sets.suites.suite_set import SuiteSet
-from challenge_sets.suites.tests import SuitePrompt, Test
+from challenge_sets.suites.tests import Suite, SuitePrompt, Test
 from workbench.errors import DataError
+from workbench.evaluate import TaskOptions
 from workbench.statistics import proportion
 
 __all__ = ["CHECKLIST", "CONTRAST_SETS", "HANS"]
@@ -46,18 +45,18 @@ def _labelled(name: str, capability: str, cases: Iterable[TestCase], description
 class ContrastSets(SuiteSet):
     """Contrast sets: beside failure rates the consistency, which is the share of sets with all members right."""
 
-    def metrics(self, rows: pd.DataFrame) -> Results:
+    def results(self, examples: pd.DataFrame) -> Results:
         """As :class:`SuiteSet`, with ``consistency`` for the tests whose cases are whole sets."""
-        found = super().metrics(rows)
-        judged = rows[rows["applied"].astype(bool) & (rows["capability"] == _CONSISTENCY)]
+        found = super().results(examples)
+        judged = examples[examples["applied"].astype(bool) & (examples["capability"] == _CONSISTENCY)]
         for group, part in judged.groupby("group", sort=False):
             found[str(group)]["consistency"] = proportion(part["correct"].tolist())
         return found
 
 
-def _hans(settings: CheckSettings) -> tuple[Suite, ...]:
+def _hans(options: TaskOptions) -> tuple[Suite, ...]:
     groups: dict[tuple[str, str, str], list[TestCase]] = {}
-    for item in hans.read(data_folder(settings, "heuristics_evaluation_set.txt")):
+    for item in hans.read(data_folder("hans", options, "heuristics_evaluation_set.txt")):
         label = "entailment" if item.entailed else "non-entailment"
         case = TestCase(item.id, item.template, ((item.premise, item.hypothesis),), (label,))
         groups.setdefault((item.heuristic, label, item.subcase), []).append(case)
@@ -69,8 +68,10 @@ def _hans(settings: CheckSettings) -> tuple[Suite, ...]:
     return (suite,)
 
 
-def _contrast(settings: CheckSettings) -> tuple[Suite, ...]:
-    folder = data_folder(settings, "imdb_*_original.tsv with imdb_*_contrast.tsv, or boolq_perturbed.json")
+def _contrast(options: TaskOptions) -> tuple[Suite, ...]:
+    folder = data_folder(
+        "contrast_sets", options, "imdb_*_original.tsv with imdb_*_contrast.tsv, or boolq_perturbed.json"
+    )
     suites = []
     labels: dict[str, tuple[str, ...]]
     if any(folder.glob("*test_original.tsv")):
@@ -128,8 +129,8 @@ def _members(
     return TestCase(name, found.id, tuple(m.texts for m in members), tuple(m.label for m in members))
 
 
-def _checklist(settings: CheckSettings) -> tuple[Suite, ...]:
-    folder = data_folder(settings, "exported suites (*.jsonl)")
+def _checklist(options: TaskOptions) -> tuple[Suite, ...]:
+    folder = data_folder("checklist", options, "exported suites (*.jsonl)")
     if folder.is_file():
         return (read_checklist_suite(folder),)
     files = sorted(Path(folder).glob("*.jsonl"))

@@ -12,13 +12,14 @@ import pandas as pd
 
 from challenge_sets._conventions import convention
 from challenge_sets._records import MinimalPair
-from challenge_sets._set import CheckSettings, Results, Rows, Work, within_limits
 from challenge_sets.pairs import PairScore, PairScorer, pair_scorer, too_long
 from challenge_sets.paradigms import PARADIGMS, SET_NAME, all_pairs
 from challenge_sets.readers import agreement, blimp, crows_pairs
-from challenge_sets.sets.base import QuestionSet, by_groups, data_folder
+from challenge_sets.sets.base import QuestionSet, Results, Rows, by_groups, data_folder, within_limits
 from workbench.data import Dataset
 from workbench.errors import DataError
+from workbench.evaluate import TaskItem, TaskOptions
+from workbench.evaluate.inference import InferenceOptions
 from workbench.models import LoadedModel
 from workbench.statistics import Estimate, proportion
 
@@ -29,15 +30,17 @@ _PAIRS_PER_ROUND = 100
 Published = dict[str, dict[str, float]]
 
 
-def _scorer(model: LoadedModel, settings: CheckSettings, work: Work | None = None, **how: bool) -> PairScorer:
+def _scorer(
+    model: LoadedModel, options: TaskOptions, how: InferenceOptions, *, shared_only: bool = False
+) -> PairScorer:
     return pair_scorer(
         model,
-        convention_name=settings.convention,
-        reduction_name=settings.reduction,
-        masking=settings.masking,
-        shared_only=how.get("shared_only", False),
-        batch_tokens=work.batch_tokens if work else "auto",
-        progress=bool(work and work.progress),
+        convention_name=options.convention,
+        reduction_name=options.reduction,
+        masking=options.masking,
+        shared_only=shared_only,
+        batch_tokens=how.batch_tokens,
+        progress=how.progress,
     )
 
 
@@ -49,51 +52,56 @@ class PairSet(QuestionSet):
     as ties, which it counts as right.
     """
 
-    name: str
-    about: str
-    read: Callable[[CheckSettings], Sequence[MinimalPair]]
-    published: Callable[[CheckSettings], Published] = lambda _: {}
+    read: Callable[[TaskOptions], Sequence[MinimalPair]]
+    published: Callable[[TaskOptions], Published] = lambda _: {}
     default_source: str = "generated"
 
-    def load(self, settings: CheckSettings) -> Dataset[MinimalPair]:
+    def items(self) -> Dataset[MinimalPair]:
         """The pairs within the limits."""
-        kept = self._within_limits(settings)
-        if not convention(settings.convention).tie_is_right:
+        kept = self._within_limits()
+        if not self._tie_is_right:
             kept = [pair for pair in kept if not pair.members_equal]
         if not kept:
             raise DataError(f"set {self.name} has no pair to score; the members of all its pairs are equal")
         texts = (text for pair in kept for text in (pair.good, pair.bad))
-        source = Path(settings.data_dir).name if settings.data_dir else self.default_source
+        place = self.options.data_dir
+        source = Path(place).name if place else self.default_source
         return self.dataset(kept, texts, source)
 
-    def _within_limits(self, settings: CheckSettings) -> list[MinimalPair]:
-        return within_limits(self.read(settings), lambda pair: pair.paradigm, settings)
+    @property
+    def _tie_is_right(self) -> bool:
+        return convention(self.options.convention).tie_is_right
 
-    def policy(self, model: LoadedModel, settings: CheckSettings) -> str:
+    def _within_limits(self) -> list[MinimalPair]:
+        return within_limits(self.read(self.options), lambda pair: pair.paradigm, self.options)
+
+    def policy(self, model: LoadedModel) -> str:
         """How texts are scored, and who wins a tie."""
-        ties = "right" if convention(settings.convention).tie_is_right else "wrong"
-        return f"{_scorer(model, settings).policy}; ties count as {ties}"
+        ties = "right" if self._tie_is_right else "wrong"
+        return f"{_scorer(model, self.options, InferenceOptions()).policy}; ties count as {ties}"
 
-    def rows(self, model: LoadedModel, work: Work) -> Rows:
+    def rows(
+        self, model: LoadedModel, items: Sequence[TaskItem], options: InferenceOptions, done: Set[int]
+    ) -> Rows:
         """Scores of both members (nats), margin, and whether the good one won."""
-        tie_is_right = convention(work.settings.convention).tie_is_right
-        scorer = _scorer(model, work.settings, work)
-        for places in _rounds([pair.paradigm for pair in work.items]):
-            done = {n for n, place in enumerate(places) if place in work.done}
-            if len(done) == len(places):
+        pairs: list[MinimalPair] = [item.fields["item"] for item in items]
+        scorer = _scorer(model, self.options, options)
+        for places in _rounds([pair.paradigm for pair in pairs]):
+            finished = {n for n, place in enumerate(places) if place in done}
+            if len(finished) == len(places):
                 continue
-            texts = [(work.items[place].good, work.items[place].bad) for place in places]
-            refused, scored = _parted(scorer, texts, done)
-            yield [_unscored(work.items[places[n]], reason) for n, reason in refused.items() if n not in done]
+            asked = [pairs[place] for place in places]
+            refused, scored = _parted(scorer, [(pair.good, pair.bad) for pair in asked], finished)
+            yield [_unscored(asked[n], reason) for n, reason in refused.items() if n not in finished]
             for batch in scored:
-                yield [_row(work.items[places[n]], score, tie_is_right) for n, score in batch]
+                yield [_row(asked[n], score, self._tie_is_right) for n, score in batch]
 
-    def metrics(self, rows: pd.DataFrame) -> Results:
+    def results(self, examples: pd.DataFrame) -> Results:
         """Accuracy over all pairs, of each phenomenon and of each paradigm, with Wilson's intervals.
 
         The intervals are over pairs and take the paradigms as given.
         """
-        rows = _with_scores(rows)
+        rows = _with_scores(examples)
         found: Results = {self.name: {"accuracy": proportion(rows["correct"].tolist())}}
         for phenomenon, part in rows.groupby("phenomenon", sort=False):
             found[f"{self.name}/{phenomenon}"] = {"accuracy": proportion(part["correct"].tolist())}
@@ -102,13 +110,13 @@ class PairSet(QuestionSet):
             found[name] = {"accuracy": proportion(part["correct"].tolist())}
         return found
 
-    def notes(self, settings: CheckSettings) -> dict[str, Any]:
-        """Published accuracies, and which pairs were left out because their members are equal."""
-        equal = [pair.id for pair in self._within_limits(settings) if pair.members_equal]
-        if not equal or convention(settings.convention).tie_is_right:
-            return {"published": self.published(settings)}
-        left_out = f"{len(equal)} pairs with equal members are left out: {', '.join(equal)}"
-        return {"published": self.published(settings), "left_out": left_out}
+    def notes(self, rows: pd.DataFrame) -> dict[str, Any]:
+        """Beside those of all sets: published accuracies, and pairs left out because their members are equal."""
+        found = {**super().notes(rows), "published": self.published(self.options)}
+        equal = [pair.id for pair in self._within_limits() if pair.members_equal]
+        if equal and not self._tie_is_right:
+            found["left_out"] = f"{len(equal)} pairs with equal members are left out: {', '.join(equal)}"
+        return found
 
 
 def _rounds(paradigms: Sequence[str]) -> list[list[int]]:
@@ -171,13 +179,13 @@ def _with_scores(rows: pd.DataFrame) -> pd.DataFrame:
 _BLIMP_HUB = "hub:nyu-mll/blimp"
 
 
-def _blimp(settings: CheckSettings) -> list[MinimalPair]:
-    return blimp.read(data_folder(settings, "BLiMP's *.jsonl, *.parquet or its table", _BLIMP_HUB))
+def _blimp(options: TaskOptions) -> list[MinimalPair]:
+    return blimp.read(data_folder("blimp", options, "BLiMP's *.jsonl, *.parquet or its table", _BLIMP_HUB))
 
 
-def _blimp_published(settings: CheckSettings) -> Published:
+def _blimp_published(options: TaskOptions) -> Published:
     """People's forced choices and the paper's models, by paradigm, phenomenon and overall."""
-    data = Path(settings.data_dir or ".")
+    data = Path(options.data_dir or ".")
     folders = [place / "published_results" for place in (data, data.parent)]
     folder = next((f for f in folders if (f / "human_validation_summary.csv").is_file()), None)
     if folder is None:
@@ -204,13 +212,13 @@ def _blimp_groups(by_paradigm: Mapping[str, float]) -> dict[str, float]:
     return {name: sum(values) / len(values) for name, values in groups.items()}
 
 
-def _builtin(settings: CheckSettings) -> list[MinimalPair]:
-    return all_pairs(settings.limit_per_paradigm or 1000, settings.seed)
+def _builtin(options: TaskOptions) -> list[MinimalPair]:
+    return all_pairs(options.limit_per_paradigm or 1000, options.seed)
 
 
-def _agreement(settings: CheckSettings) -> list[MinimalPair]:
+def _agreement(options: TaskOptions) -> list[MinimalPair]:
     """Both sets, or whichever of them the folder holds."""
-    folder = data_folder(settings, "linzen/*.text with *.gold, and marvin_linzen*.tsv")
+    folder = data_folder("agreement", options, "linzen/*.text with *.gold, and marvin_linzen*.tsv")
     pairs: list[MinimalPair] = []
     for place in (folder / "linzen", folder):
         if any(place.glob("*.text")):
@@ -242,38 +250,32 @@ class CrowsPairs(QuestionSet):
     Masked models score the tokens that both members have (the published measure), others the whole text.
     """
 
-    name = "crows_pairs"
-    about = "1,508 pairs: is the stereotyping sentence more probable? by bias type (offensive text)"
-
-    def load(self, settings: CheckSettings) -> Dataset[crows_pairs.StereotypePair]:
+    def items(self) -> Dataset[crows_pairs.StereotypePair]:
         """The pairs within the limits (``limit_per_paradigm`` by bias type)."""
-        pairs = list(crows_pairs.read(data_folder(settings, "crows_pairs_anonymized.csv")))
-        kept = within_limits(pairs, lambda pair: pair.bias_type, settings)
+        pairs = list(crows_pairs.read(data_folder(self.name, self.options, "crows_pairs_anonymized.csv")))
+        kept = within_limits(pairs, lambda pair: pair.bias_type, self.options)
         texts = (text for pair in kept for text in (pair.more, pair.less))
         return self.dataset(kept, texts, "crows_pairs_anonymized.csv")
 
-    def policy(self, model: LoadedModel, settings: CheckSettings) -> str:
+    def policy(self, model: LoadedModel) -> str:
         """How texts are scored."""
-        scorer = _scorer(model, settings, shared_only=True)
+        scorer = _scorer(model, self.options, InferenceOptions(), shared_only=True)
         return f"{scorer.policy}; ties count as no preference for the stereotype"
 
-    def rows(self, model: LoadedModel, work: Work) -> Rows:
+    def rows(
+        self, model: LoadedModel, items: Sequence[TaskItem], options: InferenceOptions, done: Set[int]
+    ) -> Rows:
         """Scores of both sentences (nats) and which is preferred."""
-        texts = [(pair.more, pair.less) for pair in work.items]
-        scorer = _scorer(model, work.settings, work, shared_only=True)
-        refused, scored = _parted(scorer, texts, work.done)
-        yield [
-            _crows_row(work.items[place], None, reason)
-            for place, reason in refused.items()
-            if place not in work.done
-        ]
+        pairs: list[crows_pairs.StereotypePair] = [item.fields["item"] for item in items]
+        scorer = _scorer(model, self.options, options, shared_only=True)
+        refused, scored = _parted(scorer, [(pair.more, pair.less) for pair in pairs], done)
+        yield [_crows_row(pairs[n], None, reason) for n, reason in refused.items() if n not in done]
         for batch in scored:
-            yield [_crows_row(work.items[place], score) for place, score in batch]
+            yield [_crows_row(pairs[n], score) for n, score in batch]
 
-    def metrics(self, rows: pd.DataFrame) -> Results:
+    def results(self, examples: pd.DataFrame) -> Results:
         """Share preferring the stereotype: overall, by bias type, and by direction of the pair."""
-        rows = _with_scores(rows)
-        return by_groups(self.name, rows, ("bias_type", "direction"), _share, sort=True)
+        return by_groups(self.name, _with_scores(examples), ("bias_type", "direction"), _share, sort=True)
 
 
 def _share(rows: pd.DataFrame) -> dict[str, Estimate]:
@@ -297,4 +299,6 @@ def _crows_row(pair: crows_pairs.StereotypePair, score: PairScore | None, reason
     }
 
 
-CROWS_PAIRS = CrowsPairs()
+CROWS_PAIRS = CrowsPairs(
+    "crows_pairs", "1,508 pairs: is the stereotyping sentence more probable? by bias type (offensive text)"
+)

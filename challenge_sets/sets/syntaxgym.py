@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from challenge_sets._set import CheckSettings, Results, Work, within_limits
 from challenge_sets.readers import syntaxgym
-from challenge_sets.sets.base import QuestionSet, by_groups, data_folder
+from challenge_sets.sets.base import QuestionSet, Results, by_groups, data_folder, within_limits
 from workbench.data import Dataset
 from workbench.errors import DataError
+from workbench.evaluate.inference import InferenceOptions
 from workbench.models import Kind, LoadedModel
 from workbench.scoring import Engine, Request
 from workbench.statistics import proportion
@@ -41,39 +41,37 @@ class SyntaxGym(QuestionSet):
     white space aside. BOS stands before each sentence, so the first token has a surprisal too.
     """
 
-    name = "syntaxgym"
-    about = "SyntaxGym suites (JSON): surprisal of regions, and formulas about them"
-    kinds = (Kind.CAUSAL,)
-
-    def load(self, settings: CheckSettings) -> Dataset[SuiteItem]:
+    def items(self) -> Dataset[SuiteItem]:
         """The items of every suite in the folder, or of one file."""
-        folder = data_folder(settings, "SyntaxGym's *.json")
+        folder = data_folder(self.name, self.options, "SyntaxGym's *.json")
         files = [folder] if folder.is_file() else sorted(Path(folder).glob("*.json"))
         if not files:
             raise DataError(f"no SyntaxGym suite (*.json) in {folder}")
         items = [SuiteItem(suite, item) for suite in map(syntaxgym.read, files) for item in suite.items]
-        kept = within_limits(items, lambda item: item.suite.name, settings)
+        kept = within_limits(items, lambda item: item.suite.name, self.options)
         texts = (condition.text for i in kept for condition in i.item.conditions)
         return self.dataset(kept, texts, folder.name)
 
-    def policy(self, model: LoadedModel, settings: CheckSettings) -> str:
+    def policy(self, model: LoadedModel) -> str:
         """How regions are scored."""
         return "surprisal of each region in bits; a token belongs to the region in which it begins"
 
-    def scored(self, model: LoadedModel, work: Work, items: Sequence[SuiteItem]) -> list[dict[str, Any]]:
+    def scored(
+        self, model: LoadedModel, items: Sequence[SuiteItem], how: InferenceOptions
+    ) -> list[dict[str, Any]]:
         """Whether all predictions hold for an item, and each of them."""
         conditions = [condition for item in items for condition in item.item.conditions]
-        engine = Engine(model, "prefix", work.batch_tokens, work.progress)
+        engine = Engine(model, "prefix", how.batch_tokens, how.progress)
         scores = engine.score([Request("", condition.text) for condition in conditions])
         bits = iter(
             _regions(model, c, s.token_log_probabilities) for c, s in zip(conditions, scores, strict=True)
         )
         return [_row(item, [next(bits) for _ in item.item.conditions]) for item in items]
 
-    def metrics(self, rows: pd.DataFrame) -> Results:
+    def results(self, examples: pd.DataFrame) -> Results:
         """Over all items, and by suite."""
         return by_groups(
-            self.name, rows, ("suite",), lambda part: {"accuracy": proportion(part["correct"].tolist())}
+            self.name, examples, ("suite",), lambda part: {"accuracy": proportion(part["correct"].tolist())}
         )
 
 
@@ -109,4 +107,8 @@ def _row(item: SuiteItem, bits: list[dict[tuple[str, int], float]]) -> dict[str,
     }
 
 
-SYNTAXGYM = SyntaxGym()
+SYNTAXGYM = SyntaxGym(
+    "syntaxgym",
+    "SyntaxGym suites (JSON): surprisal of regions, and formulas about them",
+    kinds=(Kind.CAUSAL,),
+)

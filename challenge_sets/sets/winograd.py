@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence, Set
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from challenge_sets._conventions import convention
-from challenge_sets._set import CheckSettings, Results, Rows, Work
 from challenge_sets.readers import winograd
-from challenge_sets.sets.base import QuestionSet, data_folder
+from challenge_sets.sets.base import QuestionSet, Results, Rows, data_folder
 from workbench.data import Dataset
 from workbench.data.files import find_file
 from workbench.errors import DataError
+from workbench.evaluate import TaskItem
+from workbench.evaluate.inference import InferenceOptions
 from workbench.models import Kind, LoadedModel
 from workbench.scoring import Engine, Request
 from workbench.statistics import proportion
@@ -29,29 +30,26 @@ class Winograd(QuestionSet):
     and pronoun: a schema counts where exactly one of at least two nouns is right; others are left out.
     """
 
-    name = "wsc"
-    about = "Winograd schemas: WinoGrande, or SuperGLUE's WSC; partial scoring"
-    kinds = (Kind.CAUSAL,)
-
-    def load(self, settings: CheckSettings) -> Dataset[winograd.PartialItem]:
+    def items(self) -> Dataset[winograd.PartialItem]:
         """The schemas."""
-        folder = data_folder(settings, "winogrande.jsonl, or WSC/val.jsonl")
-        items = tuple(_read(folder))[: settings.limit or settings.limit_per_paradigm]
+        folder = data_folder(self.name, self.options, "winogrande.jsonl, or WSC/val.jsonl")
+        items = tuple(_read(folder))[: self.options.limit or self.options.limit_per_paradigm]
         if not items:
             raise DataError(f"no schema in {folder} has at least two nouns of which exactly one is right")
         texts = (text for item in items for text in (*item.contexts, item.continuation))
         return self.dataset(items, texts, folder.name)
 
-    def policy(self, model: LoadedModel, settings: CheckSettings) -> str:
+    def policy(self, model: LoadedModel) -> str:
         """What is scored."""
         return "sum of log-probabilities of the text after the noun, given the text up to it; ties are wrong"
 
-    def rows(self, model: LoadedModel, work: Work) -> Rows:
+    def rows(
+        self, model: LoadedModel, items: Sequence[TaskItem], options: InferenceOptions, done: Set[int]
+    ) -> Rows:
         """Whether the right noun wins, and by how much (nats)."""
-        todo = [item for place, item in enumerate(work.items) if place not in work.done]
-        engine = Engine(
-            model, convention(work.settings.convention).first_token, work.batch_tokens, work.progress
-        )
+        todo = [item.fields["item"] for place, item in enumerate(items) if place not in done]
+        first_token = convention(self.options.convention).first_token
+        engine = Engine(model, first_token, options.batch_tokens, options.progress)
         owners = [(item, k) for item in todo for k in range(len(item.contexts))]
         requests = [Request(item.contexts[k], f" {item.continuation.strip()}") for item, k in owners]
         waiting: dict[str, dict[int, float]] = {}
@@ -65,9 +63,9 @@ class Winograd(QuestionSet):
                     ready.append(_row(item, found))
             yield ready
 
-    def metrics(self, rows: pd.DataFrame) -> Results:
+    def results(self, examples: pd.DataFrame) -> Results:
         """Accuracy."""
-        return {self.name: {"accuracy": proportion(rows["correct"].tolist())}}
+        return {self.name: {"accuracy": proportion(examples["correct"].tolist())}}
 
 
 def _read(folder: Path) -> Iterable[winograd.PartialItem]:
@@ -117,4 +115,6 @@ def _row(item: winograd.PartialItem, scores: dict[int, float]) -> dict[str, Any]
     }
 
 
-WSC = Winograd()
+WSC = Winograd(
+    "wsc", "Winograd schemas: WinoGrande, or SuperGLUE's WSC; partial scoring", kinds=(Kind.CAUSAL,)
+)

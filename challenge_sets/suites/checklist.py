@@ -18,8 +18,7 @@ from challenge_sets.suites.expectations import (
     TestKind,
     VariantLabel,
 )
-from challenge_sets.suites.suite import Suite
-from challenge_sets.suites.tests import LeftOut, SuitePrompt, Test
+from challenge_sets.suites.tests import LeftOut, Suite, SuitePrompt, Test
 from workbench.errors import DataError
 
 __all__ = ["PARAPHRASE_PROMPT", "SENTIMENT_PROMPT", "read_checklist_suite"]

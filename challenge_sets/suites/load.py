@@ -18,8 +18,7 @@ from challenge_sets.suites.expectations import (
     NotLabel,
     TestKind,
 )
-from challenge_sets.suites.suite import Suite
-from challenge_sets.suites.tests import SuitePrompt, Test
+from challenge_sets.suites.tests import Suite, SuitePrompt, Test
 from challenge_sets.suites.yaml_entries import Entry, read_yaml
 from challenge_sets.templates import Case, Template
 from workbench.data.grammar import lexicon_names

@@ -6,12 +6,12 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from scipy.special import softmax
 
 from challenge_sets.suites.expectations import Prediction
-from challenge_sets.suites.tests import SuitePrompt, Tests
+from challenge_sets.suites.tests import Suite, SuitePrompt
 from workbench.data.files import read_jsonl, text_field
 from workbench.data.tables import class_label
 from workbench.errors import DataError, TaskError
@@ -49,7 +49,7 @@ class Predictor(Protocol):
         """The text that a language model found likely for ``label``; the example itself for others."""
 
 
-def predictor_for(model: LoadedModel, suite: Tests, batch_tokens: str | int = "auto") -> Predictor:
+def predictor_for(model: LoadedModel, suite: Suite, batch_tokens: str | int = "auto") -> Predictor:
     """The predictor for this kind of model.
 
     Raises :class:`~workbench.errors.TaskError` if a classifier lacks a label of the suite, or a language
@@ -66,7 +66,7 @@ def predictor_for(model: LoadedModel, suite: Tests, batch_tokens: str | int = "a
     return _Prompted(model, suite.prompt, batch_tokens)
 
 
-def _names(model: LoadedModel, suite: Tests) -> tuple[str, ...]:
+def _names(model: LoadedModel, suite: Suite) -> tuple[str, ...]:
     """The suite's label for each output of a classifier; outputs it does not know keep their own name."""
     problem = problem_of(model.model)
     if problem is not ProblemType.ONE_LABEL or not type(model.model).__name__.endswith(_HEAD):
@@ -207,9 +207,14 @@ class PredictionFile:
     labels: tuple[str, ...]
     rows: tuple[tuple[str, Prediction], ...] = field(repr=False)
     sha256: str = ""
+    device: ClassVar[str] = "cpu"  # as a model has one
+
+    def identity(self) -> dict[str, Any]:
+        """What stands for the model in a run's record."""
+        return {"name": str(self.path), "kind": "predictions", "content_hash": self.sha256}
 
     @classmethod
-    def read(cls, path: Path, suites: Sequence[Tests]) -> PredictionFile:
+    def read(cls, path: Path, suites: Sequence[Suite]) -> PredictionFile:
         """Raises :class:`~workbench.errors.DataError` naming the line for labels that the suites lack."""
         labels = tuple(dict.fromkeys(label for suite in suites for label in suite.labels))
         rows = []

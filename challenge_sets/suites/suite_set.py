@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from challenge_sets._records import TestCase
-from challenge_sets._set import CheckSettings, Results, Rows, Work, within_limits
+from challenge_sets.sets.base import QuestionSet, Results, Rows, within_limits
 from challenge_sets.suites.expectations import Prediction
 from challenge_sets.suites.predict import Example, PredictionFile, Predictor, predictor_for
-from challenge_sets.suites.tests import LeftOut, Test, Tests
-from workbench.data import DataIdentity, Dataset, content_hash
+from challenge_sets.suites.tests import LeftOut, Suite, Test
+from workbench.data import Dataset
 from workbench.errors import ConfigError, TaskError
+from workbench.evaluate import TaskItem, TaskOptions
+from workbench.evaluate.inference import InferenceOptions
 from workbench.models import Kind, LoadedModel
 from workbench.runs import write_atomically
 from workbench.statistics import clustered_wilson
 
-__all__ = ["SuiteCase", "SuiteSet", "counted", "export_texts", "suite_set"]
+__all__ = ["SuiteCase", "SuiteSet", "export_texts", "suite_set"]
 
-_CASES_PER_CHUNK = 64
 _NOT_THIS_CASE = (
     "the test does not apply to what the model answers for the original, or the case has no variant"
 )
@@ -35,7 +36,7 @@ _NOT_ASKED = "no case was within the limit"
 class SuiteCase(NamedTuple):
     """A case with the test and the suite it belongs to."""
 
-    suite: Tests
+    suite: Suite
     test: Test
     case: TestCase
 
@@ -55,75 +56,90 @@ class SuiteCase(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SuiteSet:
-    """One suite or several, which ``read`` makes from the settings.
+class SuiteSet(QuestionSet):
+    """One suite or several, which ``read`` makes from the options; ``named`` is what the user called them.
 
     The failure rate of a test counts its cases that applied; a case fails if any of its examples does.
     Intervals are Wilson's, clustered by template.
     """
 
-    name: str
-    about: str
-    read: Callable[[CheckSettings], tuple[Tests, ...]]
+    read: Callable[[TaskOptions], tuple[Suite, ...]]
+    _: KW_ONLY
+    named: str | None = None
     version: int = 2
     kinds: tuple[Kind, ...] = (Kind.CLASSIFIER, Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ)
 
-    def load(self, settings: CheckSettings) -> Dataset[SuiteCase]:
+    def items(self) -> Dataset[SuiteCase]:
         """All cases within the limits (``limit_per_paradigm`` by test)."""
-        suites = self.read(settings)
+        suites = self.read(self.options)
         asked = [SuiteCase(s, test, case) for s in suites for test in s.tests for case in test.cases]
-        kept = within_limits(asked, lambda item: item.group, settings)
+        kept = within_limits(asked, lambda item: item.group, self.options)
         texts = (text for item in kept for example in item.case.examples for text in example)
-        return Dataset(tuple(kept), DataIdentity(self.name, "suite", content_hash(texts), len(kept)))
+        return self.dataset(kept, texts, "suite")
 
-    def policy(self, model: LoadedModel | PredictionFile, settings: CheckSettings) -> str:
+    def policy(self, model: LoadedModel | PredictionFile) -> str:
         """How labels come about; raises :class:`~workbench.errors.TaskError` if no suite can be asked."""
-        found = [self._predictor_or_reason(model, suite) for suite in self.read(settings)]
+        found = [self._predictor_or_reason(model, suite) for suite in self.read(self.options)]
         policies = [one.policy for one in found if not isinstance(one, TaskError)]
         if not policies:
             raise next(one for one in found if isinstance(one, TaskError))
         return "; ".join(dict.fromkeys(policies))
 
     def _predictor_or_reason(
-        self, model: LoadedModel | PredictionFile, suite: Tests, work: Work | None = None
+        self, model: LoadedModel | PredictionFile, suite: Suite, batch_tokens: str | int = "auto"
     ) -> Predictor | TaskError:
         """The predictor, or why this model cannot be asked: of several suites the others go on."""
+        if isinstance(model, PredictionFile):
+            return model
         try:
-            return self._predictor(model, suite, work)
+            return predictor_for(model, suite, batch_tokens)
         except TaskError as error:
             return error
 
-    def _predictor(
-        self, model: LoadedModel | PredictionFile, suite: Tests, work: Work | None = None
-    ) -> Predictor:
-        if isinstance(model, PredictionFile):
-            return model
-        return predictor_for(model, suite, work.batch_tokens if work else "auto")
-
-    def rows(self, model: LoadedModel | PredictionFile, work: Work) -> Rows:
+    def rows(
+        self,
+        model: LoadedModel | PredictionFile,
+        items: Sequence[TaskItem],
+        options: InferenceOptions,
+        done: Set[int],
+    ) -> Rows:
         """Whether each case applied, whether it passed, by which margin, and what was predicted."""
-        open_items = [item for place, item in enumerate(work.items) if place not in work.done]
-        for suite, items in _by_suite(open_items):
-            predictor = self._predictor_or_reason(model, suite, work)
+        todo = [item.fields["item"] for place, item in enumerate(items) if place not in done]
+        for suite, cases in _by_suite(todo):
+            predictor = self._predictor_or_reason(model, suite, options.batch_tokens)
             if isinstance(predictor, TaskError):
-                yield [_unanswered(item, str(predictor)) for item in items]
+                yield [_unanswered(case, str(predictor)) for case in cases]
                 continue
-            for start in range(0, len(items), _CASES_PER_CHUNK):
-                yield _judged(predictor, items[start : start + _CASES_PER_CHUNK])
+            for start in range(0, len(cases), self.chunk):
+                yield _judged(predictor, cases[start : start + self.chunk])
 
-    def metrics(self, rows: pd.DataFrame) -> Results:
+    def results(self, examples: pd.DataFrame) -> Results:
         """Failure rate of each test, over the cases that applied."""
         found: Results = {}
-        for group, part in rows[rows["applied"].astype(bool)].groupby("group", sort=False):
+        for group, part in examples[examples["applied"].astype(bool)].groupby("group", sort=False):
             failed = [not passed for passed in part["correct"]]
             rate = clustered_wilson(failed, part["template"].tolist(), higher_is_better=False)
             found[str(group)] = {"failure_rate": rate}
         return found
 
-    def notes(self, settings: CheckSettings) -> dict[str, Any]:
-        """The tests, those left out too: kind, capability, description, failure budget, and a reason if not run."""
+    def notes(self, rows: pd.DataFrame) -> dict[str, Any]:
+        """The tests, those left out too: kind, capability, description, failure budget, and a reason if not run.
+
+        Of each the cases asked and applied; beside them how many were truncated, and the answer if all got one.
+        """
+        found = {
+            **super().notes(rows),
+            "tests": _counted(self._tests(), rows),
+            "truncated": int((rows["truncated"] > 0).sum()),
+        }
+        answers = {label for predicted in rows["predicted"] for label in json.loads(predicted)}
+        if len(answers) == 1 and len(rows) > 1:
+            found["one_answer_throughout"] = answers.pop()
+        return found
+
+    def _tests(self) -> dict[str, dict[str, Any]]:
         tests = {}
-        for suite in self.read(settings):
+        for suite in self.read(self.options):
             for test in suite.tests:
                 group = SuiteCase(suite, test, test.cases[0]).group
                 tests[group] = {**_note(suite, test), "budget": test.budget, "cases": len(test.cases)}
@@ -131,10 +147,10 @@ class SuiteSet:
                 group = f"{suite.name}/{left.capability}/{left.name}"
                 tests[group] = {**_note(suite, left), "budget": None, "cases": left.cases}
                 tests[group] |= {"asked": 0, "applied": 0, "reason": left.reason}
-        return {"tests": tests}
+        return tests
 
 
-def _note(suite: Tests, test: Test | LeftOut) -> dict[str, Any]:
+def _note(suite: Suite, test: Test | LeftOut) -> dict[str, Any]:
     return {
         "suite": suite.name,
         "capability": test.capability,
@@ -144,39 +160,28 @@ def _note(suite: Tests, test: Test | LeftOut) -> dict[str, Any]:
     }
 
 
-def counted(notes: dict[str, Any], rows: pd.DataFrame) -> dict[str, Any]:
-    """The notes of a suite with what the rows add: cases asked and applied by test, truncated ones, one answer for all.
-
-    A test of which no case applied gets the reason; notes of other sets stay as they are.
-    """
-    if "tests" not in notes:
-        return notes
-    tests = dict(notes["tests"])
+def _counted(tests: dict[str, dict[str, Any]], rows: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """The tests with their cases asked and applied; one of which no case applied gets the reason."""
     for group, part in rows.groupby("group", sort=False):
         applied = int(part["applied"].sum())
         reasons = [reason for reason in part["reason"].dropna().unique() if reason] or [_NONE_APPLIED]
         counts = {"asked": len(part), "applied": applied, "reason": "" if applied else reasons[0]}
         tests[str(group)] = {**tests[str(group)], **counts}
-    for group, test in tests.items():
-        tests[group] = {"asked": 0, "applied": 0, "reason": _NOT_ASKED, **test}
-    found = {**notes, "tests": tests, "truncated": int((rows["truncated"] > 0).sum())}
-    answers = {label for predicted in rows["predicted"] for label in json.loads(predicted)}
-    if len(answers) == 1 and len(rows) > 1:
-        found["one_answer_throughout"] = answers.pop()
-    return found
+    unasked = {"asked": 0, "applied": 0, "reason": _NOT_ASKED}
+    return {group: {**unasked, **test} for group, test in tests.items()}
 
 
-def suite_set(suites: tuple[Tests, ...]) -> SuiteSet:
+def suite_set(suites: tuple[Suite, ...], named: str | None = None) -> SuiteSet:
     """The set of suites that are there already; raises :class:`~workbench.errors.ConfigError` for equal names."""
     repeated = [name for name, count in Counter(suite.name for suite in suites).items() if count > 1]
     if repeated:
         raise ConfigError(f"two suites are called {repeated[0]!r}; give each file a 'suite:' name of its own")
     names = ", ".join(suite.name for suite in suites)
     about = suites[0].description if len(suites) == 1 else f"{len(suites)} suites"
-    return SuiteSet(names, about, lambda _: suites)
+    return SuiteSet(names, about, lambda _: suites, named=named)
 
 
-def _by_suite(items: Sequence[SuiteCase]) -> Iterator[tuple[Tests, list[SuiteCase]]]:
+def _by_suite(items: Sequence[SuiteCase]) -> Iterator[tuple[Suite, list[SuiteCase]]]:
     grouped: dict[str, list[SuiteCase]] = {}
     for item in items:
         grouped.setdefault(item.suite.name, []).append(item)
@@ -248,9 +253,9 @@ def _members(predictor: Predictor, item: SuiteCase, predictions: list[Prediction
     return predictor.members(examples[0], right), predictor.members(examples[0], first.label)
 
 
-def export_texts(challenge: SuiteSet, settings: CheckSettings, path: Path) -> int:
+def export_texts(challenge: SuiteSet, path: Path) -> int:
     """Write the texts of all examples with their ids, in the order predictions must have; returns their number."""
-    examples = [example for item in challenge.load(settings).items for example in item.examples()]
+    examples = [example for item in challenge.items() for example in item.examples()]
     lines = [json.dumps({"id": e.id, "texts": e.texts}, ensure_ascii=False) + "\n" for e in examples]
     write_atomically(path, "".join(lines).encode())
     return len(examples)

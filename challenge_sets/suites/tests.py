@@ -12,7 +12,7 @@ from challenge_sets.suites.expectations import EqualLabel, Expectation, Invarian
 from workbench.choices import as_members
 from workbench.errors import ConfigError
 
-__all__ = ["DIR", "INV", "MFT", "LeftOut", "SuitePrompt", "Test", "Tests"]
+__all__ = ["DIR", "INV", "MFT", "LeftOut", "Suite", "SuitePrompt", "Test"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +106,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tests:
+class Suite:
     """Tests of one task, its labels (with other names that models give them), and its prompt.
 
     ``left_out`` are tests of a published suite that cannot be run: results name them with the reason.

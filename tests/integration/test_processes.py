@@ -1,4 +1,4 @@
-"""One evaluation over two processes stores what one process stores."""
+"""One evaluation or check over two processes stores what one process stores."""
 
 from __future__ import annotations
 
@@ -13,20 +13,16 @@ import pytest
 from tests.model_folders import save_llama
 from workbench.runs import Run
 
+# verb and what it asks, then the columns of right and wrong and of scores
+VERBS = {
+    "evaluate": (("--task", "lambada_sample", "--limit", "15"), "greedy", "log_probability"),
+    "check": (("--set", "pairs_builtin", "--limit", "30"), "correct", "margin"),
+}
 
-def evaluate(model: Path, out: Path, *launcher: str) -> Run:
-    arguments = [
-        str(model),
-        "--task",
-        "lambada_sample",
-        "--limit",
-        "15",
-        "--no-doctor",
-        "--json",
-        "--out",
-        str(out),
-    ]
-    command = [sys.executable, *launcher, "-m", "workbench", "evaluate", *arguments]
+
+def stored(verb: str, model: Path, out: Path, *launcher: str) -> Run:
+    arguments = [verb, str(model), *VERBS[verb][0], "--no-doctor", "--json", "--out", str(out)]
+    command = [sys.executable, *launcher, "-m", "workbench", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
@@ -34,17 +30,21 @@ def evaluate(model: Path, out: Path, *launcher: str) -> Run:
     return Run.open(json.loads(lines[0])["run"])
 
 
-def test_two_processes_store_the_same_numbers_in_one_folder(tmp_path):
+@pytest.mark.parametrize("verb", VERBS)
+def test_two_processes_store_the_same_numbers_in_one_folder(verb, tmp_path):
     model = save_llama(tmp_path / "model", positions=512)
-    one = evaluate(model, tmp_path / "one")
+    _, right, score = VERBS[verb]
+    one = stored(verb, model, tmp_path / "one")
     torchrun = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29741")
-    two = evaluate(model, tmp_path / "two", *torchrun)
+    two = stored(verb, model, tmp_path / "two", *torchrun)
     assert len(list((tmp_path / "two").glob("*/run.json"))) == 1
-    first, second = one.examples(), two.examples()
+    first, second = (run.examples().sort_values("id") for run in (one, two))
     assert first["id"].tolist() == second["id"].tolist()
-    assert first["greedy"].tolist() == second["greedy"].tolist()
+    assert first[right].tolist() == second[right].tolist()
     # Batches differ, so scores agree to rounding.
-    assert np.allclose(first["log_probability"], second["log_probability"], atol=1e-4)
-    for metric, estimate in one.results["lambada_sample"].items():
-        assert two.results["lambada_sample"][metric].value == pytest.approx(estimate.value, rel=1e-5)
+    assert np.allclose(first[score], second[score], atol=1e-4)
+    assert one.results.keys() == two.results.keys()
+    for task, metrics in one.results.items():
+        for metric, estimate in metrics.items():
+            assert two.results[task][metric].value == pytest.approx(estimate.value, rel=1e-5)
     assert two.throughput["tokens"] >= one.throughput["tokens"]  # of both; padding included

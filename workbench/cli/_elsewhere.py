@@ -1,4 +1,4 @@
-"""Where a name is known that a verb does not know: the set ``blimp`` is no task, but ``check`` has it."""
+"""Where a name is known that a verb does not know: the suite ``sentiment`` is no task, but ``check`` has it."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def _tasks() -> Sequence[str]:
 
 
 def _sets() -> Sequence[str]:
-    from challenge_sets.diagnostics import SETS
+    from challenge_sets import set_names
 
-    return SETS.names()
+    return set_names()
 
 
 def _suites() -> Sequence[str]:
@@ -50,8 +50,8 @@ def _methods() -> Sequence[str]:
 
 
 _HOMES: tuple[tuple[str, Callable[[], Sequence[str]], str], ...] = (
-    ("task", _tasks, "evaluate MODEL --task {}"),
     ("set", _sets, "check MODEL --set {}"),
+    ("task", _tasks, "evaluate MODEL --task {}"),
     ("suite", _suites, "check MODEL --suite {}"),
     ("probing task", _probe_tasks, "probe MODEL --task {}"),
     ("saliency method", _methods, "attribute MODEL TEXT --method {}"),

@@ -42,6 +42,7 @@ __all__ = [
     "model_record",
     "run_summary",
     "saved",
+    "set_options",
     "stored_run",
     "verdict",
 ]
@@ -185,6 +186,22 @@ def model_options(function: Command) -> Command:
             help="float32, bfloat16, float16, or auto: bfloat16 where it is fast.",
         ),
         click.option("--revision", default=None, help="Branch, tag or commit of a hub model."),
+    ):
+        function = option(function)
+    return function
+
+
+def set_options(function: Command) -> Command:
+    """``--limit-per-paradigm --convention --reduction --masking``: how challenge sets are asked."""
+    for option in (
+        click.option("--masking", default="original", show_default=True, help="original or within_word_l2r."),
+        click.option("--reduction", default="sum", show_default=True, help="Compare sum, mean or word."),
+        click.option(
+            "--convention", default="workbench", show_default=True, help="workbench, lm-eval or minicons."
+        ),
+        click.option(
+            "--limit-per-paradigm", type=COUNT, help="Only the first N items of each paradigm or test."
+        ),
     ):
         function = option(function)
     return function

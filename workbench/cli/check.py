@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
@@ -22,6 +22,7 @@ from workbench.cli._shared import (
     model_line,
     model_options,
     run_summary,
+    set_options,
     stored_run,
     verdict,
 )
@@ -43,10 +44,7 @@ __all__ = ["command"]
 @click.option("--export", type=PATH, help="Write the suite's texts as JSONL and stop.")
 @click.option("--data-dir", type=PATH, help="Folder with the set's files, or hub:owner/name.")
 @click.option("--limit", type=COUNT, help="Only N items, spread over paradigms or tests by --seed.")
-@click.option("--limit-per-paradigm", type=COUNT, help="Only the first N items of each paradigm or test.")
-@click.option("--convention", default="workbench", show_default=True, help="workbench, lm-eval or minicons.")
-@click.option("--reduction", default="sum", show_default=True, help="Compare sum, mean or word.")
-@click.option("--masking", default="original", show_default=True, help="original or within_word_l2r.")
+@set_options
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of samples.")
 @click.option("--explain", type=INDEX, default=0, help="Explain the N worst failures.")
 @model_options
@@ -81,6 +79,8 @@ def command(context: click.Context, /, **_options: Any) -> None:
         say(f"{_export(challenge, arguments)} texts written to {arguments['export']}")
         return
     model, run = _check(challenge, arguments)
+    if int(os.environ.get("RANK", "0")):
+        return  # one of several processes: the first one prints
     explanations = _explain(run, model, arguments["explain"])
     if arguments["as_json"]:
         say_json({**summary(run), **explanations})
@@ -122,46 +122,35 @@ def _stored(record: Any) -> dict[str, Any]:
 _SETTINGS = ("data_dir", "limit", "limit_per_paradigm", "convention", "reduction", "masking", "seed")
 
 
-def _settings(arguments: dict[str, Any], challenge: Any) -> Any:
-    from challenge_sets.diagnostics import CheckSettings
+def _challenge(arguments: dict[str, Any]) -> Any:
+    """The set or suite with its options, found before a model is loaded."""
+    from challenge_sets.checking import find_set, find_suites
+    from workbench.evaluate import TaskOptions
 
     values = {name: arguments[name] for name in _SETTINGS}
     values["data_dir"] = None if values["data_dir"] is None else str(values["data_dir"])
-    suite = arguments["suite"]
-    # A suite in a file goes by the name that it gives itself.
-    name = arguments["set_name"] or (challenge.name if Path(suite).is_file() else str(suite))
-    return CheckSettings(set=name, suite=suite, **values)
-
-
-def _challenge(arguments: dict[str, Any]) -> Any:
-    """The set or suite, found before a model is loaded."""
-    if arguments["set_name"]:
-        from challenge_sets.diagnostics import SETS
-
-        if arguments["predictions"] or arguments["export"]:
-            raise WorkbenchError("--predictions and --export go with --suite, not with --set")
-        return SETS.get(arguments["set_name"])
-    from challenge_sets.suite import load_suites, suite_set
-
-    return suite_set(load_suites(arguments["suite"]))
+    options = TaskOptions(**values)
+    if not arguments["set_name"]:
+        return find_suites(arguments["suite"], options)
+    if arguments["predictions"] or arguments["export"]:
+        raise WorkbenchError("--predictions and --export go with --suite, not with --set")
+    return find_set(arguments["set_name"], options)
 
 
 def _check(challenge: Any, arguments: dict[str, Any]) -> tuple[Any, Any]:
-    from challenge_sets.diagnostics import check
+    from challenge_sets.checking import check, check_predictions
+    from workbench.evaluate.processes import Processes
 
-    settings = _settings(arguments, challenge)
     if arguments["predictions"]:
-        from challenge_sets.suite import check_predictions
-
         return None, check_predictions(
-            arguments["predictions"], challenge, settings, out=arguments["out"], resume=arguments["folder"]
+            arguments["predictions"], challenge, out=arguments["out"], resume=arguments["folder"]
         )
-    challenge.load(settings)  # what is wrong with the data is reported before a model is loaded
+    Processes.current()  # under torchrun: this process's device, before the model is loaded
+    challenge.load(None)  # what is wrong with the data is reported before a model is loaded
     model = load_named(arguments["model"], arguments)
     run = check(
         model,
         challenge,
-        settings,
         out=arguments["out"],
         resume=arguments["folder"],
         batch_tokens=arguments["batch_tokens"],
@@ -174,7 +163,7 @@ def _check(challenge: Any, arguments: dict[str, Any]) -> tuple[Any, Any]:
 def _export(challenge: Any, arguments: dict[str, Any]) -> int:
     from challenge_sets.suite import export_texts
 
-    return export_texts(challenge, _settings(arguments, challenge), arguments["export"])
+    return export_texts(challenge, arguments["export"])
 
 
 def _explain(run: Any, model: Any, count: int) -> dict[str, Any]:

@@ -57,18 +57,16 @@ def _lambada(model: LoadedModel, found: _Found) -> str:
 
 
 def _pairs(model: LoadedModel, found: _Found) -> str:
-    from challenge_sets import SETS, CheckSettings, check
+    from challenge_sets import check
 
-    settings = CheckSettings(set="pairs_builtin", limit_per_paradigm=found.pairs)
-    return found.add(check(model, SETS.get("pairs_builtin"), settings, out=found.out, doctor=False))
+    limit = found.pairs
+    return found.add(check(model, "pairs_builtin", limit_per_paradigm=limit, out=found.out, doctor=False))
 
 
 def _suite(model: LoadedModel, found: _Found) -> str:
-    from challenge_sets import CheckSettings, check, load_suites
-    from challenge_sets.suite import suite_set
+    from challenge_sets import check
 
-    settings = CheckSettings(set="sentiment", suite="sentiment", limit_per_paradigm=found.pairs)
-    run = check(model, suite_set(load_suites("sentiment")), settings, out=found.out, doctor=False)
+    run = check(model, "sentiment", limit_per_paradigm=found.pairs, out=found.out, doctor=False)
     found.runs.append(run)
     wrong = run.examples()
     wrong = wrong[wrong["applied"].astype(bool)] if "applied" in wrong else wrong

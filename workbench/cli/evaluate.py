@@ -25,6 +25,7 @@ from workbench.cli._shared import (
     model_line,
     model_options,
     run_summary,
+    set_options,
     stored_run,
     verdict,
 )
@@ -58,6 +59,7 @@ __all__ = ["command", "print_run"]
 @click.option("--split", help="train, validation or test (default: the task's own).")
 @click.option("--stride", type=COUNT, help="Tokens scored in each window of a long text.")
 @click.option("--judge", help="Text classifier that rates generated text.")
+@set_options
 @click.option("--finetune", is_flag=True, help="Train a head on the task's train split first.")
 @click.option(
     "--seeds", type=SEEDS, default="0", show_default=True, help="Seeds of training, separated by commas."
@@ -155,7 +157,7 @@ def _stored(run: Run) -> dict[str, Any]:
     from workbench.runs import shape_checked
 
     with shape_checked(run):
-        return _options_of(run.record.recipe, run.record.model)
+        return _options_of(run.record.recipe_in_force, run.record.model)
 
 
 def _options_of(recipe: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]:
@@ -169,8 +171,8 @@ def _options_of(recipe: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]
         "seed": recipe["seed"],
         **{name: recipe.get(name) for name in TaskOptions.names()},
         "first_token": recipe["first_token"],
-        "boundary": recipe.get("boundary", "joint"),
-        "keep_bos": recipe.get("keep_bos", False),
+        "boundary": recipe["boundary"],
+        "keep_bos": recipe["keep_bos"],
         **{name: model[name] for name in MODEL_OPTIONS},
     }
 
@@ -282,13 +284,13 @@ _FIRST = {
 
 def scoring_policy(run: Run) -> str:
     """How a causal model's texts were scored: first token, boundary, and what is truncated; empty for others."""
-    recipe = run.record.recipe
+    recipe = run.record.recipe_in_force
     first = str(run.record.model.get("first_token") or "")
     if not first:
         return ""
     long = "what is truncated, and later windows of a text, begin "
-    long += "with BOS too" if recipe.get("keep_bos") else "without BOS, as in lm-eval"
-    boundary = _BOUNDARIES[recipe.get("boundary", "joint")]
+    long += "with BOS too" if recipe["keep_bos"] else "without BOS, as in lm-eval"
+    boundary = _BOUNDARIES[recipe["boundary"]]
     return f"scoring: first token {first} ({_FIRST[first]}); {boundary};\n{long}"
 
 

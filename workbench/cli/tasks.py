@@ -57,7 +57,7 @@ def _show(task: Any) -> None:
     for metric in getattr(task, "measures", ()):
         better = "higher" if metric.higher_is_better else "lower"
         say(f"metric {metric.name} ({better} is better): {metric.about}")
-    accepts = getattr(task, "accepts", ())
+    accepts = [option.replace("_", "-") for option in getattr(task, "accepts", ())]
     say(f"options: {', '.join(f'--{option}' for option in accepts) or 'none'}")
     source = getattr(task, "source", None)
     for split, names in getattr(source, "files", {}).items():

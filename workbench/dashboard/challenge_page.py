@@ -215,9 +215,9 @@ def _code(text: str) -> str:
     model = chosen_model()
     loading = load_code(model) if model is not None else ""
     return (
-        "from pathlib import Path\n\nimport workbench\nfrom challenge_sets import load_suites\n\n"
+        "from pathlib import Path\n\nimport workbench\n\n"
         f"Path('template.yaml').write_text({text!r})\n"
-        f"{loading}suite = load_suites('template.yaml')[0]\nsuite.run(model)\n"
+        f"{loading}workbench.check(model, 'template.yaml', doctor=False)\n"
     )
 
 
@@ -261,13 +261,14 @@ def _results() -> None:
 
 
 def _form() -> None:
-    from challenge_sets import SETS
+    from challenge_sets import set_names
     from challenge_sets.suite import suite_names
+    from workbench.evaluate import TASKS
 
     label = st.session_state.get("model")
     if label is None:
         return
-    suites, sets = suite_names(), SETS.names()
+    suites, sets = suite_names(), set_names()
     with st.form("check", border=False):
         with st.container(horizontal=True, vertical_alignment="bottom"):
             chosen = st.selectbox("Suite or set", [*suites, *sets], key="check name")
@@ -285,8 +286,11 @@ def _form() -> None:
             options = [which, f"--limit-per-paradigm={int(limit)}", *folder]
             start_job(f"check {chosen} on {label}", "check", options, models_on_offer()[label])
             st.rerun()
-    about = [{"name": n, "about": SETS.get(n).about} for n in sets]
+    about = [{"name": n, "about": TASKS.get(n).about} for n in sets]
     with st.expander("What the sets are"):
         show_table(
-            pd.DataFrame(about), "sets", "Challenge sets", "from challenge_sets import SETS\n\nSETS.names()\n"
+            pd.DataFrame(about),
+            "sets",
+            "Challenge sets",
+            "from challenge_sets import set_names\n\nset_names()\n",
         )

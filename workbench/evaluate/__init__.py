@@ -5,11 +5,12 @@ The module can itself be called: ``workbench.evaluate(model, settings)`` is :fun
 
 from __future__ import annotations
 
-from workbench.evaluate._names import expand, find_task, register_tasks
+from workbench.evaluate._evaluate import evaluate, read_data
+from workbench.evaluate._names import expand, find_task, register_tasks, with_options
 from workbench.evaluate._options import TaskOptions
-from workbench.evaluate._runner import evaluate, read_data
+from workbench.evaluate._runner import Outcome, run_tasks
 from workbench.evaluate._settings import EvaluateSettings
-from workbench.evaluate._task import Task, TaskData, TaskItem
+from workbench.evaluate._task import RowTask, Task, TaskData, TaskItem, Work
 from workbench.evaluate.tasks import AVERAGES, GROUPS, TASKS
 from workbench.rooms import callable_room
 
@@ -18,15 +19,20 @@ __all__ = [
     "GROUPS",
     "TASKS",
     "EvaluateSettings",
+    "Outcome",
+    "RowTask",
     "Task",
     "TaskData",
     "TaskItem",
     "TaskOptions",
+    "Work",
     "evaluate",
     "expand",
     "find_task",
     "read_data",
     "register_tasks",
+    "run_tasks",
+    "with_options",
 ]
 
 callable_room(__name__, evaluate)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from workbench.errors import TaskError, UnknownName
 from workbench.evaluate._options import TaskOptions
@@ -14,7 +14,9 @@ from workbench.evaluate._task import Task
 from workbench.evaluate.tasks import GROUPS, TASKS
 from workbench.evaluate.tasks.task_file import TASK_FILES, read_task
 
-__all__ = ["expand", "find_task", "register_tasks"]
+__all__ = ["expand", "find_task", "register_tasks", "with_options"]
+
+AnyTask = TypeVar("AnyTask", bound=Task)
 
 _ENTRY_POINTS = "workbench.tasks"
 _FROM_FILES: dict[str, Task] = {}  # tasks that files declare, by name
@@ -57,13 +59,18 @@ def find_task(name: str, options: TaskOptions | None = None) -> Task:
         register_tasks()
     known: Any = _FROM_FILES.get(name)
     task: Any = known or (_bridged(name) if name.startswith("harness:") else TASKS.get(name))
-    options = options or TaskOptions()
+    return with_options(task, options or TaskOptions())
+
+
+def with_options(task: AnyTask, options: TaskOptions) -> AnyTask:
+    """``task`` with ``options``; raises :class:`~workbench.errors.TaskError` for those it lacks."""
+    flags = {name: f"--{name.replace('_', '-')}" for name in TaskOptions.names()}
     accepts = getattr(task, "accepts", ())
     for option in options.given():
         if option not in accepts:
-            its = ", ".join(f"--{o}" for o in accepts) or "none"
-            raise TaskError(f"task {name} takes no --{option}; its options: {its}")
-    return replace(task, options=options) if hasattr(task, "options") else task
+            its = ", ".join(flags[name] for name in accepts) or "none"
+            raise TaskError(f"task {task.name} takes no {flags[option]}; its options: {its}")
+    return replace(cast(Any, task), options=options) if hasattr(task, "options") else task
 
 
 def _from_file(path: str) -> str:

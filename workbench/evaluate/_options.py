@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 from workbench.errors import ConfigError
+from workbench.records import check_fields
 
 __all__ = ["Split", "TaskOptions"]
 
@@ -16,12 +17,14 @@ _SPLITS = ("train", "validation", "test")
 
 @dataclass(frozen=True, kw_only=True)
 class TaskOptions:
-    """``None`` and ``False`` stand for the task's own. A task says in ``accepts`` which of these it knows.
+    """The defaults stand for the task's own. A task says in ``accepts`` which of these it knows.
 
     ``shots`` examples stand before each question, drawn with ``seed``; ``chat`` writes the prompt in the model's
     chat format; ``split`` is the part of the data; ``stride`` the tokens scored in each window of a long text;
-    ``judge`` the classifier that rates generated text. All tasks get ``seed``, which draws, the folder of the data,
-    and ``limit``: how many items will be asked.
+    ``judge`` the classifier that rates generated text. Challenge sets and suites take the first
+    ``limit_per_paradigm`` items of each paradigm (of each test, in suites); ``convention``, ``reduction`` and
+    ``masking`` say how their texts are scored. All tasks get ``seed``, which draws, the folder of the data,
+    and ``limit``: how many items will be asked. Raises :class:`~workbench.errors.ConfigError`.
     """
 
     shots: int | None = None
@@ -29,11 +32,16 @@ class TaskOptions:
     split: str | None = None
     stride: int | None = None
     judge: str | None = None
+    limit_per_paradigm: int | None = None
+    convention: str = "workbench"
+    reduction: str = "sum"
+    masking: str = "original"
     seed: int = 0
     limit: int | None = None
     data_dir: str | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.shots is not None and not 0 <= self.shots <= 100:
             raise ConfigError(f"shots is {self.shots}; allowed: 0 to 100")
         if self.split is not None and self.split not in _SPLITS:
@@ -48,4 +56,4 @@ class TaskOptions:
 
     def given(self) -> list[str]:
         """Names of the options that are not left to the task."""
-        return [name for name in self.names() if getattr(self, name) not in (None, False)]
+        return [name for name in self.names() if getattr(self, name) != getattr(TaskOptions, name)]

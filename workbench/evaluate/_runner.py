@@ -1,181 +1,57 @@
-"""The runner: load the items, score what is not stored yet, store as it goes, compute the metrics."""
+"""The runner of tasks and challenge sets: score what is not stored yet, store as it goes, compute the metrics."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, cast
 
 import pandas as pd
 
-from workbench.data import check_ids, spread
-from workbench.data.source import MissingData
-from workbench.errors import ModelError, TaskError
 from workbench.estimate import Estimate
-from workbench.evaluate._names import expand, find_task
-from workbench.evaluate._requests import AnyRequest, in_chat
-from workbench.evaluate._settings import EvaluateSettings
-from workbench.evaluate._summaries import summarize
-from workbench.evaluate._task import RequestTask, RowTask, Task, TaskData, TaskItem
+from workbench.evaluate._task import RequestTask, RowTask, Work
 from workbench.evaluate.doctor import self_check
 from workbench.evaluate.inference import InferenceOptions, counted_tokens, stream_answers
-from workbench.evaluate.metric_columns import not_scored
 from workbench.evaluate.processes import Processes
-from workbench.models import Kind, LoadedModel, as_model
-from workbench.records import settings_of, takes_fields_of
+from workbench.models import LoadedModel
 from workbench.runs import Run, RunFolder, RunRecord
-from workbench.scoring import resolve_first_token
 
-__all__ = ["evaluate", "read_data"]
+__all__ = ["Outcome", "run_tasks"]
 
-_SUBJECT = "subject"
-
-
-@dataclass(frozen=True)
-class _Work:
-    """One item of one task; ``id`` is that of its example row in the run, ``asks`` what this model is asked."""
-
-    id: str
-    task: Task
-    item: TaskItem
-    asks: tuple[AnyRequest, ...]
+# results by group and metric, notes, and the ids of the rows in their order
+Outcome = tuple[dict[str, dict[str, Estimate]], dict[str, Any], list[str]]
 
 
-@takes_fields_of(EvaluateSettings)
-def evaluate(
-    model: LoadedModel | str,
-    settings: EvaluateSettings | None = None,
+def run_tasks(
+    model: Any,
+    work: Sequence[Sequence[Work]],
+    how: InferenceOptions,
+    record: RunRecord,
+    outcome: Callable[[pd.DataFrame], Outcome],
     *,
-    tasks: str | Task | Sequence[str | Task] | None = None,
-    data: Mapping[str, TaskData] | None = None,
-    out: Path | str | None = None,
-    resume: Path | str | None = None,
-    batch_tokens: str | int = "auto",
-    doctor: bool = True,
-    progress: bool = False,
-    **options: Any,
+    out: Path | str | None,
+    resume: Path | str | None,
+    doctor: bool,
 ) -> Run:
-    """Evaluate a model on tasks and store the run.
+    """Score the ``work``, a list a task, in this process or its share of it in one of several, and store the run.
 
-    Finished examples are stored as they come, so that a run that was killed can be resumed.
-
-    Args:
-        model: a loaded model, or a name as :func:`workbench.load` takes it.
-        settings: the recipe; or name ``tasks`` and its other fields as keywords.
-        tasks: a name, names, or tasks of your own, which need not be registered.
-        data: what :func:`read_data` gave, if it was called already.
-        out: the folder that gets the run folder; ``runs/`` by default.
-        resume: the folder of an interrupted run, which then ends with the numbers it would have had.
-        batch_tokens: tokens of one forward pass, padding included.
-        doctor: examine the model first, and store the verdict.
-        progress: show a bar.
-        **options: fields of :class:`EvaluateSettings`, such as ``limit=20``.
-
-    Raises:
-        TaskError: an unknown task, or one that cannot be asked of this kind of model.
-        DataError: unreadable data.
-        NumericsError: the model gives NaN.
-
-    Example:
-        ```python
-        import workbench
-
-        run = workbench.evaluate("novels-decoder", tasks="lambada_sample", limit=20)
-        print(run.to_frame())
-        ```
+    ``model`` is a :class:`~workbench.models.LoadedModel`, or what else the tasks can ask: stored predictions.
+    ``outcome`` makes the results of all rows. The other parameters are those of :func:`evaluate`.
     """
-    settings, own = _chosen(settings, tasks, options)
-    data = data or (
-        read_data(settings) if own is None else {task.name: task.load(settings.folder) for task in own}
-    )
-    chosen = [find_task(name, settings.options) for name in data] if own is None else own
-    model = as_model(model)
-    for task in chosen:
-        _require(model, task)
-        check_ids([item.id for item in data[task.name].items], f"task {task.name}")
-    how = InferenceOptions(
-        settings.first_token, batch_tokens, progress, settings.seed, settings.boundary, settings.keep_bos
-    )
     processes = Processes.current()
-    record = _record(model, settings, chosen, data, how)
     folder = _shared_folder(processes, record, out, resume)
     if folder.complete:
         return Run.open(folder.path)
     if processes.rank == 0:
-        folder.examine(self_check(model, doctor))
-    work = [[_work(model, settings, t, i) for i in _within_limit(data[t.name], settings)] for t in chosen]
+        folder.examine(self_check(model, doctor) if isinstance(model, LoadedModel) else None)
     mine = [w for of_task in work for w in processes.block(of_task)]
     throughput = _of_all(processes, _score(model, how, mine, folder))
     if processes.rank == 0:
-        _finish(model, settings, chosen, data, how, folder, throughput, [w.id for part in work for w in part])
+        results, notes, order = outcome(pd.DataFrame(folder.rows()))
+        folder.finish(results, {"items": len(order), **throughput}, notes, order=order)
     processes.wait()
     return Run.open(folder.path)
-
-
-def _chosen(
-    settings: EvaluateSettings | None,
-    tasks: str | Task | Sequence[str | Task] | None,
-    options: Mapping[str, Any],
-) -> tuple[EvaluateSettings, list[Task] | None]:
-    """The recipe, and the tasks themselves where any is not just a name."""
-    given = [tasks] if isinstance(tasks, str) or not isinstance(tasks, Sequence | None) else list(tasks or ())
-    names = tuple(task if isinstance(task, str) else task.name for task in given)
-    recipe = settings_of(EvaluateSettings, settings, options if settings else {"tasks": names, **options})
-    if all(isinstance(task, str) for task in given):
-        return (replace(recipe, tasks=names) if names else recipe), None
-    found = []
-    for task in given:
-        if isinstance(task, str):
-            found += [find_task(name, recipe.options) for name in expand([task])]
-        else:
-            found.append(task)
-    return recipe, found
-
-
-def _within_limit(data: TaskData, settings: EvaluateSettings) -> list[TaskItem]:
-    """The items to ask: with a limit the first ones, of a task with subjects some of every subject."""
-    kept = spread([item.fields.get(_SUBJECT) for item in data.items], settings.limit, settings.seed)
-    return [data.items[position] for position in kept]
-
-
-def _finish(
-    model: LoadedModel,
-    settings: EvaluateSettings,
-    tasks: Sequence[Task],
-    data: Mapping[str, TaskData],
-    how: InferenceOptions,
-    folder: RunFolder,
-    throughput: dict[str, float],
-    order: list[str],
-) -> None:
-    """Metrics over the stored rows of all processes; marks the run complete."""
-    examples = pd.DataFrame(folder.rows())
-    results: dict[str, dict[str, Estimate]] = {}
-    for task in tasks:
-        results |= _results(task, _rows_of(examples, task.name), settings.seed)
-    results |= summarize(settings.tasks, results)
-    notes = _notes(model, how, settings, data, examples)
-    policies = {task.name: task.policy(model) for task in tasks if isinstance(task, RowTask)}
-    if policies:
-        notes["policies"] = policies
-    reasons = {name: not_scored(_rows_of(examples, name)) for name in policies}
-    if any(reasons.values()):
-        notes["not_scored"] = {name: reason for name, reason in reasons.items() if reason}
-    folder.finish(results, throughput, notes, order=order)
-
-
-def _results(task: Task, rows: pd.DataFrame, seed: int) -> dict[str, dict[str, Estimate]]:
-    if isinstance(task, RowTask):
-        return task.results(rows)
-    return {task.name: cast(RequestTask, task).metrics(rows, seed)}
-
-
-def _of_all(processes: Processes, part: dict[str, float]) -> dict[str, float]:
-    """Tokens of all processes over the time of the slowest; comes back when all are done."""
-    tokens, seconds = sum(processes.gather(part["tokens"])), max(processes.gather(part["seconds"]))
-    return {"tokens": tokens, "seconds": seconds, "tokens_per_second": tokens / max(seconds, 1e-9)}
 
 
 def _shared_folder(
@@ -189,152 +65,69 @@ def _shared_folder(
     return folder
 
 
-def _require(model: LoadedModel, task: Task) -> None:
-    try:
-        model.require(*task.kinds, verb=f"task {task.name}")
-    except ModelError as error:
-        hint = "; give it a head: --finetune" if Kind.CLASSIFIER in task.kinds else ""
-        raise TaskError(f"{error}{hint}") from None
-
-
-def _work(model: LoadedModel, settings: EvaluateSettings, task: Task, item: TaskItem) -> _Work:
-    asks = item.asks(model.kind)
-    return _Work(item.id, task, item, in_chat(model, asks) if settings.chat else asks)
-
-
-def _rows_of(examples: pd.DataFrame, task: str) -> pd.DataFrame:
-    """The rows of one task, without the columns that only other tasks have."""
-    return examples[examples["task"] == task].dropna(axis=1, how="all").reset_index(drop=True)
-
-
-def _policy(model: LoadedModel, how: InferenceOptions) -> str:
-    """What the first token of a text is predicted from; empty for models that predict none."""
-    causal = model.kind is Kind.CAUSAL
-    return str(resolve_first_token(model.tokenizer, how.first_token)) if causal else ""
-
-
-def _notes(
-    model: LoadedModel,
-    how: InferenceOptions,
-    settings: EvaluateSettings,
-    data: Mapping[str, TaskData],
-    examples: pd.DataFrame,
-) -> dict[str, Any]:
-    notes: dict[str, Any] = {"first_token": _policy(model, how)}
-    left_out = [name for name in expand([n for n in settings.tasks if n not in data]) if name not in data]
-    if left_out:
-        notes["left_out_for_want_of_data"] = left_out
-    if "truncated" in examples:
-        notes["truncated"] = int((examples["truncated"] > 0).sum())
-    if "inside_token" in examples:
-        inside = examples[examples["inside_token"] == True]  # noqa: E712
-        notes["begin_inside_a_token"] = {name: len(rows) for name, rows in inside.groupby("task")}
-    if "finished" in examples:
-        notes["ended_by_the_limit_of_tokens"] = int((examples["finished"] == False).sum())  # noqa: E712
-    if settings.limit is not None and _SUBJECT in examples:
-        asked = examples.dropna(subset=[_SUBJECT]).groupby("task")[_SUBJECT].nunique()
-        notes["spread_over"] = {str(task): int(count) for task, count in asked.items()}
-    one_answer = _answered_alike(examples)
-    if one_answer:
-        notes["one_answer_throughout"] = one_answer
-    shots = {name: dict(found.shots) for name, found in data.items() if found.shots}
-    return {**notes, "few_shot_examples": shots} if shots else notes
-
-
-def _answered_alike(examples: pd.DataFrame) -> dict[str, str]:
-    """The tasks whose items, of several gold labels, all got one answer, and which."""
-    if not {"prediction", "gold"} <= set(examples):
-        return {}
+def _of_all(processes: Processes, part: dict[str, float]) -> dict[str, float]:
+    """Tokens and scored items of all processes over the time of the slowest; comes back when all are done."""
+    parts = processes.gather(part)
+    seconds = max(each["seconds"] for each in parts)
+    tokens, items = (sum(each[name] for each in parts) for name in ("tokens", "items"))
     return {
-        str(task): str(rows["predicted" if "predicted" in rows else "prediction"].iloc[0])
-        for task, rows in examples.dropna(subset=["prediction", "gold"]).groupby("task", sort=False)
-        if rows["prediction"].astype(str).nunique() == 1 < rows["gold"].astype(str).nunique()
+        "tokens": tokens,
+        "seconds": seconds,
+        "tokens_per_second": tokens / max(seconds, 1e-9),
+        "items_per_second": items / max(seconds, 1e-9),
     }
 
 
-def read_data(settings: EvaluateSettings) -> dict[str, TaskData]:
-    """The items of every task of ``settings``; raises for unknown tasks and unreadable files.
-
-    Members of a group whose files are missing are left out, if another one's are there. It needs no model, so a
-    caller that loads one can find out first.
-    """
-    data: dict[str, TaskData] = {}
-    missing: MissingData | None = None
-    for name in expand(settings.tasks):
-        try:
-            data[name] = find_task(name, settings.options).load(settings.folder)
-        except MissingData as error:
-            if name in settings.tasks:
-                raise
-            missing = error
-    if not data and missing is not None:
-        raise missing
-    return data
-
-
-def _record(
-    model: LoadedModel,
-    settings: EvaluateSettings,
-    tasks: Sequence[Task],
-    data: Mapping[str, TaskData],
-    how: InferenceOptions,
-) -> RunRecord:
-    return RunRecord.new(
-        "evaluate",
-        recipe={**settings.to_dict(), "versions": {task.name: task.version for task in tasks}},
-        model={**model.identity(), "first_token": _policy(model, how)},
-        data={name: asdict(task_data.identity) for name, task_data in data.items()},
-        seeds={"bootstrap": settings.seed},
-        device=str(model.device),
-        label="-".join([Path(model.name).name, *settings.tasks[:3]]).replace("/", "-"),
-    )
-
-
-def _score(
-    model: LoadedModel, how: InferenceOptions, work: Sequence[_Work], folder: RunFolder
-) -> dict[str, float]:
-    """Ask all that is unfinished, storing example rows as they are complete; tokens and seconds of it."""
+def _score(model: Any, how: InferenceOptions, work: Sequence[Work], folder: RunFolder) -> dict[str, float]:
+    """Ask all that is unfinished, storing example rows as they are complete; items, tokens and seconds of it."""
     finished = folder.finished_ids()
     asked = [w for w in work if not isinstance(w.task, RowTask)]
     others = [w for w in work if isinstance(w.task, RowTask)]
-    with counted_tokens(model.model) as count:
+    with counted_tokens(getattr(model, "model", None)) as count:
         rows = chain(_rows(model, how, asked, finished), _own_rows(model, how, others, finished))
         seconds = folder.append_all(rows)
-    return {"tokens": count.tokens, "seconds": seconds}
+    return {
+        "items": sum(w.id not in finished for w in work),
+        "tokens": count.tokens,
+        "seconds": seconds,
+    }
 
 
 def _rows(
-    model: LoadedModel, how: InferenceOptions, work: Sequence[_Work], finished: set[str]
+    model: Any, how: InferenceOptions, work: Sequence[Work], finished: set[str]
 ) -> Iterator[list[dict[str, Any]]]:
     """The example rows that each batch of answers completes."""
-    owners = [(w, k) for w in work for k in range(len(w.asks))]
+    owners = [(w, k) for w in work for k in range(len(w.requests))]
     done = {place for place, (w, _) in enumerate(owners) if w.id in finished}
     pending: dict[str, dict[int, Any]] = {}
-    for batch in stream_answers(model, [w.asks[k] for w, k in owners], how, done):
+    for batch in stream_answers(model, [w.requests[k] for w, k in owners], how, done):
         rows = []
         for place, answer in batch:
             w, k = owners[place]
             pending.setdefault(w.id, {})[k] = answer
-            if len(pending[w.id]) == len(w.asks) and w.id not in finished:
+            if len(pending[w.id]) == len(w.requests) and w.id not in finished:
                 rows.append(_row(w, pending.pop(w.id), model.tokenizer))
         yield rows
 
 
 def _own_rows(
-    model: LoadedModel, how: InferenceOptions, work: Sequence[_Work], finished: set[str]
+    model: Any, how: InferenceOptions, work: Sequence[Work], finished: set[str]
 ) -> Iterator[list[dict[str, Any]]]:
     """The example rows of tasks that ask the model themselves, task by task."""
     for _, group in groupby(work, key=lambda w: w.task.name):
         of_task = list(group)
         done = {place for place, w in enumerate(of_task) if w.id in finished}
-        if len(done) < len(of_task):
-            yield from cast(RowTask, of_task[0].task).rows(model, [w.item for w in of_task], how, done)
+        if len(done) == len(of_task):
+            continue
+        labels = {w.item.id: w.labels for w in of_task}
+        for rows in cast(RowTask, of_task[0].task).rows(model, [w.item for w in of_task], how, done):
+            yield [{**row, **labels[row["id"]]} for row in rows]
 
 
-def _row(work: _Work, answers: dict[int, Any], tokenizer: Any) -> dict[str, Any]:
+def _row(work: Work, answers: dict[int, Any], tokenizer: Any) -> dict[str, Any]:
     in_order = [answers[k] for k in range(len(answers))]
     example = cast(RequestTask, work.task).example(work.item, in_order, tokenizer)
-    row = {"id": work.id, "task": work.task.name, **example}
+    row = {**work.labels, **example}
     if any(getattr(answer, "inside_token", False) for answer in in_order):
         row["inside_token"] = True
     return row if work.item.cluster is None else {**row, "cluster": work.item.cluster}

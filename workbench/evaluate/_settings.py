@@ -9,7 +9,6 @@ from typing import Any
 from workbench.choices import member
 from workbench.errors import ConfigError
 from workbench.evaluate._options import TaskOptions
-from workbench.records import check_fields
 from workbench.scoring import Boundary, FirstToken
 
 __all__ = ["EvaluateSettings"]
@@ -32,11 +31,10 @@ class EvaluateSettings(TaskOptions):
     keep_bos: bool = False
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         member(FirstToken, self.first_token, "first-token policy")
         if not self.tasks:
             raise ConfigError("no task named; see workbench tasks")
-        super().__post_init__()
 
     @property
     def folder(self) -> Path | None:

@@ -15,7 +15,7 @@ from workbench.evaluate.inference import InferenceOptions
 from workbench.models import Kind, LoadedModel
 from workbench.statistics import Estimate
 
-__all__ = ["RequestTask", "RowTask", "Task", "TaskData", "TaskItem"]
+__all__ = ["RequestTask", "RowTask", "Task", "TaskData", "TaskItem", "Work"]
 
 
 @dataclass(frozen=True)
@@ -92,10 +92,29 @@ class RowTask(Task, Protocol):
     def rows(
         self, model: LoadedModel, items: Sequence[TaskItem], options: InferenceOptions, done: Set[int]
     ) -> Iterator[list[dict[str, Any]]]:
-        """The example rows (with ``id`` and ``task``) of ``items`` but those at the places ``done``, as they come."""
+        """The rows of ``items``, each with its item's ``id``, but those at the places ``done``, as they come."""
 
     def results(self, examples: pd.DataFrame) -> dict[str, dict[str, Estimate]]:
         """Group -> metric -> value with interval; the group of all items has the task's name."""
 
     def policy(self, model: LoadedModel) -> str:
         """How texts are scored, in words."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """One item of one task in a run.
+
+    ``labels`` are the columns that its row has in this run: ``id``, and ``task`` where the run may have several.
+    ``requests`` are those of a :class:`RequestTask` for this model.
+    """
+
+    task: Task
+    item: TaskItem
+    labels: Mapping[str, str]
+    requests: tuple[AnyRequest, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """The id of the item's row."""
+        return self.labels["id"]

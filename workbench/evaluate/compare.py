@@ -321,7 +321,7 @@ def _settings(run: Run) -> Iterator[tuple[str, Any]]:
     model = {key: value for key, value in record.model.items() if key not in _MODEL}
     yield "verb", record.verb
     for prefix, part in (
-        ("", record.recipe),
+        ("", record.recipe_in_force),
         ("model", model),
         ("seed", record.seeds),
         ("data", record.data),

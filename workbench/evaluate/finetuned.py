@@ -14,8 +14,8 @@ from workbench.data.rows import Choices, Question, TaggedWords, TextPair
 from workbench.data.source import MissingData
 from workbench.errors import ConfigError, TaskError, did_you_mean
 from workbench.estimate import Estimate
+from workbench.evaluate._evaluate import evaluate
 from workbench.evaluate._names import expand, find_task
-from workbench.evaluate._runner import evaluate
 from workbench.evaluate._settings import EvaluateSettings
 from workbench.evaluate._summaries import summarize
 from workbench.evaluate._task import Task

@@ -12,8 +12,8 @@ import pandas as pd
 
 from workbench.choices import DEFAULT_DTYPE
 from workbench.errors import ConfigError, WorkbenchError, did_you_mean, needs_extra
+from workbench.evaluate._evaluate import evaluate
 from workbench.evaluate._names import expand, find_task
-from workbench.evaluate._runner import evaluate
 from workbench.evaluate._settings import EvaluateSettings
 from workbench.models import LoadedModel, load
 from workbench.records import check_fields, check_value
@@ -74,7 +74,7 @@ class Cell:
 
     def holds(self, run: Run) -> bool:
         """Whether ``run`` was made for this cell: model, precision where one is asked for, and settings."""
-        model, recipe = run.record.model, run.record.recipe
+        model, recipe = run.record.model, run.record.recipe_in_force
         asked = {"name": self.model.name, "revision": self.model.revision}
         if self.model.dtype != "auto":
             asked["dtype"] = self.model.dtype

@@ -9,7 +9,7 @@ import pandas as pd
 
 from workbench.choices import DEFAULT_DTYPE
 from workbench.errors import ModelError
-from workbench.evaluate._runner import evaluate
+from workbench.evaluate._evaluate import evaluate
 from workbench.evaluate._settings import EvaluateSettings
 from workbench.models import load
 from workbench.models.names import expand_checkpoints, is_checkpoint_name, step_of

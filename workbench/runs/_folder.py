@@ -35,8 +35,6 @@ __all__ = ["RunFolder", "same_work"]
 SECONDS_PER_CHUNK = 2.0  # finished examples are stored at least this often
 
 _CHUNKS = "chunks"
-# Settings that a verb has got since runs of it were first stored, with what was in force before.
-_BEFORE: dict[str, dict[str, Any]] = {"evaluate": {"boundary": "joint", "keep_bos": False}}
 # What makes two runs of one recipe give different numbers; names and paths may differ between machines.
 _IDENTITY = ("content_hash", "sha256", "dtype")
 
@@ -248,8 +246,8 @@ def same_work(
     Raises :class:`~workbench.errors.RunError` naming the first field that differs.
     """
     record = RunRecord.read(Path(path))
-    before = {key: value for key, value in _BEFORE.get(record.verb, {}).items() if key in recipe}
-    _refuse_difference("recipe", {**before, **record.recipe}, plain(dict(recipe)), path)
+    stored = {k: v for k, v in record.recipe_in_force.items() if k in recipe or k in record.recipe}
+    _refuse_difference("recipe", stored, plain(dict(recipe)), path)
     for name, stored, given in (("model", record.model, model), ("data", record.data, data)):
         if given is not None:
             _refuse_difference(name, _identity(stored), _identity(plain(dict(given))), path)

@@ -17,6 +17,17 @@ from workbench.runs._files import plain, read_verified
 __all__ = ["ARRAYS", "EXAMPLES", "SCHEMA_VERSION", "RunRecord", "new_run_id"]
 
 SCHEMA_VERSION = 1
+# Settings that a verb has got since runs of it were first stored, with what was in force before.
+_BEFORE: dict[str, dict[str, Any]] = {
+    "evaluate": {
+        "boundary": "joint",
+        "keep_bos": False,
+        "limit_per_paradigm": None,
+        "convention": "workbench",
+        "reduction": "sum",
+        "masking": "original",
+    }
+}
 EXAMPLES, ARRAYS = "examples.parquet", "arrays.safetensors"  # files of a run beside its JSON
 
 
@@ -66,6 +77,11 @@ class RunRecord:
             created=datetime.now().astimezone().isoformat(timespec="seconds"),
             **describe_environment(device),
         )
+
+    @property
+    def recipe_in_force(self) -> dict[str, Any]:
+        """The recipe, with what was in force of settings that are younger than the run."""
+        return {**_BEFORE.get(self.verb, {}), **self.recipe}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionary for ``run.json``."""

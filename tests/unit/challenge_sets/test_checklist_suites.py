@@ -9,10 +9,10 @@ import pytest
 import torch
 from transformers import BertConfig, BertForSequenceClassification
 
+from challenge_sets.checking import check
 from challenge_sets.suite import (
     Change,
     CheckListInvariant,
-    CheckSettings,
     EqualLabel,
     Monotonic,
     Prediction,
@@ -20,7 +20,6 @@ from challenge_sets.suite import (
     Shift,
     TestCase,
     VariantLabel,
-    check,
     load_suites,
     suite_set,
 )
@@ -127,9 +126,8 @@ def sentiment(positions=64):
 
 
 def run_of(path: Path, model=None, limit=None):
-    challenge = suite_set(load_suites(str(path)))
-    settings = CheckSettings(set=challenge.name, limit_per_paradigm=limit)
-    return check(model or sentiment(), challenge, settings, out=path.parent, doctor=False)
+    how = {"limit_per_paradigm": limit, "out": path.parent, "doctor": False}
+    return check(model or sentiment(), str(path), **how)
 
 
 def test_every_test_of_a_suite_is_in_the_results_with_the_reason(tmp_path):
@@ -160,7 +158,7 @@ def test_cases_that_do_not_apply_are_counted_apart(tmp_path):
     (tmp_path / "p.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     challenge = suite_set(suites)
     predictions = PredictionFile.read(tmp_path / "p.jsonl", suites)
-    run = check(predictions, challenge, CheckSettings(set=challenge.name), out=tmp_path)
+    run = check(predictions, challenge, out=tmp_path)
     row = suite_table(run).set_index("test").loc["reducers"]
     # the first original is at 0.98, which cannot rise by more than 0.1; the second rises from 0.4 to 0.98
     assert (row["applied"], row["not_applied"], row["failure_rate"]) == (1, 1, 1.0)
@@ -197,8 +195,7 @@ def test_a_suite_is_read_in_batches_of_the_tokens_asked_for(tmp_path, tokens, la
         "labels": [2] * 6,
         "cases": [f"the {w} sat" for w in ["cat", "cats", "keys", "key", "table", "mat"]],
     }
-    challenge = suite_set(load_suites(str(exported(tmp_path, tests))))
-    check(model, challenge, CheckSettings(), out=tmp_path, doctor=False, batch_tokens=tokens)
+    check(model, str(exported(tmp_path, tests)), out=tmp_path, doctor=False, batch_tokens=tokens)
     hook.remove()
     assert max(rows) == largest
     assert sum(rows) == 6

@@ -9,8 +9,7 @@ import pytest
 import torch
 from transformers import BertConfig, BertForSequenceClassification
 
-from challenge_sets.sets.labelled import CONTRAST_SETS
-from challenge_sets.suite import CheckSettings, check
+from challenge_sets.checking import check
 from challenge_sets.tables import suite_table
 from tests.model_folders import SIZES, framed_tokenizer
 from tests.unit.tiny import loaded, tiny_causal
@@ -47,8 +46,7 @@ def classifier(*labels: str):
 
 
 def run_of(model, folder: Path):
-    settings = CheckSettings(set="contrast_sets", data_dir=str(folder))
-    return check(model, CONTRAST_SETS, settings, out=folder.parent, doctor=False)
+    return check(model, "contrast_sets", data_dir=folder, out=folder.parent, doctor=False)
 
 
 def test_a_classifier_of_one_task_answers_that_one(folder):

@@ -8,8 +8,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from challenge_sets import SETS, CheckSettings
+from challenge_sets.checking import find_set
 from workbench.errors import DataError
+from workbench.evaluate import TaskOptions
 
 
 @pytest.fixture
@@ -34,8 +35,8 @@ def test_blimp_comes_from_the_hub_without_a_folder(hub: dict[str, Any], tmp_path
     ]
     (tmp_path / "npi_present_1").mkdir()
     pd.DataFrame(rows).to_parquet(tmp_path / "npi_present_1" / "train-00000-of-00001.parquet")
-    data = SETS.get("blimp").load(CheckSettings(set="blimp"))
-    (pair,) = data.items
+    data = find_set("blimp").load(None)
+    (pair,) = (item.fields["item"] for item in data.items)
     assert (hub["name"], hub["repo_type"]) == ("nyu-mll/blimp", "dataset")
     assert (pair.id, pair.phenomenon, pair.good) == ("npi_present_1-7", "npi_licensing", "a")
     assert data.identity.source == "hub:nyu-mll/blimp"
@@ -46,17 +47,17 @@ def test_any_repository_with_the_files_can_be_named(hub: dict[str, Any], tmp_pat
     (tmp_path / "data" / "winogrande.jsonl").write_text(
         '{"context_options": ["the cat", "the dog"], "continuation": "ran", "gold": 0}\n'
     )
-    data = SETS.get("wsc").load(CheckSettings(set="wsc", data_dir="hub:someone/schemas/data"))
-    assert (hub["name"], len(data)) == ("someone/schemas", 1)
+    data = find_set("wsc", TaskOptions(data_dir="hub:someone/schemas/data")).load(None)
+    assert (hub["name"], len(data.items)) == ("someone/schemas", 1)
 
 
 @pytest.mark.parametrize("place", ["hub:name", "hub:", "hub:a/b/../../etc"])
 def test_other_places_are_refused(place: str) -> None:
     with pytest.raises(DataError, match="no place on the hub; write hub:owner/name"):
-        SETS.get("blimp").load(CheckSettings(set="blimp", data_dir=place))
+        find_set("blimp", TaskOptions(data_dir=place)).load(None)
 
 
 def test_a_hub_that_does_not_answer_is_one_line(hub: dict[str, Any]) -> None:
     hub["down"] = True
     with pytest.raises(DataError, match="the hub does not answer; set blimp reads BLiMP's"):
-        SETS.get("blimp").load(CheckSettings(set="blimp"))
+        find_set("blimp").load(None)

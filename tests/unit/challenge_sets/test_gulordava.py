@@ -8,8 +8,7 @@ import pytest
 import torch
 from transformers import BertForMaskedLM
 
-from challenge_sets._set import CheckSettings
-from challenge_sets.diagnostics import SETS, check
+from challenge_sets.checking import check
 from challenge_sets.readers import agreement, gulordava
 from tests.unit.evaluate.test_inference import bert
 from tests.unit.tiny import tiny_causal
@@ -71,8 +70,7 @@ def test_the_forms_need_not_stand_in_the_text_and_other_files_are_refused(tmp_pa
 
 
 def scored(model, folder):
-    settings = CheckSettings(set="gulordava", data_dir=str(gold_files(folder)))
-    run = check(model, SETS.get("gulordava"), settings, out=folder, doctor=False)
+    run = check(model, "gulordava", data_dir=gold_files(folder), out=folder, doctor=False)
     return run, run.examples().set_index("id")
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
 from challenge_sets import MinimalPair
-from challenge_sets._set import CheckSettings, within_limits
 from challenge_sets.explanations import explain
 from challenge_sets.pairs import PairScore, _common_places, _differing_words, pair_scorer, score_pairs
+from challenge_sets.sets.base import within_limits
 from challenge_sets.sets.minimal_pairs import PairSet, _row
 from tests.unit.tiny import tiny_causal
 from workbench.errors import ConfigError, DataError
+from workbench.evaluate import TaskOptions
 from workbench.statistics import clustered_wilson, wilson
 
 PAIRS = [
@@ -66,17 +69,17 @@ def test_a_tie_counts_as_the_convention_says():
 
 def test_pairs_with_equal_members_are_left_out_and_all_equal_is_an_error():
     both = PairSet("x", "", lambda _: [pair("a", "b"), pair("c", "c", 1)])
-    assert [p.id for p in both.load(CheckSettings(set="x"))] == ["0"]
-    assert len(both.load(CheckSettings(set="x", convention="lm-eval"))) == 2
+    assert [p.id for p in both.load(None).items] == ["0"]
+    assert len(replace(both, options=TaskOptions(convention="lm-eval")).load(None).items) == 2
     with pytest.raises(DataError, match="members of all its pairs are equal"):
-        PairSet("x", "", lambda _: [pair("c", "c")]).load(CheckSettings(set="x"))
+        PairSet("x", "", lambda _: [pair("c", "c")]).load(None)
 
 
 def test_metrics_are_shares_with_wilson_intervals():
     rows = pd.DataFrame(
         {"phenomenon": ["f", "f", "g"], "paradigm": ["a", "b", "c"], "correct": [True, False, True]}
     )
-    found = PairSet("x", "", lambda _: []).metrics(rows)
+    found = PairSet("x", "", lambda _: []).results(rows)
     assert {name: m["accuracy"].value for name, m in found.items()} == {
         "x": pytest.approx(2 / 3),
         "x/f": 0.5,
@@ -90,7 +93,7 @@ def test_metrics_are_shares_with_wilson_intervals():
 
 def test_first_of_each_group():
     assert within_limits(
-        ["a1", "b1", "a2", "a3", "b2"], lambda item: item[0], CheckSettings(set="s", limit_per_paradigm=2)
+        ["a1", "b1", "a2", "a3", "b2"], lambda item: item[0], TaskOptions(limit_per_paradigm=2)
     ) == ["a1", "b1", "a2", "b2"]
 
 

@@ -10,17 +10,16 @@ import torch
 from transformers import BertConfig, BertForSequenceClassification, T5Config, T5ForConditionalGeneration
 
 from challenge_sets import MinimalPair, explain
-from challenge_sets._runner import check
-from challenge_sets._set import ChallengeSet, CheckSettings
+from challenge_sets.checking import check
 from challenge_sets.pairs import pair_scorer, score_pairs
+from challenge_sets.sets.base import QuestionSet
 from challenge_sets.sets.minimal_pairs import CROWS_PAIRS, PairSet
 from challenge_sets.tables import failing
-from challenge_sets.tasks import SetTask
 from tests.model_folders import SIZES, framed_tokenizer
 from tests.unit.scoring.test_masked import by_hand, tiny_bert
 from tests.unit.tiny import loaded, tiny_causal, word_tokenizer
 from workbench import attribute
-from workbench.evaluate import EvaluateSettings, TaskOptions, evaluate
+from workbench.evaluate import evaluate
 from workbench.evaluate.compare import compare
 from workbench.models import Kind, LoadedModel
 from workbench.report import render_report
@@ -145,12 +144,12 @@ def test_a_pair_that_is_too_long_is_recorded_as_not_scored_and_the_run_goes_on(
     if crows:
         rows = ["sent_more,sent_less,stereo_antistereo,bias_type", *(f"{a},{b},stereo,age" for a, b in texts)]
         (tmp_path / "crows_pairs_anonymized.csv").write_text("\n".join(rows))
-        challenge: ChallengeSet = CROWS_PAIRS
+        challenge: QuestionSet = CROWS_PAIRS
     else:
         items = [MinimalPair(str(n), "x", "paradigm", "phenomenon", *both) for n, both in enumerate(texts)]
         challenge = PairSet("x", "", lambda _: items)
-    settings = CheckSettings(data_dir=str(tmp_path) if crows else None)
-    run = check(model, challenge, settings, out=tmp_path / "run", doctor=False)
+    place = tmp_path if crows else None
+    run = check(model, challenge, data_dir=place, out=tmp_path / "run", doctor=False)
     found = run.examples().sort_values("id").to_dict("records")
     (alone,) = score_pairs(pair_scorer(model, shared_only=crows), [TEXTS])
     assert found[0]["margin"] == pytest.approx(-alone.margin if crows else alone.margin, abs=1e-5)
@@ -158,11 +157,9 @@ def test_a_pair_that_is_too_long_is_recorded_as_not_scored_and_the_run_goes_on(
     assert f"reads at most {model.max_length}" in found[1]["not_scored"]
     assert run.notes["not_scored"].startswith("1 of 2 pairs are too long for the model and not scored: ")
     assert {estimate.n for group in run.results.values() for estimate in group.values()} == {1}
-    task = SetTask(challenge, TaskOptions(data_dir=settings.data_dir))
-    named = EvaluateSettings(tasks=(task.name,), data_dir=settings.data_dir)
-    evaluated = evaluate(model, named, tasks=[task], out=tmp_path / "task", doctor=False)
+    evaluated = evaluate(model, tasks=[challenge], data_dir=place, out=tmp_path / "task", doctor=False)
     assert evaluated.results == run.results
-    assert evaluated.notes["not_scored"] == {task.name: run.notes["not_scored"]}
+    assert evaluated.notes["not_scored"] == {challenge.name: run.notes["not_scored"]}
 
 
 def test_runs_with_pairs_that_were_not_scored_are_compared_and_reported_on_the_others(tmp_path: Path) -> None:
@@ -172,7 +169,7 @@ def test_runs_with_pairs_that_were_not_scored_are_compared_and_reported_on_the_o
     items = [MinimalPair(str(n), "x", "paradigm", "phenomenon", *both) for n, both in enumerate(texts)]
     challenge = PairSet("x", "", lambda _: items)
     runs = [
-        check(model, challenge, CheckSettings(convention=name), out=tmp_path, doctor=False)
+        check(model, challenge, convention=name, out=tmp_path, doctor=False)
         for name in ("workbench", "lm-eval")
     ]
     (found,) = [c for c in compare(runs) if c.metric == "accuracy" and c.task == "x"]

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
+
+import pandas as pd
 import pytest
 
 import workbench
-from challenge_sets import SETS, CheckSettings, check
+from challenge_sets import MinimalPair, check, set_names
+from challenge_sets.checking import find_set
+from challenge_sets.sets.minimal_pairs import PairSet
 from challenge_sets.tasks import TASKS
-from workbench.errors import TaskError
+from tests.unit.tiny import tiny_causal
+from workbench.errors import ConfigError, TaskError, UnknownName
+from workbench.evaluate import TASKS as REGISTRY
 from workbench.evaluate import EvaluateSettings, evaluate, find_task
 from workbench.runs import Run
 
@@ -17,25 +24,38 @@ def model():
     return workbench.load("novels-decoder", dtype="float32")
 
 
-def test_every_set_is_a_task_that_find_task_knows():
-    assert [task.name for task in TASKS] == SETS.names()
-    assert all(find_task(name).challenge is SETS.get(name) for name in SETS)
+def test_every_set_is_in_the_one_registry():
+    assert {task.name for task in TASKS} <= set(set_names())
+    assert all(REGISTRY.get(task.name) is task and find_task(task.name) == task for task in TASKS)
 
 
-def test_a_set_and_a_task_in_one_run_give_what_each_gives_alone(model, tmp_path):
-    settings = EvaluateSettings(tasks=("pairs_builtin", "lambada_sample"), limit=12, seed=3)
-    run = evaluate(model, settings, out=tmp_path / "both", doctor=False)
-    checked = check(
-        model,
-        SETS.get("pairs_builtin"),
-        CheckSettings(limit=12, seed=3),
-        out=tmp_path / "check",
-        doctor=False,
-    )
-    alone = evaluate(
-        model, EvaluateSettings(tasks=("lambada_sample",), limit=12, seed=3), out=tmp_path, doctor=False
-    )
-    assert run.results == {**checked.results, **alone.results}
+def test_a_registered_set_of_ones_own_is_a_task_and_a_set(tmp_path, monkeypatch):
+    pairs = [
+        MinimalPair("0", "be", "number", "agreement", "the keys are on the mat", "the keys is on the mat")
+    ]
+    monkeypatch.setattr(REGISTRY, "_items", dict(REGISTRY._items))
+    REGISTRY.register("be", PairSet("be", "forms of be", lambda _: pairs))
+    found = [
+        check(tiny_causal(), "be", out=tmp_path, doctor=False),
+        evaluate(tiny_causal(), tasks="be", out=tmp_path, doctor=False),
+    ]
+    assert found[0].results == found[1].results
+    assert found[0].results["be"]["accuracy"].n == 1
+
+
+@pytest.mark.parametrize("convention", ["workbench", "lm-eval"])
+def test_a_set_and_a_task_in_one_run_give_what_each_gives_alone(model, tmp_path, convention):
+    how = {"limit": 12, "seed": 3, "doctor": False}
+    # lambada_sample takes no convention, so that the two share a run with the default alone
+    tasks = ["pairs_builtin", *(["lambada_sample"] if convention == "workbench" else [])]
+    run = evaluate(model, tasks=tasks, convention=convention, out=tmp_path / "both", **how)
+    checked = check(model, "pairs_builtin", convention=convention, out=tmp_path / "check", **how)
+    alone = {
+        name: values
+        for task in tasks[1:]
+        for name, values in evaluate(model, tasks=task, out=tmp_path, **how).results.items()
+    }
+    assert run.results == {**checked.results, **alone}
     rows = run.examples()
     pairs = rows[rows["task"] == "pairs_builtin"]
     assert set(pairs["id"]) == {f"pairs_builtin/{name}" for name in checked.examples()["id"]}
@@ -49,6 +69,72 @@ def test_a_run_with_a_set_resumes(model, tmp_path):
     assert Run.open(again.path).results == run.results
 
 
-def test_options_of_other_tasks_are_refused():
-    with pytest.raises(TaskError, match="task blimp takes no --shots"):
+def test_what_a_check_stores_is_what_it_stored_before_it_had_the_runner_of_evaluate(model, tmp_path):
+    """The keys and rows of 46c749a, so that runs of before are resumed, compared and shown."""
+    run = check(model, "pairs_builtin", limit=8, seed=3, out=tmp_path, doctor=False)
+    assert (run.record.verb, run.record.seeds) == ("check", {"sampling": 3})
+    assert list(run.record.recipe) == [
+        *(
+            "set",
+            "suite",
+            "data_dir",
+            "limit",
+            "limit_per_paradigm",
+            "convention",
+            "reduction",
+            "masking",
+            "seed",
+        ),
+        *("version", "policy"),
+    ]
+    rows = run.examples()
+    assert list(rows) == [
+        *("id", "paradigm", "phenomenon", "good", "bad", "good_score", "bad_score", "margin", "good_tokens"),
+        *("bad_tokens", "tie", "correct", "not_scored"),
+    ]
+    assert {"items", "seconds", "items_per_second"} <= set(run.throughput)
+    assert set(run.notes) == {"policy", "ties", "published", "limited"}
+    cut = tmp_path / "cut"  # three rows are stored, the others are not
+    (cut / "chunks").mkdir(parents=True)
+    shutil.copy(run.path / "run.json", cut)
+    rows.head(3).to_parquet(cut / "chunks" / "000000-aaaaaaaa.parquet")
+    again = check(model, "pairs_builtin", limit=8, seed=3, resume=cut, doctor=False)
+    assert again.results == run.results
+    pd.testing.assert_frame_equal(again.examples(), rows)
+
+
+def test_options_of_other_tasks_are_refused(model):
+    with pytest.raises(TaskError, match="task blimp takes no --shots; its options: --limit-per-paradigm, "):
         find_task("blimp", EvaluateSettings(tasks=("blimp",), shots=2).options)
+    with pytest.raises(
+        TaskError, match="task lambada_sample takes no --limit-per-paradigm; its options: none"
+    ):
+        evaluate(model, tasks="lambada_sample", limit_per_paradigm=2)
+    with pytest.raises(TaskError, match="task pairs_builtin takes no --shots"):
+        check(model, "pairs_builtin", shots=2)
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"convention": "lmeval"}, "unknown convention 'lmeval'; did you mean 'lm-eval'"),
+        ({"reduction": "max"}, "'max'"),
+        ({"masking": "none"}, "unknown masking 'none'; allowed: original, within_word_l2r"),
+        ({"limit_per_paradigm": 0}, "limit_per_paradigm is 0; allowed: 1 or more"),
+        ({"seed": -1}, "seed is -1; allowed: from 0"),
+        ({"limitt": 3}, "unknown option 'limitt'; did you mean 'limit'"),
+    ],
+)
+@pytest.mark.parametrize(
+    "verb", [check, lambda model, task, **options: evaluate(model, tasks=task, **options)]
+)
+def test_wrong_options_are_refused_alike(model, verb, option, message):
+    with pytest.raises(ConfigError, match=message):
+        verb(model, "pairs_builtin", **option)
+
+
+def test_a_task_that_is_no_set_is_not_checked(model):
+    with pytest.raises(UnknownName, match="unknown challenge set 'lambada_sample'"):
+        find_set("lambada_sample")
+    with pytest.raises(UnknownName, match="unknown set or suite 'sentimnt'; did you mean 'sentiment'"):
+        check(model, "sentimnt")

@@ -9,10 +9,10 @@ import pytest
 import torch
 from transformers import BertConfig, BertForSequenceClassification
 
+from challenge_sets.checking import check, check_predictions
 from challenge_sets.suite import (
     MFT,
     Change,
-    CheckSettings,
     Custom,
     EqualLabel,
     Invariant,
@@ -23,7 +23,6 @@ from challenge_sets.suite import (
     Suite,
     SuitePrompt,
     TestCase,
-    check_predictions,
     export_texts,
     load_suites,
     suite_names,
@@ -145,7 +144,7 @@ def test_sixty_tests_and_more_come_with_the_package():
 
 def predictions(folder: Path, labels: list[str], change=lambda rows: rows) -> Path:
     challenge = suite_set(load_suites(written(folder, HEAD + TEST)))
-    export_texts(challenge, CheckSettings(set="s"), folder / "texts.jsonl")
+    export_texts(challenge, folder / "texts.jsonl")
     rows = [json.loads(line) for line in (folder / "texts.jsonl").read_text().splitlines()]
     assert sorted(row["texts"][0] for row in rows) == ["It was fine.", "It was nice."]
     rows = change([{"id": row["id"], "label": label} for row, label in zip(rows, labels, strict=True)])
@@ -156,7 +155,7 @@ def predictions(folder: Path, labels: list[str], change=lambda rows: rows) -> Pa
 
 def judged(folder: Path, path: Path):
     challenge = suite_set(load_suites(str(folder / "suite.yaml")))
-    return check_predictions(path, challenge, CheckSettings(set="s"), out=folder / "runs")
+    return check_predictions(path, challenge, out=folder / "runs")
 
 
 def test_a_prediction_file_stands_in_for_a_model(tmp_path):
@@ -185,12 +184,12 @@ def test_a_prediction_file_must_fit_the_texts(tmp_path, change, message):
 def test_a_language_model_is_asked_through_the_prompt(tmp_path):
     prompt = "prompt: {text: 'the {0} is', answers: {bad: ' on', good: ' key'}}\n"
     (suite,) = load_suites(written(tmp_path, HEAD.replace("tests:", prompt + "tests:") + TEST))
-    run = suite.run(tiny_causal(), out=tmp_path / "runs")
+    run = check(tiny_causal(), suite, out=tmp_path / "runs", doctor=False)
     rows = [json.loads(p)[0] for p in run.examples()["probabilities"]]
     assert all(sum(row.values()) == pytest.approx(1) for row in rows)
     (silent,) = load_suites(written(tmp_path, HEAD + TEST))
     with pytest.raises(TaskError, match="has no prompt"):
-        silent.run(tiny_causal(), out=tmp_path / "runs")
+        check(tiny_causal(), silent, out=tmp_path / "runs", doctor=False)
 
 
 def test_an_unknown_first_label_in_python_is_refused():

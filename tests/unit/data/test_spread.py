@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from challenge_sets._set import CheckSettings, within_limits
+from challenge_sets.sets.base import within_limits
 from tests.unit.tiny import tiny_causal
 from workbench.data import spread
-from workbench.evaluate import EvaluateSettings, evaluate
+from workbench.evaluate import EvaluateSettings, TaskOptions, evaluate
 from workbench.evaluate._names import find_task
 
 GROUPS = ["a"] * 5 + ["b"] * 3 + ["c"] * 1
@@ -41,7 +41,7 @@ def test_data_without_groups_gives_its_first_items():
 
 
 def test_challenge_sets_spread_their_limit():
-    settings = CheckSettings(set="s", limit=4, limit_per_paradigm=3)
+    settings = TaskOptions(limit=4, limit_per_paradigm=3)
     assert within_limits(["a1", "a2", "a3", "a4", "b1", "b2"], lambda item: item[0], settings) == [
         "a1",
         "a2",

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from challenge_sets.diagnostics import CheckSettings, check
-from challenge_sets.suite import load_suites, suite_set
+from challenge_sets import check, load_suites
 from tests.helpers import REPOSITORY
 from tests.model_folders import save_llama
 from tests.unit.tiny import tiny_causal, tiny_gpt2
@@ -19,7 +18,6 @@ from workbench.analysis.saliency import SaliencyOptions
 from workbench.errors import RunError, TaskError
 from workbench.evaluate import EvaluateSettings, evaluate
 from workbench.models import LoadedModel, load
-from workbench.runs import Run
 
 QUIET = {"doctor": False}
 
@@ -85,12 +83,16 @@ def test_runs_of_every_verb_store_one_identity() -> None:
 
 
 def test_a_set_is_named_once(tmp_path: Path) -> None:
-    challenge = suite_set(load_suites("sentiment"))
-    model = tiny_causal(2048)
-    run: Run = check(model, challenge, CheckSettings(limit=2), out=tmp_path, **QUIET)
-    assert run.record.recipe["set"] == "sentiment"
-    with pytest.raises(TaskError, match="those of set 'blimp', the set is 'sentiment'"):
-        check(model, challenge, CheckSettings(set="blimp", limit=2), out=tmp_path, **QUIET)
+    """A suite that is loaded already goes by its own name, and was not named by the user."""
+    (suite,) = load_suites("sentiment")
+    recipes = [
+        check(tiny_causal(2048), challenge, limit=2, out=tmp_path, **QUIET).record.recipe
+        for challenge in ("sentiment", suite)
+    ]
+    assert [(recipe["set"], recipe["suite"]) for recipe in recipes] == [
+        ("sentiment", "sentiment"),
+        ("sentiment", None),
+    ]
 
 
 def test_a_seed_is_named_once() -> None:

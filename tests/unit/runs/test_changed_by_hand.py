@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from challenge_sets.diagnostics import CheckSettings, check
-from challenge_sets.suite import load_suites, suite_set
+from challenge_sets import check
 from challenge_sets.tables import groups_table, suite_table
 from probes.run import open_report, read_inputs, run_probe
 from probes.settings import ProbeSettings
@@ -85,8 +84,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "evaluate": evaluate(model, settings, out=root / "evaluate", doctor=False).path,
         "check": check(
             model,
-            suite_set(load_suites("sentiment")),
-            CheckSettings(limit=4),
+            "sentiment",
+            limit=4,
             out=root / "check",
             doctor=False,
         ).path,

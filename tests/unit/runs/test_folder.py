@@ -55,10 +55,20 @@ def test_resume_knows_what_is_finished_and_keeps_each_id_once(tmp_path, record):
 
 
 def test_a_run_stored_before_a_setting_existed_had_what_was_in_force_then(tmp_path, record):
-    """``evaluate`` has its ``boundary`` since e4046ac; before, continuations began as in the joint encoding."""
+    """``evaluate`` has its ``boundary`` since e4046ac; before, continuations began as in the joint encoding.
+
+    The options of challenge sets are younger still; tasks of before were asked by the defaults.
+    """
     old = RunFolder.create(tmp_path, replace(record, verb="evaluate"))
     assert "boundary" not in old.record.recipe
     RunFolder.resume(old.path, {**RECIPE, "boundary": "joint"}).release()
+    younger = {
+        "limit_per_paradigm": None,
+        "convention": "workbench",
+        "reduction": "sum",
+        "masking": "original",
+    }
+    RunFolder.resume(old.path, {**RECIPE, **younger}).release()
     with pytest.raises(RunError, match=r"recipe\.boundary was 'joint' and is now 'separate'"):
         RunFolder.resume(old.path, {**RECIPE, "boundary": "separate"})
 

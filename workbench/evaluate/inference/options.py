@@ -42,8 +42,11 @@ class Count:
 
 @contextmanager
 def counted_tokens(module: Any) -> Iterator[Count]:
-    """While open, the count holds the tokens that went into ``module``."""
+    """While open, the count holds the tokens that went into ``module``; 0 without one."""
     count = Count()
+    if module is None:
+        yield count
+        return
 
     def see(_module: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         for name in ("input_ids", "decoder_input_ids"):

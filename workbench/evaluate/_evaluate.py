@@ -1,0 +1,254 @@
+"""An evaluation in one call: from names and options to tasks and items, and what their rows come to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, cast
+
+import pandas as pd
+
+from workbench.data import check_ids, spread
+from workbench.data.source import MissingData
+from workbench.errors import ModelError, TaskError
+from workbench.estimate import Estimate
+from workbench.evaluate._names import expand, find_task
+from workbench.evaluate._requests import in_chat
+from workbench.evaluate._runner import Outcome, run_tasks
+from workbench.evaluate._settings import EvaluateSettings
+from workbench.evaluate._summaries import summarize
+from workbench.evaluate._task import RequestTask, RowTask, Task, TaskData, TaskItem, Work
+from workbench.evaluate.inference import InferenceOptions
+from workbench.evaluate.metric_columns import not_scored
+from workbench.models import Kind, LoadedModel, as_model
+from workbench.records import settings_of, takes_fields_of
+from workbench.runs import Run, RunRecord
+from workbench.scoring import resolve_first_token
+
+__all__ = ["evaluate", "read_data"]
+
+_SUBJECT = "subject"
+
+
+@takes_fields_of(EvaluateSettings)
+def evaluate(
+    model: LoadedModel | str,
+    settings: EvaluateSettings | None = None,
+    *,
+    tasks: str | Task | Sequence[str | Task] | None = None,
+    data: Mapping[str, TaskData] | None = None,
+    out: Path | str | None = None,
+    resume: Path | str | None = None,
+    batch_tokens: str | int = "auto",
+    doctor: bool = True,
+    progress: bool = False,
+    **options: Any,
+) -> Run:
+    """Evaluate a model on tasks and store the run.
+
+    Finished examples are stored as they come, so that a run that was killed can be resumed.
+
+    Args:
+        model: a loaded model, or a name as :func:`workbench.load` takes it.
+        settings: the recipe; or name ``tasks`` and its other fields as keywords.
+        tasks: a name, names, or tasks of your own, which need not be registered.
+        data: what :func:`read_data` gave, if it was called already.
+        out: the folder that gets the run folder; ``runs/`` by default.
+        resume: the folder of an interrupted run, which then ends with the numbers it would have had.
+        batch_tokens: tokens of one forward pass, padding included.
+        doctor: examine the model first, and store the verdict.
+        progress: show a bar.
+        **options: fields of :class:`EvaluateSettings`, such as ``limit=20``.
+
+    Raises:
+        TaskError: an unknown task, or one that cannot be asked of this kind of model.
+        DataError: unreadable data.
+        NumericsError: the model gives NaN.
+
+    Example:
+        ```python
+        import workbench
+
+        run = workbench.evaluate("novels-decoder", tasks="lambada_sample", limit=20)
+        print(run.to_frame())
+        ```
+    """
+    settings, own = _chosen(settings, tasks, options)
+    data = data or (
+        read_data(settings) if own is None else {task.name: task.load(settings.folder) for task in own}
+    )
+    chosen = [find_task(name, settings.options) for name in data] if own is None else own
+    model = as_model(model)
+    for task in chosen:
+        _require(model, task)
+        check_ids([item.id for item in data[task.name].items], f"task {task.name}")
+    how = InferenceOptions(
+        settings.first_token, batch_tokens, progress, settings.seed, settings.boundary, settings.keep_bos
+    )
+    work = [[_work(model, settings, t, i) for i in _within_limit(data[t.name], settings)] for t in chosen]
+    ids = [w.id for of_task in work for w in of_task]
+
+    def outcome(rows: pd.DataFrame) -> Outcome:
+        return *_results_and_notes(model, settings, chosen, data, how, rows), ids
+
+    record = _record(model, settings, chosen, data, how)
+    return run_tasks(model, work, how, record, outcome, out=out, resume=resume, doctor=doctor)
+
+
+def _chosen(
+    settings: EvaluateSettings | None,
+    tasks: str | Task | Sequence[str | Task] | None,
+    options: Mapping[str, Any],
+) -> tuple[EvaluateSettings, list[Task] | None]:
+    """The recipe, and the tasks themselves where any is not just a name."""
+    given = [tasks] if isinstance(tasks, str) or not isinstance(tasks, Sequence | None) else list(tasks or ())
+    names = tuple(task if isinstance(task, str) else task.name for task in given)
+    recipe = settings_of(EvaluateSettings, settings, options if settings else {"tasks": names, **options})
+    if all(isinstance(task, str) for task in given):
+        return (replace(recipe, tasks=names) if names else recipe), None
+    found = []
+    for task in given:
+        if isinstance(task, str):
+            found += [find_task(name, recipe.options) for name in expand([task])]
+        else:
+            found.append(task)
+    return recipe, found
+
+
+def _within_limit(data: TaskData, settings: EvaluateSettings) -> list[TaskItem]:
+    """The items to ask: with a limit the first ones, of a task with subjects some of every subject."""
+    kept = spread([item.fields.get(_SUBJECT) for item in data.items], settings.limit, settings.seed)
+    return [data.items[position] for position in kept]
+
+
+def _results_and_notes(
+    model: LoadedModel,
+    settings: EvaluateSettings,
+    tasks: Sequence[Task],
+    data: Mapping[str, TaskData],
+    how: InferenceOptions,
+    examples: pd.DataFrame,
+) -> tuple[dict[str, dict[str, Estimate]], dict[str, Any]]:
+    """Metrics over the rows of all tasks, and what a reader of them should know."""
+    results: dict[str, dict[str, Estimate]] = {}
+    for task in tasks:
+        results |= _results(task, _rows_of(examples, task.name), settings.seed)
+    results |= summarize(settings.tasks, results)
+    notes = _notes(model, how, settings, data, examples)
+    policies = {task.name: task.policy(model) for task in tasks if isinstance(task, RowTask)}
+    if policies:
+        notes["policies"] = policies
+    reasons = {name: not_scored(_rows_of(examples, name)) for name in policies}
+    if any(reasons.values()):
+        notes["not_scored"] = {name: reason for name, reason in reasons.items() if reason}
+    return results, notes
+
+
+def _results(task: Task, rows: pd.DataFrame, seed: int) -> dict[str, dict[str, Estimate]]:
+    if isinstance(task, RowTask):
+        return task.results(rows.infer_objects())
+    return {task.name: cast(RequestTask, task).metrics(rows, seed)}
+
+
+def _require(model: LoadedModel, task: Task) -> None:
+    try:
+        model.require(*task.kinds, verb=f"task {task.name}")
+    except ModelError as error:
+        hint = "; give it a head: --finetune" if Kind.CLASSIFIER in task.kinds else ""
+        raise TaskError(f"{error}{hint}") from None
+
+
+def _work(model: LoadedModel, settings: EvaluateSettings, task: Task, item: TaskItem) -> Work:
+    # ids of one set are its own; those of other tasks begin with the task's name already
+    labels = {"id": f"{task.name}/{item.id}" if isinstance(task, RowTask) else item.id, "task": task.name}
+    requests = item.asks(model.kind)
+    return Work(task, item, labels, in_chat(model, requests) if settings.chat else requests)
+
+
+def _rows_of(examples: pd.DataFrame, task: str) -> pd.DataFrame:
+    """The rows of one task, without the columns that only other tasks have."""
+    return examples[examples["task"] == task].dropna(axis=1, how="all").reset_index(drop=True)
+
+
+def _policy(model: LoadedModel, how: InferenceOptions) -> str:
+    """What the first token of a text is predicted from; empty for models that predict none."""
+    causal = model.kind is Kind.CAUSAL
+    return str(resolve_first_token(model.tokenizer, how.first_token)) if causal else ""
+
+
+def _notes(
+    model: LoadedModel,
+    how: InferenceOptions,
+    settings: EvaluateSettings,
+    data: Mapping[str, TaskData],
+    examples: pd.DataFrame,
+) -> dict[str, Any]:
+    notes: dict[str, Any] = {"first_token": _policy(model, how)}
+    left_out = [name for name in expand([n for n in settings.tasks if n not in data]) if name not in data]
+    if left_out:
+        notes["left_out_for_want_of_data"] = left_out
+    if "truncated" in examples:
+        notes["truncated"] = int((examples["truncated"] > 0).sum())
+    if "inside_token" in examples:
+        inside = examples[examples["inside_token"] == True]  # noqa: E712
+        notes["begin_inside_a_token"] = {name: len(rows) for name, rows in inside.groupby("task")}
+    if "finished" in examples:
+        notes["ended_by_the_limit_of_tokens"] = int((examples["finished"] == False).sum())  # noqa: E712
+    if settings.limit is not None and _SUBJECT in examples:
+        asked = examples.dropna(subset=[_SUBJECT]).groupby("task")[_SUBJECT].nunique()
+        notes["spread_over"] = {str(task): int(count) for task, count in asked.items()}
+    one_answer = _answered_alike(examples)
+    if one_answer:
+        notes["one_answer_throughout"] = one_answer
+    shots = {name: dict(found.shots) for name, found in data.items() if found.shots}
+    return {**notes, "few_shot_examples": shots} if shots else notes
+
+
+def _answered_alike(examples: pd.DataFrame) -> dict[str, str]:
+    """The tasks whose items, of several gold labels, all got one answer, and which."""
+    if not {"prediction", "gold"} <= set(examples):
+        return {}
+    return {
+        str(task): str(rows["predicted" if "predicted" in rows else "prediction"].iloc[0])
+        for task, rows in examples.dropna(subset=["prediction", "gold"]).groupby("task", sort=False)
+        if rows["prediction"].astype(str).nunique() == 1 < rows["gold"].astype(str).nunique()
+    }
+
+
+def read_data(settings: EvaluateSettings) -> dict[str, TaskData]:
+    """The items of every task of ``settings``; raises for unknown tasks and unreadable files.
+
+    Members of a group whose files are missing are left out, if another one's are there. It needs no model, so a
+    caller that loads one can find out first.
+    """
+    data: dict[str, TaskData] = {}
+    missing: MissingData | None = None
+    for name in expand(settings.tasks):
+        try:
+            data[name] = find_task(name, settings.options).load(settings.folder)
+        except MissingData as error:
+            if name in settings.tasks:
+                raise
+            missing = error
+    if not data and missing is not None:
+        raise missing
+    return data
+
+
+def _record(
+    model: LoadedModel,
+    settings: EvaluateSettings,
+    tasks: Sequence[Task],
+    data: Mapping[str, TaskData],
+    how: InferenceOptions,
+) -> RunRecord:
+    return RunRecord.new(
+        "evaluate",
+        recipe={**settings.to_dict(), "versions": {task.name: task.version for task in tasks}},
+        model={**model.identity(), "first_token": _policy(model, how)},
+        data={name: asdict(task_data.identity) for name, task_data in data.items()},
+        seeds={"bootstrap": settings.seed},
+        device=str(model.device),
+        label="-".join([Path(model.name).name, *settings.tasks[:3]]).replace("/", "-"),
+    )
