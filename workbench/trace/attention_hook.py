@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -153,14 +154,7 @@ def observed_attention(
     sink = s_aux if s_aux is not None else sinks
     if attention_mask is None and getattr(module, "is_causal", False) and query.shape[2] > 1:
         attention_mask = _causal_mask(query, key)  # a pass that began under SDPA leaves it to the kernel
-    watching = [(session, session.sites[id(module)]) for session in active() if id(module) in session.sites]
-    numbered = [(session, stack, session.next_layer(stack)) for session, stack in watching]
-    pairs = [
-        (watcher, stack, layer)
-        for session, stack, layer in numbered
-        for watcher in session.watchers
-        if watcher.wants(stack, layer)
-    ]
+    pairs = _watchers(module)
     if not pairs and softcap is None and sink is None:
         return sdpa_attention_forward(
             module,
@@ -178,15 +172,27 @@ def observed_attention(
         scores = torch.tanh(scores / softcap) * softcap
     weights = _softmax(scores, position_bias, attention_mask, sink)
     masks = tuple(mask for mask in (position_bias, attention_mask) if mask is not None)
+    call = partial(AttentionCall, module, query=query, key=key, value=value, masks=masks)
     for watcher, stack, layer in pairs:
-        weights = watcher.on_weights(AttentionCall(module, stack, layer, weights, query, key, value, masks))
+        weights = watcher.on_weights(call(stack, layer, weights))
     weights_used = weights.to(value.dtype)  # watchers see float32, whatever the model computes in
     dropped = nn.functional.dropout(weights_used, p=dropout, training=module.training)
     heads = _mix(dropped, value)
     for watcher, stack, layer in pairs:
-        call = AttentionCall(module, stack, layer, weights, query, key, value, masks)
-        heads = watcher.on_heads(call, heads)
+        heads = watcher.on_heads(call(stack, layer, weights), heads)
     return heads, weights_used
+
+
+def _watchers(module: nn.Module) -> list[tuple[Watcher, Stack, int]]:
+    """Who wants to see this run of an attention module, with its stack and the number of its layer."""
+    watching = [(session, session.sites[id(module)]) for session in active() if id(module) in session.sites]
+    numbered = [(session, stack, session.next_layer(stack)) for session, stack in watching]
+    return [
+        (watcher, stack, layer)
+        for session, stack, layer in numbered
+        for watcher in session.watchers
+        if watcher.wants(stack, layer)
+    ]
 
 
 def _causal_mask(query: Tensor, key: Tensor) -> Tensor:
