@@ -29,8 +29,8 @@ def test_right_and_wrong_is_mcnemars_test_on_shared_ids(tmp_path):
     assert found.difference.value == pytest.approx(5 / 8)
     assert found.effect_size == pytest.approx(0.5)
     assert found.better is None
-    # Error of the mean of five ones and three zeros: about sqrt(15/64/8) = 0.171; times 2.80.
-    assert found.detectable == pytest.approx(2.8016 * 0.171, rel=0.06)
+    # Error of the mean of five ones and three zeros: sqrt(15/64/7) = 0.1830; times 2.80.
+    assert found.detectable == pytest.approx(2.8016 * 0.1830, rel=1e-3)
     gap = 100 * found.detectable
     assert found.verdict == (
         f"no difference shown; with 8 items a gap under {gap:.1f} points would not have been seen"
