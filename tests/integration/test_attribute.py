@@ -147,7 +147,7 @@ def test_a_run_that_was_cut_short_ends_with_the_same_numbers(models: Path, tmp_p
             "layers 0 to 1",
         ),
         (["{llama}", "cats ran", "--target", "on", "--method", "random", "--out", "m.docx"], "suffix"),
-        (["{llama}", "cats ran", "--method", "kernel_shap", "--samples", "2000000"], "--yes"),
+        (["{llama}", "cats ran", "--method", "lime", "--samples", "2000000"], "--yes"),
         (["{llama}"], "give either a TEXT"),
         (["{classifier}", "--data", "{table}"], "--data needs --evaluate"),
         (
