@@ -268,6 +268,7 @@ CASES: tuple[Case, ...] = (
             _clustered_mean(g),
             0.7,
             *((0.91, 0.97, _SMALL) if g < 10 else ()),
+            samples=4000,
         )
         for g in (6, 12, 30)
     ),

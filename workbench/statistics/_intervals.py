@@ -107,18 +107,22 @@ def mean_estimate(
     clusters: Array | Sequence[Any] | None = None,
     higher_is_better: bool = True,
 ) -> Estimate:
-    """The mean of ``values`` (item,): of 0 and 1 with Wilson's interval, else, or with clusters, bootstrapped.
+    """The mean of ``values`` (item,): of 0 and 1 with Wilson's interval (:func:`clustered_wilson`), else bootstrapped.
 
-    Where clustered items are all right or all wrong no resample differs: Wilson's interval is then that of one item
-    a cluster. Raises :class:`~workbench.errors.NumericsError` as :func:`bootstrap` does.
+    ``n`` counts the ``clusters``, of which a single one counts as one item, right or wrong as all of its items are.
+    Raises :class:`~workbench.errors.NumericsError` as :func:`bootstrap` does.
     """
     found = set(np.unique(values).tolist())
     if found <= {0.0, 1.0} and found:
+        hits = np.asarray(values).astype(bool).tolist()
         if clusters is None:
-            return wilson(int(np.sum(values)), len(values), higher_is_better=higher_is_better)
+            return proportion(hits, higher_is_better=higher_is_better)
+        groups = len(set(map(str, clusters)))
+        if groups > 1:
+            share = clustered_wilson(hits, list(clusters), higher_is_better=higher_is_better)
+            return replace(share, n=groups)
         if len(found) == 1:
-            count = len(np.unique(np.asarray(clusters)))
-            return wilson(count * int(found.pop()), count, higher_is_better=higher_is_better)
+            return proportion(hits[:1], higher_is_better=higher_is_better)
     return bootstrap(
         values, seed=seed, resamples=resamples, clusters=clusters, higher_is_better=higher_is_better
     )
