@@ -3,10 +3,12 @@
 python benchmarks/finetuning.py [--only KIND] [--json FILE]
 
 Each task is decided by one word of a made sentence. Kinds but response train novels-encoder, whose folder has no
-pooler, so that it is drawn at random; response trains novels-decoder, and with a prefix a small Llama that was trained
-on other responses. The first number of a cell is the task's metric on sentences that were not trained on (of responses,
-the probability of a token), the second that of plain PEFT with the same settings, of a logistic regression on the same
-frozen states, or of a plain loop over all weights. ``-`` stands for what is refused, in one line and before training.
+pooler, so that it is drawn at random; response trains novels-decoder, and by prompt and prefix, which can only choose
+among what a model does already, a small Llama that was trained to answer in two ways, each after its own instruction:
+vectors in the instruction's place are known to exist. The first number of a cell is the task's metric on sentences
+that were not trained on (of responses, the probability of a token), the second that of plain PEFT with the same
+settings, of a logistic regression on the same frozen states, or of a plain loop over all weights. ``-`` stands for
+what is refused, in one line and before training.
 """
 
 from __future__ import annotations
@@ -60,6 +62,7 @@ RATES = {
 PEOPLE, THINGS = ("man", "woman", "girl", "boy", "doctor"), ("door", "table", "window", "house", "garden")
 _OPENINGS = ("at last", "in the evening", "that day", "once more", "before long", "after all")
 _VERBS = ("saw", "knew", "left", "loved", "remembered", "forgot")
+_WORD, _KIND = "tell the word :", "tell the kind :"  # instructions
 _QUALITIES = ("old", "little", "poor", "great", "young", "dear")
 
 
@@ -162,12 +165,12 @@ def base_model(kind: AnswerKind, method: Method) -> str:
     """What is trained."""
     if kind is not AnswerKind.RESPONSE:
         return "novels-encoder"
-    return small_llama() if method is Method.PREFIX else "novels-decoder"
+    return two_answers() if method in (Method.PROMPT, Method.PREFIX) else "novels-decoder"
 
 
 @cache
-def small_llama() -> str:
-    """A Llama of two layers, trained to answer with the word that the prompt is about."""
+def two_answers() -> str:
+    """A Llama of two layers: the answer is the word that the prompt is about, or, if told to, its kind."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     from workbench.models import load_tokenizer
@@ -187,9 +190,17 @@ def small_llama() -> str:
     LlamaForCausalLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     rows = task_rows(AnswerKind.RESPONSE)
-    words = [{**row, "response": row["prompt"].split()[-2]} for row in rows.train]
-    first = FineSettings(epochs=15, lr=3e-3, batch_size=BATCH, length=LENGTH, precision="float32")
-    finetune(str(folder), replace(rows, train=words), folder.with_name("trained"), first, device="cpu")
+    words = [
+        {"prompt": f"{_WORD} {row['prompt']}", "response": row["prompt"].split()[-2]} for row in rows.train
+    ]
+    kinds, held = (
+        [{**r, "prompt": f"{_KIND} {r['prompt']}"} for r in part] for part in (rows.train, rows.validation)
+    )
+    first = FineSettings(epochs=30, lr=3e-3, batch_size=BATCH, length=LENGTH, precision="float32")
+    taught = replace(rows, train=[*words, *kinds], validation=held)
+    run = finetune(str(folder), taught, folder.with_name("trained"), first, device="cpu")
+    known = score(AnswerKind.RESPONSE, run.results["made"])
+    print(f"two_answers, instructed: {known:.3f}", file=sys.stderr)
     return str(folder.with_name("trained"))
 
 

@@ -10,7 +10,8 @@ groups of sentences.
 points: completeness error and error of the scores by points, even ones and ours, for three models.
 memory: highest resident memory while explaining eight sentences with 20 and with 500 steps.
 trigger, sentiment: how often the word that decides is scored highest of a text's words, for every method: in a model
-made so that each has a right answer, in sentiment-encoder, and in two that some formulas cannot see through.
+made so that each has a right answer, in sentiment-encoder (or another, --model), and in two that some formulas
+cannot see through.
 agreement: smollm2-135m on 50 sentences with an attractor ("the author next to the guards | laughs / laugh"):
 the share of the contrast that each part of the sentence gets.
 """
@@ -195,14 +196,14 @@ def points(options: argparse.Namespace) -> list[Result]:
         classifier(options.data_dir),
         [r["sentence"] for r in rows(options.data_dir, "dev.tsv", 20)],
     )
-    encoder = workbench.load("sentiment-encoder", dtype="float32")
+    encoder = workbench.load("planted-sentiment-encoder", dtype="float32")
     decoder = workbench.load("novels-decoder", dtype="float32")
     classes: dict[str, Any] = {"targets": [1] * len(texts)}
     verbs: dict[str, Any] = {"targets": [" were"] * len(DECODED), "contrasts": [" was"] * len(DECODED)}
     for name, model, asked, told in (
         ("minilm-l6, pad", headed, texts, classes | {"baseline": "pad"}),
         ("minilm-l6, mask", headed, texts, classes | {"baseline": "mask"}),
-        ("sentiment-encoder, mask", encoder, texts, classes | {"baseline": "mask"}),
+        ("planted-sentiment-encoder, mask", encoder, texts, classes | {"baseline": "mask"}),
         ("novels-decoder, mean", decoder, list(DECODED), verbs | {"baseline": "mean"}),
     ):
         truth = attribute_all(model, asked, options=SaliencyOptions(steps=400), **told)

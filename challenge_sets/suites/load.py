@@ -95,11 +95,15 @@ def _prompt(entry: Entry | None, labels: Mapping[str, Any]) -> SuitePrompt | Non
 
 
 class _Pattern(NamedTuple):
-    """A template and its variants, each of ``arity`` texts."""
+    """A template and its variants, each of ``arity`` texts, and the seed of its draws.
+
+    Templates draw apart: with the same words in each, a test's templates would not be independent of one another.
+    """
 
     texts: tuple[str, ...]
     arity: int
     entry: Entry
+    seed: int
 
 
 class _Builder:
@@ -142,7 +146,7 @@ class _Builder:
         entries = [self.keys["template"]] if "template" in self.keys else self.keys["templates"].list()
         variants = self.keys["variants"].list() if "variants" in self.keys else []
         patterns = []
-        for entry in entries:
+        for number, entry in enumerate(entries):
             texts = entry.texts()
             for variant in variants:
                 if len(variant.texts()) != len(texts):
@@ -150,7 +154,9 @@ class _Builder:
                         f"a variant needs {len(texts)} texts as its template, has {len(variant.texts())}"
                     )
             every = (texts, *(variant.texts() for variant in variants))
-            patterns.append(_Pattern(tuple(t for part in every for t in part), len(texts), entry))
+            patterns.append(
+                _Pattern(tuple(t for part in every for t in part), len(texts), entry, self.seed + number)
+            )
         return patterns
 
     def _cases(self, pattern: _Pattern, number: int) -> list[TestCase]:
@@ -180,7 +186,7 @@ class _Builder:
         label = next((self.keys[k].text() for k in ("label", "not_label") if k in self.keys), None)
         return template.expand(
             wanted if asked else min(wanted, template.size),
-            seed=self.seed,
+            seed=pattern.seed,
             remove_duplicates=count is None,
             allow_fewer=not asked,
             label=label,

@@ -35,6 +35,7 @@ __all__ = ["judge", "measure_card", "to_dicts"]
 
 ROWS_PER_BATCH = 16
 _TABLES = {
+    "sentiment-plain": "sentiment",
     "sentiment-train": "sentiment",
     "nli-train": "nli",
 }  # a recipe's task, and the tables it comes from
@@ -75,7 +76,7 @@ def measure_card(folder: Path, data: Path) -> dict[str, Any]:
         tables = Path(place)
         kind = _TABLES[recipe["task"]]
         write_tables(kind, data, tables)
-        rows = _validation(recipe, tables, kind)
+        rows = _validation(recipe, tables)
         if rows.sha256 != card["data"][recipe["task"]]["sha256"]:
             raise DataError(f"{data} gives other rows than {folder.name} was trained with; use the same data")
         card["results"] = to_dicts(judge(folder, recipe, rows))
@@ -86,10 +87,10 @@ def measure_card(folder: Path, data: Path) -> dict[str, Any]:
     return card
 
 
-def _validation(recipe: Mapping[str, Any], tables: Path, kind: str) -> TaskRows:
+def _validation(recipe: Mapping[str, Any], tables: Path) -> TaskRows:
     held = recipe.get("validation")
     return load_task(
-        str(tables / f"{kind}-train.jsonl"),
+        str(tables / f"{recipe['task']}.jsonl"),
         text=recipe["text"],
         pair=recipe["pair"],
         label=recipe["label"],

@@ -1,10 +1,10 @@
 """The tables that the bundled classifiers are trained and judged on.
 
 ``python -m workbench.training.classifier_data sentiment DATA OUT`` takes SST-2's first 20,000 training rows, of which
-2,000 are to validate on, phrases in which one known word decides, and phrases of masks; to judge, SST-2's dev set and
-other such phrases. ``… nli DATA OUT`` takes SNLI's and MNLI's dev sets, less a thousand pairs of each to judge, and
-pairs that the grammar generates: what follows from a sentence when words are dropped, added or negated (monotonicity;
-van Benthem 1986, "Essays in Logical Semantics").
+2,000 are to validate on, as they are (``plain``), and with phrases in which one known word decides, and phrases of
+masks (``train``); to judge, SST-2's dev set and other such phrases. ``… nli DATA OUT`` takes SNLI's and MNLI's dev
+sets, less a thousand pairs of each to judge, and pairs that the grammar generates: what follows from a sentence when
+words are dropped, added or negated (monotonicity; van Benthem 1986, "Essays in Logical Semantics").
 """
 
 from __future__ import annotations
@@ -118,7 +118,9 @@ def nli_tables(data: Path) -> dict[str, list[Row]]:
 
 
 def sentiment_tables(data: Path) -> dict[str, list[Row]]:
-    """``train``, ``validation``, and ``sst2`` and ``synthetic`` to judge; the marks of what decides are in ``marked``.
+    """``plain``, or with made phrases ``train``; ``validation``; and ``sst2`` and ``synthetic`` to judge.
+
+    The marks of what decides are in ``marked``.
 
     Raises :class:`~workbench.errors.DataError`.
     """
@@ -132,6 +134,7 @@ def sentiment_tables(data: Path) -> dict[str, list[Row]]:
     )
     synthetic = synthetic_phrases(SYNTHETIC + HELD_OUT)
     return {
+        "plain": first[:-VALIDATION],
         "train": [*first[:-VALIDATION], *synthetic[:-HELD_OUT], *masked_phrases(MASKED)],
         "validation": first[-VALIDATION:],
         "sst2": dev,

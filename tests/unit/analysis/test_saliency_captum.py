@@ -118,7 +118,7 @@ def test_gradient_shap_with_the_stated_noise() -> None:
 def test_layers_that_give_more_than_states_are_explained_and_left_as_they_were(method) -> None:
     from workbench.models import load
 
-    model = load("sentiment-encoder", dtype="float32")
+    model = load("planted-sentiment-encoder", dtype="float32")
     before = model.model(**model.tokenizer("a rude waiter", return_tensors="pt")).logits
     found = attribute(
         model, "a rude waiter", method, target="negative", options=SaliencyOptions(tolerance=0.01)

@@ -142,6 +142,18 @@ def test_sixty_tests_and_more_come_with_the_package():
     assert all(test.cases for suite in suites for test in suite.tests)
 
 
+def test_each_sentiment_test_has_six_templates_that_draw_apart():
+    """Cases of one template are one cluster; templates filled alike would not be independent clusters."""
+    (suite,) = load_suites("sentiment")
+    for test in suite.tests:
+        by_template: dict[str, list] = {}
+        for case in test.cases:
+            by_template.setdefault(case.template, []).append(tuple(case.metadata.items()))
+        assert len(by_template) == 6, test.name
+        assert len({len(draws) for draws in by_template.values()}) == 1, test.name
+        assert len({tuple(sorted(map(str, draws))) for draws in by_template.values()}) > 1, test.name
+
+
 def predictions(folder: Path, labels: list[str], change=lambda rows: rows) -> Path:
     challenge = suite_set(load_suites(written(folder, HEAD + TEST)))
     export_texts(challenge, folder / "texts.jsonl")

@@ -54,7 +54,7 @@ def _by_angle(start: Tensor, end: Tensor) -> _Pace:
     A straight line seen from the origin, as norms see it, turns fastest where it passes the origin. At
     share = nearest + distance * tan(angle) it turns evenly, and what a model makes of it changes more
     evenly than along the line. Both numbers are medians over the tokens. The target's value bends earlier and
-    more sharply than they say; by how much was tried on minilm-l6 (pad, mask), sentiment-encoder and
+    more sharply than they say; by how much was tried on minilm-l6 (pad, mask), planted-sentiment-encoder and
     novels-decoder. :func:`_less_at_ends` then takes points from the ends.
     """
     start, line = start.double(), (end - start).double()
