@@ -39,9 +39,10 @@ $(VENV)/dashboard: $(VENV)/weights
 demo: $(VENV)/weights  ## examine a real model on real text; writes a report
 	$(BIN)/workbench demo
 
-# One thread a process: small models gain nothing from more, and the processes share the cores.
+# One thread a process: small models gain nothing from more, and the processes share the cores. Files in the tree's
+# order, which has the long ones (browser, integration) first, so that the processes end together.
 test: $(VENV)/dev  ## the whole test suite, JOBS=2 processes
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 check: $(VENV)/dev  ## style, types, layers
 	$(BIN)/ruff format --check .

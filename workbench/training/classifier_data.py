@@ -168,10 +168,6 @@ def _main() -> None:
         say(f"{name}: {rows:,} rows")
 
 
-if __name__ == "__main__":
-    _main()
-
-
 _KINDS = ("general", "text", "event", "idea")
 _DECIDING = {
     label: tuple(sorted({a.text for kind in _KINDS for a in adjectives(kind) if a.polarity == label}))
@@ -232,3 +228,7 @@ def masked_phrases(count: int, seed: int = 0) -> list[Row]:
         }
         for _ in range(count)
     ]
+
+
+if __name__ == "__main__":
+    _main()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import runpy
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 import workbench
+from tests.helpers import data_dir, needs_data
 from tests.model_folders import save_encoder
 from tests.unit.tiny import WORDS
 from workbench.errors import RunError
@@ -117,3 +120,20 @@ def _inputs(loaded: workbench.LoadedModel) -> dict[str, torch.Tensor]:
 def test_all_bundled_models_together_are_small() -> None:
     root = Path(names.__file__).parent / "bundled"
     assert sum(f.stat().st_size for f in root.rglob("*") if f.is_file()) <= 32 << 20
+
+
+@needs_data
+def test_the_tables_command_of_the_documentation_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["classifier_data", "sentiment", str(data_dir()), str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "workbench.training.classifier_data")
+    runpy.run_module("workbench.training.classifier_data", run_name="__main__")
+    rows = {path.stem: len(path.read_text(encoding="utf-8").splitlines()) for path in tmp_path.iterdir()}
+    assert rows == {
+        "sentiment-plain": 18_000,
+        "sentiment-train": 23_000,
+        "sentiment-validation": 2_000,
+        "sentiment-sst2": 872,
+        "sentiment-synthetic": 1_000,
+    }
