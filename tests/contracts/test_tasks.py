@@ -81,7 +81,7 @@ def test_items_are_unique_and_ask_something(loaded):
     assert len(data.identity.sha256) == 64
     for item in data.items:
         assert item.requests
-        assert all(item.asks(kind) for kind in task.kinds)
+        assert all(item.requests_for(kind) for kind in task.kinds)
 
 
 def test_reading_twice_gives_the_same_items(loaded, tmp_path):

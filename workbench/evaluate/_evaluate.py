@@ -83,17 +83,17 @@ def evaluate(
     for task in chosen:
         _require(model, task)
         check_ids([item.id for item in data[task.name].items], f"task {task.name}")
-    how = InferenceOptions(
+    inference = InferenceOptions(
         settings.first_token, batch_tokens, progress, settings.seed, settings.boundary, settings.keep_bos
     )
     work = [[_work(model, settings, t, i) for i in _within_limit(data[t.name], settings)] for t in chosen]
     ids = [w.id for of_task in work for w in of_task]
 
     def outcome(rows: pd.DataFrame) -> Outcome:
-        return *_results_and_notes(model, settings, chosen, data, how, rows), ids
+        return *_results_and_notes(model, settings, chosen, data, inference, rows), ids
 
-    record = _record(model, settings, chosen, data, how)
-    return run_tasks(model, work, how, record, outcome, out=out, resume=resume, doctor=doctor)
+    record = _record(model, settings, chosen, data, inference)
+    return run_tasks(model, work, inference, record, outcome, out=out, resume=resume, doctor=doctor)
 
 
 def _chosen(
@@ -127,7 +127,7 @@ def _results_and_notes(
     settings: EvaluateSettings,
     tasks: Sequence[Task],
     data: Mapping[str, TaskData],
-    how: InferenceOptions,
+    inference: InferenceOptions,
     examples: pd.DataFrame,
 ) -> tuple[dict[str, dict[str, Estimate]], dict[str, Any]]:
     """Metrics over the rows of all tasks, and what a reader of them should know."""
@@ -135,7 +135,7 @@ def _results_and_notes(
     for task in tasks:
         results |= _results(task, _rows_of(examples, task.name), settings.seed)
     results |= summarize(settings.tasks, results)
-    notes = _notes(model, how, settings, data, examples)
+    notes = _notes(model, inference, settings, data, examples)
     policies = {task.name: task.policy(model) for task in tasks if isinstance(task, RowTask)}
     if policies:
         notes["policies"] = policies
@@ -162,7 +162,7 @@ def _require(model: LoadedModel, task: Task) -> None:
 def _work(model: LoadedModel, settings: EvaluateSettings, task: Task, item: TaskItem) -> Work:
     # ids of one set are its own; those of other tasks begin with the task's name already
     labels = {"id": f"{task.name}/{item.id}" if isinstance(task, RowTask) else item.id, "task": task.name}
-    requests = item.asks(model.kind)
+    requests = item.requests_for(model.kind)
     return Work(task, item, labels, in_chat(model, requests) if settings.chat else requests)
 
 
@@ -171,20 +171,20 @@ def _rows_of(examples: pd.DataFrame, task: str) -> pd.DataFrame:
     return examples[examples["task"] == task].dropna(axis=1, how="all").reset_index(drop=True)
 
 
-def _policy(model: LoadedModel, how: InferenceOptions) -> str:
+def _policy(model: LoadedModel, inference: InferenceOptions) -> str:
     """What the first token of a text is predicted from; empty for models that predict none."""
     causal = model.kind is Kind.CAUSAL
-    return str(resolve_first_token(model.tokenizer, how.first_token)) if causal else ""
+    return str(resolve_first_token(model.tokenizer, inference.first_token)) if causal else ""
 
 
 def _notes(
     model: LoadedModel,
-    how: InferenceOptions,
+    inference: InferenceOptions,
     settings: EvaluateSettings,
     data: Mapping[str, TaskData],
     examples: pd.DataFrame,
 ) -> dict[str, Any]:
-    notes: dict[str, Any] = {"first_token": _policy(model, how)}
+    notes: dict[str, Any] = {"first_token": _policy(model, inference)}
     left_out = [name for name in expand([n for n in settings.tasks if n not in data]) if name not in data]
     if left_out:
         notes["left_out_for_want_of_data"] = left_out
@@ -241,12 +241,12 @@ def _record(
     settings: EvaluateSettings,
     tasks: Sequence[Task],
     data: Mapping[str, TaskData],
-    how: InferenceOptions,
+    inference: InferenceOptions,
 ) -> RunRecord:
     return RunRecord.new(
         "evaluate",
         recipe={**settings.to_dict(), "versions": {task.name: task.version for task in tasks}},
-        model={**model.identity(), "first_token": _policy(model, how)},
+        model={**model.identity(), "first_token": _policy(model, inference)},
         data={name: asdict(task_data.identity) for name, task_data in data.items()},
         seeds={"bootstrap": settings.seed},
         device=str(model.device),

@@ -26,7 +26,7 @@ Outcome = tuple[dict[str, dict[str, Estimate]], dict[str, Any], list[str]]
 def run_tasks(
     model: Any,
     work: Sequence[Sequence[Work]],
-    how: InferenceOptions,
+    inference: InferenceOptions,
     record: RunRecord,
     outcome: Callable[[pd.DataFrame], Outcome],
     *,
@@ -46,7 +46,7 @@ def run_tasks(
     if processes.rank == 0:
         folder.examine(self_check(model, doctor) if isinstance(model, LoadedModel) else None)
     mine = [w for of_task in work for w in processes.block(of_task)]
-    throughput = _of_all(processes, _score(model, how, mine, folder))
+    throughput = _of_all(processes, _score(model, inference, mine, folder))
     if processes.rank == 0:
         results, notes, order = outcome(pd.DataFrame(folder.rows()))
         folder.finish(results, {"items": len(order), **throughput}, notes, order=order)
@@ -78,13 +78,15 @@ def _of_all(processes: Processes, part: dict[str, float]) -> dict[str, float]:
     }
 
 
-def _score(model: Any, how: InferenceOptions, work: Sequence[Work], folder: RunFolder) -> dict[str, float]:
+def _score(
+    model: Any, inference: InferenceOptions, work: Sequence[Work], folder: RunFolder
+) -> dict[str, float]:
     """Ask all that is unfinished, storing example rows as they are complete; items, tokens and seconds of it."""
     finished = folder.finished_ids()
     asked = [w for w in work if not isinstance(w.task, RowTask)]
     others = [w for w in work if isinstance(w.task, RowTask)]
     with counted_tokens(getattr(model, "model", None)) as count:
-        rows = chain(_rows(model, how, asked, finished), _own_rows(model, how, others, finished))
+        rows = chain(_rows(model, inference, asked, finished), _own_rows(model, inference, others, finished))
         seconds = folder.append_all(rows)
     return {
         "items": sum(w.id not in finished for w in work),
@@ -94,13 +96,13 @@ def _score(model: Any, how: InferenceOptions, work: Sequence[Work], folder: RunF
 
 
 def _rows(
-    model: Any, how: InferenceOptions, work: Sequence[Work], finished: set[str]
+    model: Any, inference: InferenceOptions, work: Sequence[Work], finished: set[str]
 ) -> Iterator[list[dict[str, Any]]]:
     """The example rows that each batch of answers completes."""
     owners = [(w, k) for w in work for k in range(len(w.requests))]
     done = {place for place, (w, _) in enumerate(owners) if w.id in finished}
     pending: dict[str, dict[int, Any]] = {}
-    for batch in stream_answers(model, [w.requests[k] for w, k in owners], how, done):
+    for batch in stream_answers(model, [w.requests[k] for w, k in owners], inference, done):
         rows = []
         for place, answer in batch:
             w, k = owners[place]
@@ -111,7 +113,7 @@ def _rows(
 
 
 def _own_rows(
-    model: Any, how: InferenceOptions, work: Sequence[Work], finished: set[str]
+    model: Any, inference: InferenceOptions, work: Sequence[Work], finished: set[str]
 ) -> Iterator[list[dict[str, Any]]]:
     """The example rows of tasks that ask the model themselves, task by task."""
     for _, group in groupby(work, key=lambda w: w.task.name):
@@ -120,7 +122,7 @@ def _own_rows(
         if len(done) == len(of_task):
             continue
         labels = {w.item.id: w.labels for w in of_task}
-        for rows in cast(RowTask, of_task[0].task).rows(model, [w.item for w in of_task], how, done):
+        for rows in cast(RowTask, of_task[0].task).rows(model, [w.item for w in of_task], inference, done):
             yield [{**row, **labels[row["id"]]} for row in rows]
 
 

@@ -33,7 +33,7 @@ class TaskItem:
     head: tuple[AnyRequest, ...] = ()
     bare: tuple[AnyRequest, ...] = ()
 
-    def asks(self, kind: Kind) -> tuple[AnyRequest, ...]:
+    def requests_for(self, kind: Kind) -> tuple[AnyRequest, ...]:
         """What a model of ``kind`` is asked."""
         if kind is Kind.SEQ2SEQ and self.bare:
             return self.bare

@@ -271,21 +271,21 @@ def _trained(
     """The folder of the trained model."""
     source = trained_as(name)
     rows = fine_rows(find_task(source), settings.folder, training.train_limit)
-    how = (training.recipe or read_recipe()).settings(source, seed)
+    fine_settings = (training.recipe or read_recipe()).settings(source, seed)
     stem = f"{Path(model).name}-{source}-seed{seed}".replace("/", "-")
     number = 1
     while (folder := place.root / (stem if number == 1 else f"{stem}-{number}")).exists():
-        found = _unchanged(folder, model, how, rows)
+        found = _unchanged(folder, model, fine_settings, rows)
         if found is not None and found.complete:
             return folder
         if found is not None:
             break
         number += 1
-    finetune(model, rows, folder, how, resume=True, device=place.device, progress=place.progress)
+    finetune(model, rows, folder, fine_settings, resume=True, device=place.device, progress=place.progress)
     return folder
 
 
-def _unchanged(folder: Path, model: str, how: FineSettings, rows: TaskRows) -> Run | None:
+def _unchanged(folder: Path, model: str, settings: FineSettings, rows: TaskRows) -> Run | None:
     """The run in the folder, if it trains this model by this recipe on these rows."""
     try:
         run = Run.open(folder.resolve())
@@ -293,7 +293,7 @@ def _unchanged(folder: Path, model: str, how: FineSettings, rows: TaskRows) -> R
         return None
     recipe, data = run.record.recipe, run.record.data.get(rows.task.name, {})
     usual = FineSettings().to_dict()  # of settings that the folder is older than
-    same = all(recipe.get(key, usual[key]) == value for key, value in how.to_dict().items())
+    same = all(recipe.get(key, usual[key]) == value for key, value in settings.to_dict().items())
     same = same and data.get("sha256") == rows.sha256 and run.record.model == model_identity(model)
     return run if same and run.record.verb == "finetune" else None
 

@@ -189,8 +189,8 @@ class WorkbenchLM(TemplateLM):
         prompts = [
             self._prompt(request.args[0], request.args[1], number) for number, request in enumerate(requests)
         ]
-        how = InferenceOptions(batch_tokens=self.batch_tokens, progress=not disable_tqdm)
-        found = dict(pair for batch in generate_texts(self.loaded, prompts, set(), how) for pair in batch)
+        options = InferenceOptions(batch_tokens=self.batch_tokens, progress=not disable_tqdm)
+        found = dict(pair for batch in generate_texts(self.loaded, prompts, set(), options) for pair in batch)
         texts = [found[place].text for place in range(len(prompts))]
         for request, text in zip(requests, texts, strict=True):
             self.cache_hook.add_partial("generate_until", request.args, text)

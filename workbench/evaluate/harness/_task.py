@@ -70,8 +70,8 @@ class HarnessTask:
     def _item(self, task: str, number: int, instances: list[Any]) -> TaskItem:
         identifier = f"{task}-{number}"
         self._instances[identifier] = instances
-        asks = tuple(ask for instance in instances for ask in _asks(instance))
-        return TaskItem(identifier, asks, {"subtask": task, "question": _question(instances[0])})
+        requests = tuple(request for instance in instances for request in _requests(instance))
+        return TaskItem(identifier, requests, {"subtask": task, "question": _question(instances[0])})
 
     def example(self, item: TaskItem, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
         """One column for each of lm-eval's metrics of this document."""
@@ -157,8 +157,8 @@ def _configure(name: str, task: Any, options: TaskOptions) -> None:
     task.build_all_requests(rank=0, world_size=1)
 
 
-def _asks(instance: Any) -> list[AnyRequest]:
-    """What one of lm-eval's requests asks of us, once for each repeat."""
+def _requests(instance: Any) -> list[AnyRequest]:
+    """What one of lm-eval's requests is of the engine, once for each repeat."""
     if instance.request_type == "loglikelihood":
         return [Request(*instance.args)] * instance.repeats
     if instance.request_type == "loglikelihood_rolling":

@@ -40,13 +40,13 @@ _OVERLAP = 128  # tokens that two windows of a long context share
 
 
 def classify_texts(
-    model: LoadedModel, asks: list[ClassificationRequest], done: Set[int], options: InferenceOptions
+    model: LoadedModel, requests: list[ClassificationRequest], done: Set[int], options: InferenceOptions
 ) -> Iterator[list[tuple[int, HeadScores]]]:
     """The scores of all labels, or one number for a regression head."""
     _require_head(model, "ForSequenceClassification")
-    for ask in asks:
-        _require_problem(model, ask)
-    rows = [encode_row(model, ask.text, ask.pair) for ask in asks]
+    for request in requests:
+        _require_problem(model, request)
+    rows = [encode_row(model, request.text, request.pair) for request in requests]
     for batch in stream_heads(
         model, rows, done=done, batch_tokens=options.batch_tokens, progress=options.progress
     ):
@@ -54,26 +54,26 @@ def classify_texts(
 
 
 def score_choices(
-    model: LoadedModel, asks: list[ChoiceRequest], done: Set[int], options: InferenceOptions
+    model: LoadedModel, requests: list[ChoiceRequest], done: Set[int], options: InferenceOptions
 ) -> Iterator[list[tuple[int, HeadScores]]]:
     """One score a choice."""
     _require_head(model, "ForMultipleChoice")
-    for place, ask in enumerate(asks):
+    for place, request in enumerate(requests):
         if place in done:
             continue
-        outputs = head_outputs(model, [encode_row(model, ask.text, choice) for choice in ask.choices])
+        outputs = head_outputs(model, [encode_row(model, request.text, choice) for choice in request.choices])
         logits = torch.cat([output["logits"] for output in outputs])
         yield [(place, HeadScores(_finite(model, logits), tuple(map(str, range(len(logits))))))]
 
 
 def tag_words(
-    model: LoadedModel, asks: list[TaggingRequest], done: Set[int], options: InferenceOptions
+    model: LoadedModel, requests: list[TaggingRequest], done: Set[int], options: InferenceOptions
 ) -> Iterator[list[tuple[int, Tags]]]:
     """The label of each word's first piece; words that the model cannot read any more get ``O``."""
     _require_head(model, "ForTokenClassification")
-    if not asks:
+    if not requests:
         return
-    encoded = encode_all(model, [align_words(ask.words, model.tokenizer) for ask in asks])
+    encoded = encode_all(model, [align_words(request.words, model.tokenizer) for request in requests])
     names = model.config.id2label
 
     def read(place: int, output: HeadOutput) -> Tags:
@@ -92,24 +92,24 @@ def tag_words(
 
 
 def find_spans(
-    model: LoadedModel, asks: list[SpanRequest], done: Set[int], options: InferenceOptions
+    model: LoadedModel, requests: list[SpanRequest], done: Set[int], options: InferenceOptions
 ) -> Iterator[list[tuple[int, Span]]]:
     """The best span of up to 30 tokens; long contexts are read in overlapping windows (Devlin et al. 2019, 4.2)."""
     _require_head(model, "ForQuestionAnswering")
     require_fast(model.tokenizer, verb="answering questions from a text")
-    for place, ask in enumerate(asks):
+    for place, request in enumerate(requests):
         if place not in done:
-            yield [(place, _best_span(model, ask))]
+            yield [(place, _best_span(model, request))]
 
 
-def _best_span(model: LoadedModel, ask: SpanRequest) -> Span:
+def _best_span(model: LoadedModel, request: SpanRequest) -> Span:
     """The best span of all windows; against it stands the least score of any window's first token.
 
     Devlin et al. 2019, section 4.3: the first token's start and end say that there is no answer.
     """
     encoded = model.tokenizer(
-        ask.question,
-        ask.context,
+        request.question,
+        request.context,
         truncation="only_second",
         max_length=model.max_length,
         stride=min(_OVERLAP, model.max_length // 4),
@@ -131,10 +131,10 @@ def _best_span(model: LoadedModel, ask: SpanRequest) -> Span:
         if value > best:
             first, last = divmod(int(scores.argmax()), len(ids))
             offsets = encoded["offset_mapping"][window]
-            best, text = value, ask.context[offsets[first][0] : offsets[last][1]]
+            best, text = value, request.context[offsets[first][0] : offsets[last][1]]
         mark = ids.index(model.tokenizer.cls_token_id) if model.tokenizer.cls_token_id in ids else 0
         absent = min(absent, float(start[mark] + end[mark]))
-    return Span(text, float(expit(absent - best)) if ask.may_be_absent else 0.0)
+    return Span(text, float(expit(absent - best)) if request.may_be_absent else 0.0)
 
 
 def _require_head(model: LoadedModel, ending: str) -> None:
@@ -144,13 +144,13 @@ def _require_head(model: LoadedModel, ending: str) -> None:
         raise TaskError(f"this task needs a model with a {ending} head; {model.name} is a {name}")
 
 
-def _require_problem(model: LoadedModel, ask: ClassificationRequest) -> None:
+def _require_problem(model: LoadedModel, request: ClassificationRequest) -> None:
     """Refuse a head that was trained for another kind of answer than the task's."""
     problem = problem_of(model.model)
-    if ask.problem is None or problem is ask.problem:
+    if request.problem is None or problem is request.problem:
         return
     raise TaskError(
-        f"this task needs a head for {_PROBLEMS[ask.problem]}; that of {model.name} is for {_PROBLEMS[problem]} "
+        f"this task needs a head for {_PROBLEMS[request.problem]}; that of {model.name} is for {_PROBLEMS[problem]} "
         f"(problem_type {problem} in its config.json)"
     )
 

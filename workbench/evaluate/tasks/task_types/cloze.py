@@ -40,7 +40,7 @@ class ClozeTask(DeclaredTask):
 
     def _item(self, row: Blanked) -> TaskItem:
         before = self.passage(row) + row.before
-        asks = tuple(Blank(before, row.after, candidate) for candidate in row.candidates)
+        requests = tuple(Blank(before, row.after, candidate) for candidate in row.candidates)
         gold = [i for i, c in enumerate(row.candidates) if c in row.answers]
         fields = {
             "text": f"{before}{row.answers[0]}{row.after}",
@@ -49,7 +49,7 @@ class ClozeTask(DeclaredTask):
             "gold": gold[0] if gold else -1,
             "target": row.answers[0] + row.after,
         }
-        return TaskItem(row.id, asks, fields, row.cluster)
+        return TaskItem(row.id, requests, fields, row.cluster)
 
     def example(self, item: TaskItem, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
         """The candidate with the highest log-probability (nats), against all right ones."""

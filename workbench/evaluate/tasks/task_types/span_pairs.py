@@ -84,10 +84,10 @@ class SpanPairs(DeclaredTask):
         fields: dict[str, Any] = {"text": prompt, "gold": row.gold, "index": row.index}
         if row.gold is not None:
             fields |= {"label": self.labels[row.gold], "target": self.words[row.gold]}
-        asks: tuple[Any, ...] = (_pair(row),)
+        requests: tuple[Any, ...] = (_pair(row),)
         if self.readout is None:
-            asks = tuple(Request(shots.before("all") + prompt, f" {word}") for word in self.words)
-        return TaskItem(row.id, asks, fields, row.cluster)
+            requests = tuple(Request(shots.before("all") + prompt, f" {word}") for word in self.words)
+        return TaskItem(row.id, requests, fields, row.cluster)
 
     def example(self, item: TaskItem, answers: Sequence[Any], tokenizer: Any) -> dict[str, Any]:
         """Predicted label and the share of each."""
