@@ -119,7 +119,7 @@ def _inputs(loaded: workbench.LoadedModel) -> dict[str, torch.Tensor]:
 
 def test_all_bundled_models_together_are_small() -> None:
     root = Path(names.__file__).parent / "bundled"
-    assert sum(f.stat().st_size for f in root.rglob("*") if f.is_file()) <= 32 << 20
+    assert sum(f.stat().st_size for f in root.rglob("*") if f.is_file()) <= 40 << 20
 
 
 @needs_data
