@@ -36,7 +36,7 @@ def test_first_rows_of_lambada_give_lm_evals_numbers(tmp_path):
         "--limit", "12", "--json", cwd=tmp_path,
     )  # fmt: skip
     answer = json.loads(done.stdout)
-    assert set(answer) == {"run", "model", "results", "throughput", "doctor"}
+    assert set(answer) == {"run", "model", "results", "throughput", "doctor", "policy"}
     assert answer["doctor"] == "skipped"
     metrics = answer["results"]["lambada_openai"]
     assert metrics["accuracy"]["n"] == 12

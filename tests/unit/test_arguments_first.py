@@ -80,7 +80,7 @@ MISTAKES = [
     ("patch M --clean a --corrupted b --target c --out x.exe", "suffix '.exe'"),
     (
         "patch M --clean a --corrupted b --target c --sender 1.1",
-        "--sender and --receiver are of --method path",
+        "--sender, --receiver and --mlps are of --method path",
     ),
     ("patch M --clean a --corrupted b --target c --method path --sender x", "'x'"),
     ("patch M --clean a --corrupted b --target c --method path --receiver x", "'x'"),

@@ -187,6 +187,7 @@ class _Uniform:
 
     @classmethod
     def of(cls, visible: Tensor, batch: BatchOfTexts) -> _Uniform:
+        """Its statistics of one batch, whose queries may attend to ``visible`` (B, 1, T, T)."""
         weights = visible.float()
         number = weights.sum(-1)
         sums = reduce_heads(weights / number.clamp(min=1)[..., None], batch, number[:, 0])

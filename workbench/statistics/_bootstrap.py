@@ -98,15 +98,9 @@ def bootstrap(
         error = float(values.std(ddof=1)) / math.sqrt(len(values))
     if left_out > resamples / 2:
         return replace(bare, undefined=f"{left_out} of {resamples} resamples have no value")
-    return Estimate(
-        value=value,
-        standard_error=error,
-        low=low,
-        high=high,
-        n=len(sample),
-        confidence=confidence,
-        method=named + (f", {left_out} of {resamples} resamples without a value" if left_out else ""),
-        higher_is_better=higher_is_better,
+    method = named + (f", {left_out} of {resamples} resamples without a value" if left_out else "")
+    return replace(
+        bare, standard_error=error, low=low, high=high, confidence=confidence, method=method, undefined=None
     )
 
 
