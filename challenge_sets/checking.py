@@ -22,9 +22,9 @@ from workbench.models import LoadedModel, as_model
 from workbench.records import settings_of, takes_fields_of
 from workbench.runs import Run, RunRecord
 
-__all__ = ["check", "check_predictions", "find_set", "find_suites"]
+__all__ = ["IN_RECIPE", "check", "check_predictions", "find_set", "find_suites"]
 
-_IN_RECIPE = ("data_dir", "limit", *QuestionSet.accepts, "seed")
+IN_RECIPE = ("data_dir", "limit", "limit_per_paradigm", "convention", "reduction", "masking", "seed")
 
 
 @takes_fields_of(TaskOptions)
@@ -57,7 +57,7 @@ def check(
 
     Raises:
         TaskError: an unknown set or suite, or an option that it does not take.
-        ModelError: the set cannot be asked of this kind of model.
+        ModelError: the set does not go with this kind of model.
         DataError: unreadable data.
 
     Example:
@@ -76,7 +76,7 @@ def check(
     check_ids([item.id for item in data.items], f"set {task.name}")
     if isinstance(subject, PredictionFile):
         if not isinstance(task, SuiteSet):
-            raise TaskError(f"set {task.name} asks a model; predictions in a file are judged by suites")
+            raise TaskError(f"set {task.name} needs a model; predictions in a file are judged by suites")
         subject.check([example for item in data.items for example in item.fields["item"].examples()])
     policy = task.policy(subject)
 
@@ -141,7 +141,7 @@ def _record(subject: Any, task: QuestionSet, data: TaskData, policy: str) -> Run
         # a suite in a file goes by the name that it gives itself
         "set": named if named and not Path(named).is_file() else task.name,
         "suite": named,
-        **{name: options[name] for name in _IN_RECIPE},
+        **{name: options[name] for name in IN_RECIPE},
     }
     return RunRecord.new(
         "check",

@@ -1,4 +1,4 @@
-"""The challenge sets as tasks: ``workbench evaluate MODEL --task blimp`` asks what ``check MODEL --set blimp`` does."""
+"""Challenge sets as tasks: ``workbench evaluate MODEL --task blimp`` scores as ``check MODEL --set blimp`` does."""
 
 from __future__ import annotations
 

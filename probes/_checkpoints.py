@@ -22,6 +22,10 @@ def not_stored(name: str, make: Callable[[], Arrays]) -> Arrays:
     return make()
 
 
+# Part of each name: raise it when a part of the same name means something else, so that a run is not resumed from both.
+_METHOD = "m2"
+
+
 class PartCheckpoints:
     """Parts in a folder: a file each, whole or not there."""
 
@@ -30,6 +34,7 @@ class PartCheckpoints:
 
     def __call__(self, name: str, make: Callable[[], Arrays]) -> Arrays:
         """The arrays of part ``name``, made only if they are not there."""
+        name = f"{name} {_METHOD}"
         for path in self.folder.glob(f"{escape(name)}-{'?' * 16}.safetensors"):
             try:
                 return read_arrays(path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cached_property
 
@@ -106,16 +106,25 @@ class _Mixtures:
         return np.stack([part["predicted"] for part in self.parts])
 
     def _upto(self, last: int) -> Arrays:
-        train, test = (part[:, : last + 1] for part in self.inputs)
-        probe, codes = self.probe(layers=self.layers[: last + 1]), self.prepared.codes
-        return self._part(f"mixture up to layer {self.layers[last]}", probe, (train, test), codes)
+        def inputs() -> tuple[Array, Array]:
+            train, test = self.inputs
+            return train[:, : last + 1], test[:, : last + 1]
 
-    def _part(self, name: str, probe: ScalarMixProbe, inputs: tuple[Array, Array], labels: Array) -> Arrays:
-        """What ``probe`` predicts for the test items (item,) and its mixture (layer,), from their checkpoint."""
+        probe, codes = self.probe(layers=self.layers[: last + 1]), self.prepared.codes
+        return self._part(f"layers up to {self.layers[last]}", probe, inputs, codes)
+
+    def _part(
+        self, name: str, probe: ScalarMixProbe, inputs: Callable[[], tuple[Array, Array]], labels: Array
+    ) -> Arrays:
+        """What ``probe`` predicts for the test items (item,) and its mixture (layer,), from their checkpoint.
+
+        Without one it is fitted to ``inputs``, of training and of test items, which are read only then.
+        """
 
         def fitted() -> Arrays:
-            probe.fit(inputs[0], labels[self.train])
-            return {"predicted": probe.predict(inputs[1]), "weights": probe.weights_}
+            train, test = inputs()
+            probe.fit(train, labels[self.train])
+            return {"predicted": probe.predict(test), "weights": probe.weights_}
 
         return self.checkpointed(name, fitted)
 
@@ -148,7 +157,7 @@ class _Mixtures:
             "control task": self.probe(layers=self.layers, mixture=mixture),
             "control task, own mixture": self.probe(layers=self.layers),
         }
-        parts = {name: self._part(name, probe, self.inputs, labels) for name, probe in probes.items()}
+        parts = {name: self._part(name, probe, lambda: self.inputs, labels) for name, probe in probes.items()}
         return {name: (part["predicted"] == labels[self.test]).astype(float) for name, part in parts.items()}
 
     def comparisons(self) -> dict[str, Array]:
@@ -156,7 +165,9 @@ class _Mixtures:
         codes, blank = self.prepared.codes, self.prepared.random
         found = baselines(self.prepared, self.settings, self.train, self.test)
         if blank is not None:
-            part = self._part("random weights", self.probe(layers=self.layers), self._inputs(blank), codes)
+            part = self._part(
+                "random weights", self.probe(layers=self.layers), lambda: self._inputs(blank), codes
+            )
             found["random weights"] = part["predicted"] == codes[self.test]
         return {name: values.astype(float) for name, values in found.items()}
 

@@ -1,13 +1,19 @@
-"""Counts skipped tests against ``tests/allowed_skips.txt`` where ``WORKBENCH_COUNT_SKIPS`` is set, as CI does."""
+"""Converts the GGUF model before the tests that use it, and counts skipped tests where CI asks for it.
+
+Skips are counted against ``tests/allowed_skips.txt`` where ``WORKBENCH_COUNT_SKIPS`` is set.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.helpers import needs_smollm2
 
 ALLOWED = Path(__file__).with_name("allowed_skips.txt")
 
@@ -44,6 +50,21 @@ class SkipCount:
             terminalreporter.section(f"skipped, but not in {ALLOWED.name}", red=True)
             for line in self.unexpected:
                 terminalreporter.line(line)
+
+
+@cache
+def convert_smollm2() -> None:
+    """Convert the model once for each cache: the conversion says so on stderr, whichever test is the first."""
+    from workbench.models.loading import locate
+
+    locate("smollm2-135m")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Tests of the GGUF model begin with it converted."""
+    skips = list(item.iter_markers("skipif"))
+    if needs_smollm2.mark in skips and not any(mark.args[0] for mark in skips):
+        convert_smollm2()
 
 
 def pytest_configure(config: pytest.Config) -> None:

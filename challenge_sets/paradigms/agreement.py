@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from challenge_sets.paradigms.words import (
     PEOPLE,
     Contrast,
@@ -191,9 +193,14 @@ def noun_behind_adjective(sampler: Sampler) -> Contrast:
     )
 
 
+@cache
+def _irregular_nouns() -> list[Noun]:
+    return [n for n in nouns() if n.plural != regular_plural(n.singular)]
+
+
 def irregular_noun(sampler: Sampler) -> Contrast:
     """*Alice saw those mice / mouse.*"""
-    found = sampler.pick([n for n in nouns() if n.plural != regular_plural(n.singular)])
+    found = sampler.pick(_irregular_nouns())
     verb = sampler.pick([v for v in _verbs() if _fits(found, v)])
     number: Number = sampler.pick(("Sing", "Plur"))
     start = f"{someone(sampler, beside=found).text} {verb.past} {sampler.pick(_DEMONSTRATIVES[number])}"

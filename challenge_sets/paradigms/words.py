@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import NamedTuple
 
 from workbench.data.grammar import (
     NUMBERS,
+    Name,
     Noun,
     Number,
     Sampler,
@@ -87,15 +89,20 @@ def sentence(*parts: str, end: str = ".") -> str:
 def phrase(sampler: Sampler, *kinds: str, number: Number | None = None, beside: Noun | None = None) -> Phrase:
     """*the boys*: a definite noun phrase of one of ``kinds``, with another noun than ``beside``."""
     chosen = sampler.pick(NUMBERS) if number is None else number
-    noun = sampler.pick([n for n in nouns(sampler.pick(kinds)) if n != beside])
+    options = nouns(sampler.pick(kinds))
+    noun = sampler.pick(options if beside is None else [n for n in options if n != beside])
     return Phrase(f"the {noun.form(chosen)}", chosen, noun, noun.gender)
 
 
 def clear_name(sampler: Sampler, gender: str | None = None) -> Phrase:
     """A first name whose gender is clear."""
-    options = [n for n in names() if n.origin in _CLEAR_ORIGINS and gender in (None, n.gender)]
-    name = sampler.pick(options)
+    name = sampler.pick(_clear_names(gender))
     return Phrase(name.text, "Sing", None, name.gender)
+
+
+@cache
+def _clear_names(gender: str | None) -> list[Name]:
+    return [n for n in names() if n.origin in _CLEAR_ORIGINS and gender in (None, n.gender)]
 
 
 def someone(sampler: Sampler, beside: Noun | None = None) -> Phrase:
@@ -133,6 +140,7 @@ def predicate(sampler: Sampler, noun: Noun) -> Predicate:
     return Predicate(f"was {adjective}", f"were {adjective}")
 
 
+@cache
 def inanimate_object_verbs(*, obligatory: bool = False) -> list[Verb]:
     """Verbs with a human subject and a thing as object; with ``obligatory``, those that cannot lose it."""
     animate = {*PEOPLE, "animal"}

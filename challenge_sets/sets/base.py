@@ -55,7 +55,9 @@ class QuestionSet:
     kinds: tuple[Kind, ...] = LANGUAGE_MODELS
     chunk: int = 64
     options: TaskOptions = field(default_factory=TaskOptions)
-    accepts: ClassVar[tuple[str, ...]] = ("limit_per_paradigm", "convention", "reduction", "masking")
+    accepts: ClassVar[tuple[str, ...]] = (
+        "limit_per_paradigm",
+    )  # of TaskOptions, those that change what is scored
 
     def __post_init__(self) -> None:
         convention(self.options.convention)
@@ -84,7 +86,9 @@ class QuestionSet:
         """How texts are scored, in words."""
         raise NotImplementedError
 
-    def scored(self, model: LoadedModel, items: Sequence[Any], how: InferenceOptions) -> list[dict[str, Any]]:
+    def scored(
+        self, model: LoadedModel, items: Sequence[Any], inference: InferenceOptions
+    ) -> list[dict[str, Any]]:
         """The rows of ``items``."""
         raise NotImplementedError
 

@@ -25,15 +25,19 @@ __all__ = ["LAMA", "LM_DIAGNOSTICS", "Lama", "LmDiagnostics"]
 class ClozeSet(QuestionSet):
     """A set whose items are words in blanks."""
 
+    accepts = ("limit_per_paradigm", "convention")
+
     def policy(self, model: LoadedModel) -> str:
         """How a word is scored."""
         seen = "only what is before the blank" if model.kind is Kind.CAUSAL else "both sides of the blank"
         return f"log-probability of the word in the blank, summed over its pieces; the model reads {seen}"
 
-    def scores(self, model: LoadedModel, blanks: Sequence[Blank], how: InferenceOptions) -> list[ClozeScore]:
+    def scores(
+        self, model: LoadedModel, blanks: Sequence[Blank], inference: InferenceOptions
+    ) -> list[ClozeScore]:
         """A score for each blank, by the convention of the options."""
         first_token = convention(self.options.convention).first_token
-        return score_cloze(model, blanks, first_token=first_token, batch_tokens=how.batch_tokens)
+        return score_cloze(model, blanks, first_token=first_token, batch_tokens=inference.batch_tokens)
 
 
 class DiagnosticItem(NamedTuple):
@@ -62,10 +66,10 @@ class LmDiagnostics(ClozeSet):
         return self.dataset(kept, texts, folder.name)
 
     def scored(
-        self, model: LoadedModel, items: Sequence[DiagnosticItem], how: InferenceOptions
+        self, model: LoadedModel, items: Sequence[DiagnosticItem], inference: InferenceOptions
     ) -> list[dict[str, Any]]:
         """Whether the first blank's word wins, by how much (nats), and its rank."""
-        scores = iter(self.scores(model, [blank for item in items for blank in item.blanks], how))
+        scores = iter(self.scores(model, [blank for item in items for blank in item.blanks], inference))
         return [_diagnostic_row(item, [next(scores) for _ in item.blanks]) for item in items]
 
     def results(self, examples: pd.DataFrame) -> Results:
@@ -171,11 +175,11 @@ class Lama(ClozeSet):
         return self.dataset(kept, texts, folder.name)
 
     def scored(
-        self, model: LoadedModel, items: Sequence[FactItem], how: InferenceOptions
+        self, model: LoadedModel, items: Sequence[FactItem], inference: InferenceOptions
     ) -> list[dict[str, Any]]:
         """Rank and log-probability (nats) of the object; facts that cannot be asked have ``asked`` false."""
         open_items = [item for item in items if _askable(item, model.kind)]
-        found = self.scores(model, [item.blank for item in open_items], how)
+        found = self.scores(model, [item.blank for item in open_items], inference)
         scores = {item.id: score for item, score in zip(open_items, found, strict=True)}
         return [_fact_row(item, scores.get(item.id)) for item in items]
 

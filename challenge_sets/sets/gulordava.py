@@ -33,6 +33,8 @@ class Gulordava(QuestionSet):
     Intervals are clustered by the original sentence, 41 in English, each with nine nonsense sentences.
     """
 
+    accepts = ("limit_per_paradigm", "convention")
+
     def items(self) -> Dataset[gulordava.TargetItem]:
         """The items, within the limits (``limit_per_paradigm`` by pattern)."""
         folder = data_folder(self.name, self.options, "generated.text with generated.gold, or generated.tab")
@@ -47,7 +49,7 @@ class Gulordava(QuestionSet):
         return f"{_POLICIES[model.kind]}; ties are wrong"
 
     def scored(
-        self, model: LoadedModel, items: Sequence[gulordava.TargetItem], how: InferenceOptions
+        self, model: LoadedModel, items: Sequence[gulordava.TargetItem], inference: InferenceOptions
     ) -> list[dict[str, Any]]:
         """Log-probabilities (nats) of both forms, their pieces, and whether the right one won."""
         blanks = [
@@ -59,8 +61,8 @@ class Gulordava(QuestionSet):
             model,
             blanks,
             first_token=convention(self.options.convention).first_token,
-            batch_tokens=how.batch_tokens,
-            progress=how.progress,
+            batch_tokens=inference.batch_tokens,
+            progress=inference.progress,
         )
         found = [(score.log_probability, score.pieces) for score in scores]
         return [_row(item, found[2 * i : 2 * i + 2]) for i, item in enumerate(items)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ Published = dict[str, dict[str, float]]
 
 
 def _scorer(
-    model: LoadedModel, options: TaskOptions, how: InferenceOptions, *, shared_only: bool = False
+    model: LoadedModel, options: TaskOptions, inference: InferenceOptions, *, shared_only: bool = False
 ) -> PairScorer:
     return pair_scorer(
         model,
@@ -39,8 +40,8 @@ def _scorer(
         reduction_name=options.reduction,
         masking=options.masking,
         shared_only=shared_only,
-        batch_tokens=how.batch_tokens,
-        progress=how.progress,
+        batch_tokens=inference.batch_tokens,
+        progress=inference.progress,
     )
 
 
@@ -52,13 +53,14 @@ class PairSet(QuestionSet):
     as ties, which it counts as right.
     """
 
+    accepts = ("limit_per_paradigm", "convention", "reduction", "masking")
     read: Callable[[TaskOptions], Sequence[MinimalPair]]
     published: Callable[[TaskOptions], Published] = lambda _: {}
     default_source: str = "generated"
 
     def items(self) -> Dataset[MinimalPair]:
         """The pairs within the limits."""
-        kept = self._within_limits()
+        kept = self._within_limits
         if not self._tie_is_right:
             kept = [pair for pair in kept if not pair.members_equal]
         if not kept:
@@ -72,6 +74,7 @@ class PairSet(QuestionSet):
     def _tie_is_right(self) -> bool:
         return convention(self.options.convention).tie_is_right
 
+    @cached_property
     def _within_limits(self) -> list[MinimalPair]:
         return within_limits(self.read(self.options), lambda pair: pair.paradigm, self.options)
 
@@ -113,7 +116,7 @@ class PairSet(QuestionSet):
     def notes(self, rows: pd.DataFrame) -> dict[str, Any]:
         """Beside those of all sets: published accuracies, and pairs left out because their members are equal."""
         found = {**super().notes(rows), "published": self.published(self.options)}
-        equal = [pair.id for pair in self._within_limits() if pair.members_equal]
+        equal = [pair.id for pair in self._within_limits if pair.members_equal]
         if equal and not self._tie_is_right:
             found["left_out"] = f"{len(equal)} pairs with equal members are left out: {', '.join(equal)}"
         return found
@@ -249,6 +252,8 @@ class CrowsPairs(QuestionSet):
 
     Masked models score the tokens that both members have (the published measure), others the whole text.
     """
+
+    accepts = ("limit_per_paradigm", "convention", "reduction", "masking")
 
     def items(self) -> Dataset[crows_pairs.StereotypePair]:
         """The pairs within the limits (``limit_per_paradigm`` by bias type)."""

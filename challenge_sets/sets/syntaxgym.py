@@ -57,11 +57,11 @@ class SyntaxGym(QuestionSet):
         return "surprisal of each region in bits; a token belongs to the region in which it begins"
 
     def scored(
-        self, model: LoadedModel, items: Sequence[SuiteItem], how: InferenceOptions
+        self, model: LoadedModel, items: Sequence[SuiteItem], inference: InferenceOptions
     ) -> list[dict[str, Any]]:
         """Whether all predictions hold for an item, and each of them."""
         conditions = [condition for item in items for condition in item.item.conditions]
-        engine = Engine(model, "prefix", how.batch_tokens, how.progress)
+        engine = Engine(model, "prefix", inference.batch_tokens, inference.progress)
         scores = engine.score([Request("", condition.text) for condition in conditions])
         bits = iter(
             _regions(model, c, s.token_log_probabilities) for c, s in zip(conditions, scores, strict=True)

@@ -30,6 +30,8 @@ class Winograd(QuestionSet):
     and pronoun: a schema counts where exactly one of at least two nouns is right; others are left out.
     """
 
+    accepts = ("limit_per_paradigm", "convention")
+
     def items(self) -> Dataset[winograd.PartialItem]:
         """The schemas."""
         folder = data_folder(self.name, self.options, "winogrande.jsonl, or WSC/val.jsonl")

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,17 +70,20 @@ class SuiteSet(QuestionSet):
     version: int = 2
     kinds: tuple[Kind, ...] = (Kind.CLASSIFIER, Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ)
 
+    @cached_property
+    def _suites(self) -> tuple[Suite, ...]:
+        return self.read(self.options)
+
     def items(self) -> Dataset[SuiteCase]:
         """All cases within the limits (``limit_per_paradigm`` by test)."""
-        suites = self.read(self.options)
-        asked = [SuiteCase(s, test, case) for s in suites for test in s.tests for case in test.cases]
+        asked = [SuiteCase(s, test, case) for s in self._suites for test in s.tests for case in test.cases]
         kept = within_limits(asked, lambda item: item.group, self.options)
         texts = (text for item in kept for example in item.case.examples for text in example)
         return self.dataset(kept, texts, "suite")
 
     def policy(self, model: LoadedModel | PredictionFile) -> str:
         """How labels come about; raises :class:`~workbench.errors.TaskError` if no suite can be asked."""
-        found = [self._predictor_or_reason(model, suite) for suite in self.read(self.options)]
+        found = [self._predictor_or_reason(model, suite) for suite in self._suites]
         policies = [one.policy for one in found if not isinstance(one, TaskError)]
         if not policies:
             raise next(one for one in found if isinstance(one, TaskError))
@@ -139,7 +143,7 @@ class SuiteSet(QuestionSet):
 
     def _tests(self) -> dict[str, dict[str, Any]]:
         tests = {}
-        for suite in self.read(self.options):
+        for suite in self._suites:
             for test in suite.tests:
                 group = SuiteCase(suite, test, test.cases[0]).group
                 tests[group] = {**_note(suite, test), "budget": test.budget, "cases": len(test.cases)}

@@ -192,7 +192,7 @@ def model_options(function: Command) -> Command:
 
 
 def set_options(function: Command) -> Command:
-    """``--limit-per-paradigm --convention --reduction --masking``: how challenge sets are asked."""
+    """``--limit-per-paradigm --convention --reduction --masking``: options of challenge sets."""
     for option in (
         click.option("--masking", default="original", show_default=True, help="original or within_word_l2r."),
         click.option("--reduction", default="sum", show_default=True, help="Compare sum, mean or word."),

@@ -108,6 +108,8 @@ def _completed(context: click.Context) -> dict[str, Any]:
 
 
 def _stored(record: Any) -> dict[str, Any]:
+    from challenge_sets.checking import IN_RECIPE
+
     recipe, model = record.recipe, record.model
     return {
         "model": None if model.get("kind") == "predictions" else model["name"],
@@ -115,19 +117,16 @@ def _stored(record: Any) -> dict[str, Any]:
         "suite": recipe.get("suite"),
         "predictions": model["name"] if model.get("kind") == "predictions" else None,
         **{name: model.get(name) for name in MODEL_OPTIONS},
-        **{name: recipe[name] for name in _SETTINGS},
+        **{name: recipe[name] for name in IN_RECIPE},
     }
-
-
-_SETTINGS = ("data_dir", "limit", "limit_per_paradigm", "convention", "reduction", "masking", "seed")
 
 
 def _challenge(arguments: dict[str, Any]) -> Any:
     """The set or suite with its options, found before a model is loaded."""
-    from challenge_sets.checking import find_set, find_suites
+    from challenge_sets.checking import IN_RECIPE, find_set, find_suites
     from workbench.evaluate import TaskOptions
 
-    values = {name: arguments[name] for name in _SETTINGS}
+    values = {name: arguments[name] for name in IN_RECIPE}
     values["data_dir"] = None if values["data_dir"] is None else str(values["data_dir"])
     options = TaskOptions(**values)
     if not arguments["set_name"]:

@@ -60,16 +60,12 @@ _STRONGEST = 8
 @click.option(
     "--mlps",
     type=click.Choice(["recomputed", "frozen"]),
-    default="recomputed",
-    show_default=True,
-    help="Of path: whether feed-forward parts are part of a path.",
+    help="Of path: whether feed-forward parts are part of a path (recomputed, the default) or not.",
 )
 @click.option(
     "--mean",
     type=click.Choice(["tokens", "positions"]),
-    default="tokens",
-    show_default=True,
-    help="Of mean_ablation: one mean over all tokens, or one a position.",
+    help="Of mean_ablation: one mean over all tokens (the default), or one a position.",
 )
 @click.option(
     "--samples", type=PATH, help="Of mean_ablation: texts of the mean, one a line. Default: the two given."
@@ -121,11 +117,11 @@ def _check(options: dict[str, Any]) -> None:
 
     check_figure(options["out"])
     receiver, senders = options["receiver"], options["senders"]
-    if options["method"] != "path" and (senders or receiver != "output" or options["mlps"] != "recomputed"):
+    if options["method"] != "path" and (senders or receiver != "output" or options["mlps"]):
         raise WorkbenchError(
             "--sender, --receiver and --mlps are of --method path; leave them out, or add it"
         )
-    if options["method"] != "mean_ablation" and (options["samples"] or options["mean"] != "tokens"):
+    if options["method"] != "mean_ablation" and (options["samples"] or options["mean"]):
         raise WorkbenchError("--mean and --samples are of --method mean_ablation; leave them out, or add it")
     for name in (*senders, *([] if receiver == "output" else [receiver])):
         component(name)

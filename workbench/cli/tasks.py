@@ -55,8 +55,8 @@ def _show(task: Any) -> None:
     say(f"{task.name}, version {task.version}: {task.about}")
     say(f"kinds of model: {', '.join(task.kinds)}")
     for metric in getattr(task, "measures", ()):
-        better = "higher" if metric.higher_is_better else "lower"
-        say(f"metric {metric.name} ({better} is better): {metric.about}")
+        better = {True: " (higher is better)", False: " (lower is better)", None: ""}[metric.higher_is_better]
+        say(f"metric {metric.name}{better}: {metric.about}")
     accepts = [option.replace("_", "-") for option in getattr(task, "accepts", ())]
     say(f"options: {', '.join(f'--{option}' for option in accepts) or 'none'}")
     source = getattr(task, "source", None)

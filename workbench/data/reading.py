@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,7 @@ def _squad_records(path: Path) -> Iterator[tuple[str, Record]]:
 
 
 def _parse_squad(record: Record, where: str, row: str) -> list[Question]:
-    answers = field_of(record, where, "answers")
-    texts = answers["text"] if isinstance(answers, dict) else [a["text"] for a in answers]
+    texts = _answers(field_of(record, where, "answers"))
     if not texts:
         raise DataError(f"{where} has no answer; SQuAD v1.1 has one at least, v2 is --task squadv2")
     return [_question(record, where, row, texts)]
@@ -40,12 +39,17 @@ def _parse_squad_v2(record: Record, where: str, row: str) -> list[Question]:
         raise DataError(
             f"{where}: column 'answers' is missing; a question without an answer has an empty list"
         )
-    texts = answers["text"] if isinstance(answers, dict) else [a["text"] for a in answers]
+    texts = _answers(answers)
     if record.get("is_impossible", not texts) != (not texts):
         raise DataError(
             f"{where}: is_impossible is {record['is_impossible']}, and it has {len(texts)} answers"
         )
     return [_question(record, where, row, texts)]
+
+
+def _answers(answers: Any) -> list[Any]:
+    """The texts, from the published files' list or the hub's columns."""
+    return answers["text"] if isinstance(answers, dict) else [answer["text"] for answer in answers]
 
 
 def _question(record: Record, where: str, row: str, texts: Iterable[Any]) -> Question:
@@ -60,30 +64,28 @@ def _question(record: Record, where: str, row: str, texts: Iterable[Any]) -> Que
     )
 
 
-_NAMES = ("dev-v1.1.json", "xquad.en.json")
-SQUAD: Source[Question] = Source(
-    name="squad",
-    files={
-        "train": tuple(f"{p}train-v1.1.json" for p in ("", "squad/")),
-        "validation": tuple(f"{p}{n}" for p in ("", "squad/") for n in _NAMES),
-    },
-    parse=_parse_squad,
-    hub=Hub("rajpurkar/squad"),
-    records=_squad_records,
-)
+def _squad(
+    name: str, version: str, more: str, parse: Callable[[Record, str, str], list[Question]], hub: str
+) -> Source[Question]:
+    """A version of SQuAD; ``more`` is another name of its validation file."""
+
+    def named(*files: str) -> tuple[str, ...]:
+        return tuple(f"{folder}{file}" for folder in ("", "squad/") for file in files)
+
+    return Source(
+        name=name,
+        files={
+            "train": named(f"train-{version}.json"),
+            "validation": named(f"dev-{version}.json", more),
+        },
+        parse=parse,
+        hub=Hub(hub),
+        records=_squad_records,
+    )
 
 
-_NAMES_V2 = ("dev-v2.0.json", "dev-v2.0_cs224n.json")
-SQUAD_V2: Source[Question] = Source(
-    name="squadv2",
-    files={
-        "train": tuple(f"{p}train-v2.0.json" for p in ("", "squad/")),
-        "validation": tuple(f"{p}{n}" for p in ("", "squad/") for n in _NAMES_V2),
-    },
-    parse=_parse_squad_v2,
-    hub=Hub("rajpurkar/squad_v2"),
-    records=_squad_records,
-)
+SQUAD = _squad("squad", "v1.1", "xquad.en.json", _parse_squad, "rajpurkar/squad")
+SQUAD_V2 = _squad("squadv2", "v2.0", "dev-v2.0_cs224n.json", _parse_squad_v2, "rajpurkar/squad_v2")
 
 
 _GAP = "XXXXX"

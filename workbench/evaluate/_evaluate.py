@@ -13,7 +13,8 @@ from workbench.data import check_ids, spread
 from workbench.data.source import MissingData
 from workbench.errors import ModelError, TaskError
 from workbench.estimate import Estimate
-from workbench.evaluate._names import expand, find_task
+from workbench.evaluate._names import expand, find_task, with_options
+from workbench.evaluate._options import TaskOptions
 from workbench.evaluate._requests import in_chat
 from workbench.evaluate._runner import Outcome, run_tasks
 from workbench.evaluate._settings import EvaluateSettings
@@ -62,7 +63,7 @@ def evaluate(
         **options: fields of :class:`EvaluateSettings`, such as ``limit=20``.
 
     Raises:
-        TaskError: an unknown task, or one that cannot be asked of this kind of model.
+        TaskError: an unknown task, or one that does not go with this kind of model.
         DataError: unreadable data.
         NumericsError: the model gives NaN.
 
@@ -82,6 +83,7 @@ def evaluate(
     model = as_model(model)
     for task in chosen:
         _require(model, task)
+        _refuse_policy(settings, task)
         check_ids([item.id for item in data[task.name].items], f"task {task.name}")
     inference = InferenceOptions(
         settings.first_token, batch_tokens, progress, settings.seed, settings.boundary, settings.keep_bos
@@ -112,12 +114,12 @@ def _chosen(
         if isinstance(task, str):
             found += [find_task(name, recipe.options) for name in expand([task])]
         else:
-            found.append(task)
+            found.append(with_options(task, recipe.options) if recipe.options != TaskOptions() else task)
     return recipe, found
 
 
 def _within_limit(data: TaskData, settings: EvaluateSettings) -> list[TaskItem]:
-    """The items to ask: with a limit the first ones, of a task with subjects some of every subject."""
+    """The items to score: with a limit the first ones, of a task with subjects some of every subject."""
     kept = spread([item.fields.get(_SUBJECT) for item in data.items], settings.limit, settings.seed)
     return [data.items[position] for position in kept]
 
@@ -159,6 +161,16 @@ def _require(model: LoadedModel, task: Task) -> None:
         raise TaskError(f"{error}{hint}") from None
 
 
+def _refuse_policy(settings: EvaluateSettings, task: Task) -> None:
+    """Sets score by their convention; options of the scorer that they would not follow are refused."""
+    for name in ("first_token", "boundary", "keep_bos"):
+        if isinstance(task, RowTask) and getattr(settings, name) != getattr(EvaluateSettings, name):
+            raise TaskError(
+                f"--{name.replace('_', '-')} does not go with challenge sets, such as {task.name}, which are scored by "
+                "their --convention; leave it out"
+            )
+
+
 def _work(model: LoadedModel, settings: EvaluateSettings, task: Task, item: TaskItem) -> Work:
     # ids of one set are its own; those of other tasks begin with the task's name already
     labels = {"id": f"{task.name}/{item.id}" if isinstance(task, RowTask) else item.id, "task": task.name}
@@ -196,8 +208,8 @@ def _notes(
     if "finished" in examples:
         notes["ended_by_the_limit_of_tokens"] = int((examples["finished"] == False).sum())  # noqa: E712
     if settings.limit is not None and _SUBJECT in examples:
-        asked = examples.dropna(subset=[_SUBJECT]).groupby("task")[_SUBJECT].nunique()
-        notes["spread_over"] = {str(task): int(count) for task, count in asked.items()}
+        subjects = examples.dropna(subset=[_SUBJECT]).groupby("task")[_SUBJECT].nunique()
+        notes["spread_over"] = {str(task): int(count) for task, count in subjects.items()}
     one_answer = _answered_alike(examples)
     if one_answer:
         notes["one_answer_throughout"] = one_answer

@@ -24,7 +24,7 @@ class TaskOptions:
     ``judge`` the classifier that rates generated text. Challenge sets and suites take the first
     ``limit_per_paradigm`` items of each paradigm (of each test, in suites); ``convention``, ``reduction`` and
     ``masking`` say how their texts are scored. All tasks get ``seed``, which draws, the folder of the data,
-    and ``limit``: how many items will be asked. Raises :class:`~workbench.errors.ConfigError`.
+    and ``limit``: how many items are scored. Raises :class:`~workbench.errors.ConfigError`.
     """
 
     shots: int | None = None

@@ -36,7 +36,7 @@ def run_tasks(
 ) -> Run:
     """Score the ``work``, a list a task, in this process or its share of it in one of several, and store the run.
 
-    ``model`` is a :class:`~workbench.models.LoadedModel`, or what else the tasks can ask: stored predictions.
+    ``model`` is a :class:`~workbench.models.LoadedModel`, or what else answers the tasks: stored predictions.
     ``outcome`` makes the results of all rows. The other parameters are those of :func:`evaluate`.
     """
     processes = Processes.current()
@@ -81,12 +81,14 @@ def _of_all(processes: Processes, part: dict[str, float]) -> dict[str, float]:
 def _score(
     model: Any, inference: InferenceOptions, work: Sequence[Work], folder: RunFolder
 ) -> dict[str, float]:
-    """Ask all that is unfinished, storing example rows as they are complete; items, tokens and seconds of it."""
+    """Score all that is unfinished, storing example rows as they are complete; items, tokens and seconds of it."""
     finished = folder.finished_ids()
-    asked = [w for w in work if not isinstance(w.task, RowTask)]
-    others = [w for w in work if isinstance(w.task, RowTask)]
+    by_request = [w for w in work if not isinstance(w.task, RowTask)]
+    by_row = [w for w in work if isinstance(w.task, RowTask)]
     with counted_tokens(getattr(model, "model", None)) as count:
-        rows = chain(_rows(model, inference, asked, finished), _own_rows(model, inference, others, finished))
+        rows = chain(
+            _rows(model, inference, by_request, finished), _own_rows(model, inference, by_row, finished)
+        )
         seconds = folder.append_all(rows)
     return {
         "items": sum(w.id not in finished for w in work),
@@ -115,7 +117,7 @@ def _rows(
 def _own_rows(
     model: Any, inference: InferenceOptions, work: Sequence[Work], finished: set[str]
 ) -> Iterator[list[dict[str, Any]]]:
-    """The example rows of tasks that ask the model themselves, task by task."""
+    """The example rows of tasks that run the model themselves, task by task."""
     for _, group in groupby(work, key=lambda w: w.task.name):
         of_task = list(group)
         done = {place for place, w in enumerate(of_task) if w.id in finished}

@@ -26,7 +26,8 @@ _BEFORE: dict[str, dict[str, Any]] = {
         "convention": "workbench",
         "reduction": "sum",
         "masking": "original",
-    }
+    },
+    "attend": {"importance": False},
 }
 EXAMPLES, ARRAYS = "examples.parquet", "arrays.safetensors"  # files of a run beside its JSON
 

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from workbench.choices import as_members
-from workbench.errors import TraceError
+from workbench.errors import DataError, TraceError
 from workbench.models import LoadedModel
 from workbench.shapes import Array
 from workbench.trace.attention_hook import AttentionCall, Session, Stack, Watcher, active
@@ -189,12 +189,15 @@ def mean_outputs(
 
         return look
 
-    count = 0
+    count, shape = 0, None
     layers = range(structure.layers[where])
     with intervene(model, *[Edit(site, n, add(n), stack=where) for n in layers]):
         for rows in batches_of(model, [one.source for one in passes], batch_size):
             inputs = pass_inputs(model, [passes[i] for i in rows])
             mask = token_mask(model, where, inputs)
+            shape = shape or mask.shape[1:]
+            if by_position and (mask.shape[1:] != shape or not mask.all()):
+                raise DataError("means by position need texts that are all of one length")
             count += len(mask) if by_position else int(mask.sum())
             call_model(model.model.base_model, **inputs)
     return [sums[n].div(count).float() for n in layers]

@@ -34,7 +34,9 @@ __all__ = [
     "StopWatch",
     "WorkbenchTrainer",
     "can_skip",
+    "devices_in_mean",
     "gives_means",
+    "of_all_devices",
     "scored_loss",
     "scored_places",
 ]
@@ -76,13 +78,26 @@ def scored_loss(output: Any, labels: Tensor, num_items_in_batch: Tensor | int | 
 def gives_means(model: Any) -> bool:
     """Whether a model's loss is the mean over a batch's labels even where it is given the number of a step's labels.
 
-    Asked of the model: several families of transformers take the number and leave it alone.
+    Measured on the model: several families of transformers take the number and leave it alone.
     """
     inputs = sample_inputs(model)
     labels = inputs.pop("decoder_input_ids", inputs["input_ids"])
     with torch.no_grad(), torch.random.fork_rng(), evaluating(model):
         losses = [float(model(**inputs, labels=labels, num_items_in_batch=n).loss) for n in (1, 2)]
     return losses[0] == losses[1]
+
+
+def devices_in_mean(args: TrainingArguments) -> int:
+    """By how much a process's part of a mean over all devices grows, for gradients are averaged over processes."""
+    return int(args.world_size) if args.average_tokens_across_devices else 1
+
+
+def of_all_devices(trainer: Trainer, counts: Tensor) -> Tensor:
+    """The sum over processes of what a step's loss is a mean over, where the mean is over all of them."""
+    if devices_in_mean(trainer.args) == 1:
+        return counts
+    gathered: Tensor = trainer.accelerator.gather(counts[None])
+    return gathered.sum(0)
 
 
 class WorkbenchTrainer(Trainer):
@@ -148,9 +163,7 @@ class WorkbenchTrainer(Trainer):
         count = getattr(self.accelerator.unwrap_model(self.model), "scored_counts", None)
         if count is None or not batch_samples:
             return super()._get_num_items_in_batch(batch_samples, device)
-        totals: Tensor = sum(count(**batch) for batch in batch_samples).to(device)
-        if self.args.average_tokens_across_devices and self.args.world_size > 1:
-            totals = self.accelerator.gather(totals[None]).sum(0)
+        totals: Tensor = of_all_devices(self, sum(count(**batch) for batch in batch_samples).to(device))
         return totals.expand(self.args.n_gpu, -1) if self.args.n_gpu > 1 else totals
 
     def training_step(

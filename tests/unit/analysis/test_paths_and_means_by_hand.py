@@ -27,9 +27,11 @@ from workbench.analysis.patching import (
     patch_pair,
     path_patching,
 )
-from workbench.errors import DataError
+from workbench.errors import DataError, TaskError
 from workbench.models import LoadedModel
-from workbench.trace import Stack
+from workbench.trace import Site, Stack
+from workbench.trace.decoder import text_passes
+from workbench.trace.interventions import mean_outputs
 
 CLEAN, CORRUPTED = "the cat sat on the", "the dog sat on the"
 WIDTH = 4  # of a head
@@ -217,3 +219,17 @@ def test_means_by_position_need_texts_of_one_length() -> None:
     with pytest.raises(DataError, match="text 2 has 3 tokens, the pair 5"):
         mean_ablation(pair, mean="positions", texts=[CLEAN, "a dog ran"])
     mean_ablation(pair, mean="tokens", texts=[CLEAN, "a dog ran"])
+    model = tiny.llama()
+    for texts in ([CLEAN, "a dog ran"], ["a dog ran", CLEAN]):
+        for batch in (1, 2):  # padded in one pass, and in passes of their own
+            passes = text_passes(model, texts)
+            with pytest.raises(DataError, match="means by position need texts that are all of one length"):
+                mean_outputs(model, passes, Site.HEAD_OUTPUT, batch_size=batch, by_position=True)
+
+
+def test_an_option_of_another_method_is_refused() -> None:
+    for option, method in (({"mlps": "frozen"}, "activation"), ({"mean": "tokens"}, "path")):
+        with pytest.raises(
+            TaskError, match=f"{next(iter(option))} is of method .*, the method is {method}; leave"
+        ):
+            patch(tiny.llama(), CLEAN, CORRUPTED, "mat", "house", method=method, **option)

@@ -138,3 +138,27 @@ def test_a_task_that_is_no_set_is_not_checked(model):
         find_set("lambada_sample")
     with pytest.raises(UnknownName, match="unknown set or suite 'sentimnt'; did you mean 'sentiment'"):
         check(model, "sentimnt")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("boundary", "separate"), ("keep_bos", True), ("first_token", "prefix")]
+)
+def test_what_a_set_does_not_follow_is_refused(model, option, value):
+    flag = f"--{option.replace('_', '-')}"
+    with pytest.raises(TaskError, match=f"{flag} does not go with challenge sets, such as pairs_builtin"):
+        evaluate(model, tasks="pairs_builtin", **{option: value})
+
+
+def test_sets_take_the_options_that_change_their_scores():
+    pairs = {"limit_per_paradigm", "convention", "reduction", "masking"}
+    expected = {"blimp": pairs, "lama": {"limit_per_paradigm", "convention"}, "hans": {"limit_per_paradigm"}}
+    assert {task.name: set(task.accepts) for task in TASKS if task.name in expected} == expected
+    with pytest.raises(TaskError, match="task hans takes no --convention; its options: --limit-per-paradigm"):
+        check("novels-encoder", "hans", convention="lm-eval")
+
+
+def test_a_set_given_as_a_task_gets_the_options(model):
+    by_name = evaluate(model, tasks="pairs_builtin", limit=6, convention="lm-eval", doctor=False)
+    by_task = evaluate(model, tasks=[find_task("pairs_builtin")], limit=6, convention="lm-eval", doctor=False)
+    assert by_task.examples()["id"].tolist() == by_name.examples()["id"].tolist()
+    assert by_task.results == by_name.results

@@ -16,10 +16,11 @@ import pytest
 from tests.benchmark_files import write_benchmark
 from tests.helpers import data_dir, needs_data
 from tests.unit.evaluate.stored_runs import store
-from workbench.errors import DataError
+from workbench.errors import DataError, TaskError
 from workbench.evaluate import find_task
 from workbench.evaluate._requests import Generated, Score, Span
 from workbench.evaluate.compare_items import item_scores
+from workbench.evaluate.finetuned import fine_rows
 
 
 def words(text: str) -> list[str]:
@@ -143,3 +144,15 @@ def test_a_contradiction_in_the_file_is_refused(tmp_path: Path) -> None:
     file.write_text(json.dumps(found))
     with pytest.raises(DataError, match="is_impossible is True, and it has 2 answers"):
         find_task("squadv2").load(folder)
+
+
+def test_a_head_is_not_trained_on_it(tmp_path: Path) -> None:
+    """A span head cannot learn yet that there is no answer."""
+    with pytest.raises(TaskError, match="task squadv2 cannot be learned by a head; leave out --finetune"):
+        fine_rows(find_task("squadv2"), tmp_path)
+
+
+def test_a_threshold_has_no_better_way() -> None:
+    better = {metric.name: metric.higher_is_better for metric in find_task("squadv2").measures}
+    assert better["best_exact_thresh"] is None
+    assert better["best_exact"] is True

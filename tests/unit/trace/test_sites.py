@@ -23,16 +23,7 @@ TEXT = "the cat sat on the"
 
 def olmo2() -> LoadedModel:
     """Norms behind each part alone."""
-    config = transformers.Olmo2Config(
-        vocab_size=tiny.SIZE,
-        max_position_embeddings=40,
-        hidden_size=16,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        pad_token_id=0,
-    )
+    config = transformers.Olmo2Config(**tiny.DECODER, num_hidden_layers=3)
     return tiny.loaded(tiny.build("AutoModelForCausalLM", config), Kind.CAUSAL, special=False)
 
 

@@ -78,21 +78,6 @@ def albert() -> LoadedModel:
     return loaded(build("AutoModelForMaskedLM", config), Kind.MASKED, special=True)
 
 
-def llama(**changes: Any) -> LoadedModel:
-    config = transformers.LlamaConfig(
-        vocab_size=SIZE,
-        max_position_embeddings=40,
-        hidden_size=16,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        intermediate_size=24,
-        pad_token_id=0,
-        **changes,
-    )
-    return loaded(build("AutoModelForCausalLM", config), Kind.CAUSAL, special=False)
-
-
 DECODER = {
     "vocab_size": SIZE,
     "max_position_embeddings": 40,
@@ -103,6 +88,11 @@ DECODER = {
     "intermediate_size": 24,
     "pad_token_id": 0,
 }
+
+
+def llama(**changes: Any) -> LoadedModel:
+    config = transformers.LlamaConfig(**DECODER, num_hidden_layers=3, **changes)
+    return loaded(build("AutoModelForCausalLM", config), Kind.CAUSAL, special=False)
 
 
 def gemma2() -> LoadedModel:

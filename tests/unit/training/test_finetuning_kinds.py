@@ -200,10 +200,17 @@ def test_out_of_memory_halves_the_rows_and_keeps_the_batch(
 
 
 @pytest.mark.parametrize(
-    ("shape", "kind"), [("encoder", "tokens"), ("encoder", "class"), ("decoder", "response")]
+    ("shape", "kind", "weighted"),
+    [
+        ("encoder", "tokens", False),
+        ("encoder", "class", False),
+        ("decoder", "response", False),
+        ("encoder", "tokens", True),
+        ("encoder", "class", True),
+    ],
 )
 def test_accumulated_batches_are_one_batch(
-    shape: str, kind: str, models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shape: str, kind: str, weighted: bool, models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One step of four rows of unlike length, and of four batches of one row: the same loss and gradient."""
     rows = []
@@ -233,7 +240,7 @@ def test_accumulated_batches_are_one_batch(
         monkeypatch.setattr(
             HeadTrainer, "log", lambda self, logs, *_, most=most: found.setdefault(most, logs)
         )
-        settings = FineSettings(epochs=1, batch_size=4, precision="float32")
+        settings = FineSettings(epochs=1, batch_size=4, precision="float32", class_weights=weighted)
         finetune(
             str(models / shape), load_task(str(path), kind=kind), tmp_path / str(most), settings, device="cpu"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
+from typing import Any
 
 from workbench.analysis.patching._activation import (
     MeanOver,
@@ -47,8 +48,8 @@ def patch(
     *,
     site: str | None = None,
     method: PatchMethod | str = PatchMethod.ACTIVATION,
-    mlps: PathMlps | str = PathMlps.RECOMPUTED,
-    mean: MeanOver | str = MeanOver.TOKENS,
+    mlps: PathMlps | str | None = None,
+    mean: MeanOver | str | None = None,
     samples: Sequence[Text] | None = None,
     metric: str | None = None,
     position: int | None = None,
@@ -65,14 +66,16 @@ def patch(
         contrast: what the corrupted text makes likely instead, such as ``" is"``.
         site: "residual" (default), "attention_out", "mlp_out" or "head" (default of "mean_ablation").
         method: "activation", "attribution", "path" (every head to the output) or "mean_ablation".
-        mlps: of "path", whether feed-forward parts are "recomputed" or "frozen": see :func:`path_patching`.
-        mean, samples: of "mean_ablation", over "tokens" or "positions" of which texts: see :func:`mean_ablation`.
+        mlps: of "path", whether feed-forward parts are "recomputed" (default) or "frozen": see :func:`path_patching`.
+        mean, samples: of "mean_ablation", over "tokens" (default) or "positions" of which texts: see
+            :func:`mean_ablation`.
         metric, position, target_text, stack: see :func:`patch_pair`.
 
     Returns:
         Effects by layer and position, or by layer and head.
 
-    Raises the errors of :func:`patch_pair`, and :class:`~workbench.errors.TaskError` for an unknown method.
+    Raises the errors of :func:`patch_pair`, and :class:`~workbench.errors.TaskError` for an unknown method, or an
+    option of another one.
 
     Example:
         ```python
@@ -83,6 +86,7 @@ def patch(
         ```
     """
     chosen = member(PatchMethod, method, "method", TaskError)
+    _refuse_others(chosen, mlps=mlps, mean=mean, samples=samples)
     pair = patch_pair(
         as_model(model),
         clean,
@@ -104,8 +108,8 @@ def patch_effects(
     *,
     senders: Sequence[str] = (),
     receiver: Component | str = OUTPUT,
-    mlps: PathMlps | str = PathMlps.RECOMPUTED,
-    mean: MeanOver | str = MeanOver.TOKENS,
+    mlps: PathMlps | str | None = None,
+    mean: MeanOver | str | None = None,
     samples: Sequence[Text] | None = None,
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,
 ) -> Statistic:
@@ -124,13 +128,28 @@ def patch_effects(
         ```
     """
     chosen = member(PatchMethod, method, "method", TaskError)
+    _refuse_others(chosen, mlps=mlps, mean=mean, samples=samples)
     if chosen is PatchMethod.ATTRIBUTION:
         return attribution_patching(pair, site or "residual")
     if chosen is PatchMethod.MEAN_ABLATION:
         where = "head" if site in (None, "residual") else site
-        return mean_ablation(pair, where, mean=mean, texts=samples)
+        return mean_ablation(pair, where, mean=mean or MeanOver.TOKENS, texts=samples)
     if chosen is PatchMethod.PATH:
+        parts = mlps or PathMlps.RECOMPUTED
         if senders:
-            return path_patching(pair, [component(sender) for sender in senders], receiver, mlps=mlps)
-        return head_paths(pair, receiver, mlps=mlps)
+            return path_patching(pair, [component(sender) for sender in senders], receiver, mlps=parts)
+        return head_paths(pair, receiver, mlps=parts)
     return activation_patching(pair, site or "residual", progress=progress)
+
+
+_OPTIONS = {
+    "mlps": PatchMethod.PATH,
+    "mean": PatchMethod.MEAN_ABLATION,
+    "samples": PatchMethod.MEAN_ABLATION,
+}
+
+
+def _refuse_others(method: PatchMethod, **given: Any) -> None:
+    for name, value in given.items():
+        if value is not None and _OPTIONS[name] is not method:
+            raise TaskError(f"{name} is of method {_OPTIONS[name]!s}, the method is {method!s}; leave it out")

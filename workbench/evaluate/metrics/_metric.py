@@ -61,7 +61,7 @@ class Metric(Protocol):
         """One line: what it is, and its source."""
 
     @property
-    def higher_is_better(self) -> bool:
+    def higher_is_better(self) -> bool | None:
         """Which way is better."""
 
     def estimate(self, examples: pd.DataFrame, seed: int) -> Estimate:

@@ -24,11 +24,11 @@ class MeanOfKind:
     higher_is_better: bool = True
 
     def estimate(self, examples: pd.DataFrame, seed: int) -> Estimate:
-        """The mean with its interval; undefined where no such question was asked."""
+        """The mean with its interval; undefined where there is no such question."""
         rows = examples[examples["has_answer"].astype(bool) == self.has_answer]
         if rows.empty:
             kind = "with" if self.has_answer else "without"
-            why = f"no question {kind} an answer was asked"
+            why = f"there is no question {kind} an answer"
             return Estimate.without_interval(float("nan"), 0, why, method="mean")
         return Mean(self.name, self.column, self.about).estimate(rows, seed)
 
@@ -50,7 +50,7 @@ class BestThreshold:
     name: str
     columns: tuple[str, ...]
     about: str = ""
-    higher_is_better: bool = True
+    higher_is_better: bool | None = None
 
     def estimate(self, examples: pd.DataFrame, seed: int) -> Estimate:
         """The threshold, which has no interval and no better way."""

@@ -57,6 +57,13 @@ class HeadLoss:
             loss = loss + self.rationale * attention_loss(output.attentions, marked)
         return loss, output
 
+    def count(self, labels: Tensor) -> Tensor:
+        """What the loss of rows with ``labels`` is a mean over: the labels, or the weights of their classes."""
+        scored = labels[labels != IGNORED]
+        if self.weights is None or self.mixup:  # cross-entropy of shares is a mean over rows, weighted or not
+            return torch.tensor(len(scored), device=labels.device)
+        return self.weights.to(labels.device)[scored].sum()
+
 
 def mix_rows(model: Any, inputs: dict[str, Any], alpha: float) -> tuple[dict[str, Any], Tensor]:
     """Each row mixed with another of the batch: token vectors, and labels as shares (B, labels).

@@ -23,6 +23,7 @@ from workbench.training.finetuning.metrics import compute_metrics
 from workbench.training.finetuning.predict import Answers
 from workbench.training.finetuning.settings import FineSettings
 from workbench.training.finetuning.tasks import AnswerKind, FineTask
+from workbench.training.loop import devices_in_mean, of_all_devices
 from workbench.training.objectives import IGNORED
 from workbench.training.progress import Meter
 
@@ -132,10 +133,20 @@ class HeadTrainer(Trainer):
             raise NumericsError(
                 f"the loss is not a number at step {self.state.global_step + 1}; nothing was stored; lower --lr"
             )
-        if num_items_in_batch is not None:  # the batch's own mean, as its part of the step's mean over labels
-            labels = inputs["labels"][..., 1:] if self._loss_shifts_labels else inputs["labels"]
-            loss = loss * (labels != IGNORED).sum() / torch.as_tensor(num_items_in_batch).reshape(-1)[0]
+        if num_items_in_batch is not None:  # the batch's own mean, as its part of the step's
+            share = self._count(inputs) / torch.as_tensor(num_items_in_batch).reshape(-1)[0]
+            loss = loss * share * devices_in_mean(self.args)
         return (loss, output) if return_outputs else loss
+
+    def _count(self, batch: dict[str, Any]) -> torch.Tensor:
+        return self.head_loss.count(batch["labels"][..., 1:] if self._loss_shifts_labels else batch["labels"])
+
+    def _get_num_items_in_batch(self, batch_samples: list[Any], device: torch.device) -> Any:
+        """What a step's loss is a mean over, on all devices; ``None`` of spans, whose rows count alike."""
+        if not batch_samples or "labels" not in batch_samples[0]:
+            return None
+        total = torch.stack([self._count(batch) for batch in batch_samples]).sum()
+        return of_all_devices(self, total.to(device))
 
 
 def _trained_weights(model: Any) -> dict[str, torch.Tensor]:
