@@ -16,6 +16,7 @@ from workbench.choices import as_members
 from workbench.data import DataIdentity
 from workbench.errors import DataError
 from workbench.shapes import Array
+from workbench.terminal import counted
 
 __all__ = ["Place", "ProbeData", "ProbeItem", "Unit", "Words", "joined", "places_hash"]
 
@@ -75,7 +76,7 @@ class ProbeData:
                 if not 0 <= place.start < place.stop <= size:
                     name = self.sentences[place.sentence].name or f"sentence {place.sentence}"
                     raise DataError(
-                        f"{name}: words {place.start} to {place.stop} are labelled, but it has {size} words"
+                        f"{name}: words {place.start} to {place.stop} are labelled, but it has {counted(size, 'word')}"
                     )
 
     def __len__(self) -> int:

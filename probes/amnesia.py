@@ -21,6 +21,7 @@ from workbench.estimate import Estimate
 from workbench.models import Kind, LoadedModel
 from workbench.shapes import Array
 from workbench.statistics import bootstrap
+from workbench.terminal import counted
 from workbench.text import Alignment, align_words
 from workbench.trace import Edit, Site, intervene
 from workbench.trace.encoding import encode_all, inputs_of
@@ -54,7 +55,7 @@ class AmnesicReport:
     def conclusion(self) -> str:
         """What the numbers allow to conclude."""
         erased = (
-            f"Erasing {self.rank} directions after layer {self.layer} takes a linear probe from "
+            f"Erasing {counted(self.rank, 'direction')} after layer {self.layer} takes a linear probe from "
             f"{self.probe_before:.3f} to {self.probe_after:.3f} (majority class {self.majority:.3f}) and the loss from "
             f"{self.loss.value:.3f} up by {self.added_loss.text(3)} nats a token; as many random directions by "
             f"{self.added_loss_random.text(3)}."

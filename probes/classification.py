@@ -19,6 +19,7 @@ from probes.settings import ProbeSettings
 from workbench.estimate import Estimate
 from workbench.shapes import Array
 from workbench.statistics import bootstrap, mean_estimate, student_interval
+from workbench.terminal import counted
 
 __all__ = ["baselines", "classify", "p_values", "seen_share", "test_items"]
 
@@ -174,24 +175,24 @@ class _Numbers:
             for n, f in zip(prepared.features.layers, self.fits, strict=True)
             if np.isfinite(f.strengths).all()
         )
-        seeds = f"{settings.seeds} seed{'s' if settings.seeds > 1 else ''}"
         lines = [
-            f"Label: {prepared.data.about}; {len(prepared.classes)} classes.",
-            f"{len(prepared.split.train):,} training and {len(prepared.split.test):,} test items in {sentences:,} "
-            f"test sentences; {prepared.split.statement}.",
+            f"Label: {prepared.data.about}; {counted(len(prepared.classes), 'class')}.",
+            f"{len(prepared.split.train):,} training and {counted(len(prepared.split.test), 'test item')} in "
+            f"{counted(sentences, 'test sentence')}; {prepared.split.statement}.",
             f"Features: {prepared.features.policy.what} of the {prepared.features.policy.stack}, "
             f"{_POOLED[prepared.features.policy.pool]}, {_SCALED.get(settings.probe, 'as the probe takes them')}.",
-            f"Means over {seeds}: {self._drawn()}.",
+            f"Means over {counted(settings.seeds, 'seed')}: {self._drawn()}.",
         ]
         if strengths:
             lines.append(f"Chosen C by seed: {strengths}.")
         unfinished = sum(int(f.unfinished.sum()) for f in self.fits if f.unfinished is not None)
         if unfinished:
-            lines.append(f"{unfinished} regressions were stopped above the least loss.")
+            lines.append(f"stopped above the least loss: {counted(unfinished, 'regression')}.")
         if prepared.unread:
             lines.append(
-                f"{prepared.unread:,} items left out: {prepared.features.dropped:,} places have no token, "
-                f"{prepared.features.truncated:,} lie beyond the model's length."
+                f"{counted(prepared.unread, 'item')} left out: "
+                f"{counted(prepared.features.dropped, 'place')} without a token, "
+                f"{prepared.features.truncated:,} beyond the model's length."
             )
         return tuple(lines)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from workbench.estimate import Estimate
+from workbench.terminal import counted
 
 __all__ = ["CAUSAL_CAVEAT", "classification_conclusions", "mixture_conclusions"]
 
@@ -67,8 +68,9 @@ def mixture_conclusions(
 def _few(sentences: int) -> tuple[str, ...]:
     if sentences >= _FEW_SENTENCES:
         return ()
-    count = f"{sentences} test sentence{'s' if sentences != 1 else ''}"
-    return (f"Only {count}: the intervals are too uncertain to rely on; use more data.",)
+    return (
+        f"Only {counted(sentences, 'test sentence')}: the intervals are too uncertain to rely on; use more data.",
+    )
 
 
 def _random(series: Mapping[str, tuple[Estimate, ...]], best: int) -> dict[str, Estimate]:

@@ -21,6 +21,7 @@ from probes.settings import ProbeSettings
 from workbench.estimate import Estimate
 from workbench.shapes import Array
 from workbench.statistics import bootstrap, mean_estimate, student_interval
+from workbench.terminal import counted
 
 __all__ = ["mix"]
 
@@ -56,8 +57,8 @@ def mix(
         p_values=found,
         conclusions=mixture_conclusions(summary, levels, found, len(np.unique(fits.clusters)), seen),
         stated=(
-            f"Label: {prepared.data.about}; {len(prepared.classes)} classes.",
-            f"{len(fits.train):,} training and {len(truth):,} test items; {prepared.split.statement}.",
+            f"Label: {prepared.data.about}; {counted(len(prepared.classes), 'class')}.",
+            f"{len(fits.train):,} training and {counted(len(truth), 'test item')}; {prepared.split.statement}.",
             f"Mixtures refitted {settings.seeds} times on bootstrap resamples of the training sentences.",
             "A tenth of the training items chooses how long to train; the probe is then trained on all of them.",
             "The control task's probe reads the task's mixture of layers; with its own mixture it may lean on others.",

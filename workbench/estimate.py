@@ -21,8 +21,9 @@ class Estimate:
 
     ``low`` and ``high`` bound the ``confidence`` interval; ``method`` says how it was made
     ("percentile bootstrap", "wilson", ...); ``n`` is the number of independent items behind it.
-    What is undefined is NaN, and ``undefined`` says why: the value (a correlation with constant predictions), or
-    only its interval where the value is a number (one item has no spread). An interval without width is undefined.
+    What is undefined is NaN, and ``undefined`` says why: the value (a correlation with constant predictions), only
+    its interval where the value is a number (the mean of one item), or only the standard error where the bounds are
+    numbers (a share of one item). An interval without width is undefined.
     """
 
     value: float
@@ -36,13 +37,14 @@ class Estimate:
     undefined: str | None = None
 
     def __post_init__(self) -> None:
-        reason = self.undefined
-        if math.isfinite(self.low) and math.isclose(self.low, self.high, rel_tol=_ROUNDING):
-            reason = reason or _ZERO_WIDTH
-        if reason or any(math.isnan(number) for number in (self.value, self.low, self.high)):
-            for name in ("standard_error", "low", "high"):
+        numbers = not any(math.isnan(number) for number in (self.value, self.low, self.high))
+        flat = math.isfinite(self.low) and math.isclose(self.low, self.high, rel_tol=_ROUNDING)
+        only_error = numbers and not flat and math.isnan(self.standard_error)
+        if only_error or self.undefined or flat or not numbers:
+            reason = self.undefined or (_ZERO_WIDTH if flat else _NOT_STORED)
+            object.__setattr__(self, "undefined", reason)
+            for name in () if only_error else ("standard_error", "low", "high"):
                 object.__setattr__(self, name, math.nan)
-            object.__setattr__(self, "undefined", reason or _NOT_STORED)
 
     @classmethod
     def without_interval(
@@ -64,8 +66,8 @@ class Estimate:
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionary; infinities and NaN become ``None`` so that it is valid JSON.
 
-        What is undefined has the key ``undefined`` with the reason, what is infinite is listed under ``infinite`` (with
-        its sign); other records have neither, so that older versions read them.
+        What is undefined, in whole or in part, has the key ``undefined`` with the reason, what is infinite is listed
+        under ``infinite`` (with its sign); other records have neither, so that older versions read them.
         """
         record = {
             k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in asdict(self).items()
@@ -101,8 +103,10 @@ class Estimate:
         return value, self.error_text(digits) if high else "", low, high
 
     def error_text(self, digits: int = 4) -> str:
-        """The standard error as tables print it; one item has none, though a share of one has an interval."""
-        return "undefined" if math.isnan(self.standard_error) else f"{self.standard_error:.{digits}f}"
+        """The standard error as tables print it, or why it is undefined."""
+        if math.isnan(self.standard_error):
+            return f"undefined ({self.undefined})"
+        return f"{self.standard_error:.{digits}f}"
 
     def text(self, digits: int = 4, sign: str = "") -> str:
         """Value and interval in one: "0.5000 [0.4000, 0.6000]", or what is undefined and why."""
@@ -124,7 +128,7 @@ def printed(
     if math.isnan(value):
         return f"undefined ({undefined})", "", ""
     number = f"{value:{sign}.{digits}f}"
-    if undefined:
+    if math.isnan(low):
         return number, f"undefined ({undefined})", ""
     return number, f"{low:{sign}.{digits}f}", f"{high:{sign}.{digits}f}"
 

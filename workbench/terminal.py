@@ -9,7 +9,14 @@ from typing import Any
 
 from workbench.characters import neutral
 
-__all__ = ["say", "say_json"]
+__all__ = ["counted", "say", "say_json"]
+
+
+def counted(number: int, noun: str) -> str:
+    """The number with its noun, which is plural unless the number is 1: "1 text", "2,000 texts", "0 classes"."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number:,} {noun}{'es' if noun.endswith('s') else 's'}"
 
 
 def say(text: object = "", *, error: bool = False, end: str = "\n") -> None:

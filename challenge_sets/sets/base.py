@@ -18,6 +18,7 @@ from workbench.evaluate.inference import InferenceOptions
 from workbench.evaluate.metric_columns import not_scored
 from workbench.models import Kind, LoadedModel
 from workbench.statistics import Estimate
+from workbench.terminal import counted
 
 __all__ = [
     "HUB",
@@ -109,8 +110,8 @@ class QuestionSet:
         found: dict[str, Any] = {"ties": int(rows["tie"].sum()) if "tie" in rows else 0}
         if self.options.limit is not None:
             found["limited"] = (
-                f"limited to {self.options.limit:,} items, spread over the set's groups: the first items of each, as "
-                f"many of one as of another; seed {self.options.seed} draws which groups have one more"
+                f"limited to {counted(self.options.limit, 'item')}, spread over the set's groups: the first items of "
+                f"each, as many of one as of another; seed {self.options.seed} draws which groups have one more"
             )
         if (reason := not_scored(rows)) is not None:
             found["not_scored"] = reason

@@ -23,6 +23,7 @@ from workbench.evaluate import TaskItem, TaskOptions
 from workbench.evaluate.inference import InferenceOptions
 from workbench.models import LoadedModel
 from workbench.statistics import Estimate, proportion
+from workbench.terminal import counted
 
 __all__ = ["AGREEMENT", "BLIMP", "BUILTIN", "CROWS_PAIRS", "CrowsPairs", "PairSet"]
 
@@ -118,7 +119,9 @@ class PairSet(QuestionSet):
         found = {**super().notes(rows), "published": self.published(self.options)}
         equal = [pair.id for pair in self._within_limits if pair.members_equal]
         if equal and not self._tie_is_right:
-            found["left_out"] = f"{len(equal)} pairs with equal members are left out: {', '.join(equal)}"
+            found["left_out"] = (
+                f"{counted(len(equal), 'pair')} with equal members are left out: {', '.join(equal)}"
+            )
         return found
 
 

@@ -12,6 +12,7 @@ from workbench.choices import member
 from workbench.errors import DataError
 from workbench.shapes import Array
 from workbench.statistics import Statistic
+from workbench.terminal import counted
 
 __all__ = ["CkaEstimator", "cka_between", "linear_cka"]
 
@@ -42,7 +43,9 @@ def linear_cka(
     if len(first) != len(second):
         raise DataError(f"CKA compares features of the same rows, got {len(first)} and {len(second)}")
     if chosen is CkaEstimator.DEBIASED and len(first) < 4:
-        raise DataError(f"{len(first)} rows: the debiased CKA needs at least 4; use estimator='biased'")
+        raise DataError(
+            f"{counted(len(first), 'row')}: the debiased CKA needs at least 4; use estimator='biased'"
+        )
     x, y = (np.asarray(f, dtype=np.float64) - np.mean(f, axis=0, dtype=np.float64) for f in (first, second))
     hsic = _unbiased_hsic if chosen is CkaEstimator.DEBIASED else _biased_hsic
     norms = hsic(x, x) * hsic(y, y)
@@ -99,5 +102,5 @@ def cka_between(
         values=values,
         axes=axes,
         labels={axes[0]: first.layers, axes[1]: second.layers},
-        note=f"of {len(rows)} places",
+        note=f"of {counted(len(rows), 'place')}",
     )

@@ -134,7 +134,7 @@ def test_chosen_layers_keep_their_numbers(attend: Attend, llama: str, view: str,
 def test_a_text_longer_than_the_model_is_cut_and_counted(attend: Attend, bert: str) -> None:
     code, out, err = attend(bert, "cat " * 100, "--out", "cut.html", "--json")
     assert (code, json.loads(out)["cut"]) == (0, 38)  # 100 + 2 special tokens - 64
-    assert "38 tokens did not fit" in err
+    assert "note: 38 tokens truncated to fit into" in err
 
 
 BAD = {

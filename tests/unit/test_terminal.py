@@ -15,9 +15,17 @@ from tests.fuzzing.run import harmful
 from workbench.characters import neutral
 from workbench.cli import main
 from workbench.cli._tables import table
-from workbench.terminal import say, say_json
+from workbench.terminal import counted, say, say_json
 
 STEERING = "\x1b[31m\x07\x9b2J\u202eabc\u2066\u200b\x7f\ud83d\r\t"
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "words"),
+    [(1, "text", "1 text"), (0, "text", "0 texts"), (2000, "text", "2,000 texts"), (2, "class", "2 classes")],
+)
+def test_a_noun_is_plural_unless_there_is_one(number, noun, words):
+    assert counted(number, noun) == words
 
 
 @settings(deadline=None)

@@ -20,6 +20,7 @@ from workbench.errors import TraceError
 from workbench.models import Kind, LoadedModel
 from workbench.shapes import Array
 from workbench.statistics import Statistic
+from workbench.terminal import counted
 from workbench.trace import Edit, Route, Site, Stack, Structure, Text, intervene, structure_of
 from workbench.trace.parts import on_output, parts_of
 from workbench.trace.residual import StackRun, check_stack, read_text, run_from, run_stack
@@ -287,7 +288,7 @@ def _place(model: LoadedModel, ids: tuple[int, ...], position: int | None) -> in
     mask = model.mask_id if model.kind is Kind.MASKED else None
     chosen = position if position is not None else ids.index(mask) if mask in ids else -1
     if not -len(ids) <= chosen < len(ids):
-        raise TraceError(f"position {chosen} is out of range: the text has {len(ids)} tokens")
+        raise TraceError(f"position {chosen} is out of range: the text has {counted(len(ids), 'token')}")
     return chosen % len(ids)
 
 

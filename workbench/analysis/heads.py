@@ -105,7 +105,7 @@ def head_statistics(
             call_model(root, **inputs_of(model, batch))
             tokens += sum(len(row.alignment) for row in batch)
             truncated += sum(row.truncated for row in batch)
-    return HeadStatistics(model.name, where, *_named(sums), len(texts), tokens, truncated)
+    return HeadStatistics(model.name, where, *_named(sums, len(texts)), len(texts), tokens, truncated)
 
 
 def _text_of(text: Text) -> str:
@@ -135,7 +135,7 @@ def _prepare(
 _SINK_MASS = 1e-2  # rows that lack more than rounding have a sink logit
 
 
-def _named(sums: HeadSums) -> tuple[dict[str, Statistic], dict[str, Float[Array, " layer"]]]:
+def _named(sums: HeadSums, texts: int) -> tuple[dict[str, Statistic], dict[str, Float[Array, " layer"]]]:
     values, errors, uniform = sums.values, sums.standard_errors, sums.uniform_values
     sinks = values[..., list(NAMES).index(SINK)].max() > _SINK_MASS
     statistics = {
@@ -145,6 +145,7 @@ def _named(sums: HeadSums) -> tuple[dict[str, Statistic], dict[str, Float[Array,
             values=values[..., i],
             axes=("layer", "head"),
             standard_error=errors[..., i],
+            count=texts,
             note=f"{meaning}; uniform attention gives {_range(uniform[:, i])}",
         )
         for i, (name, (unit, meaning)) in enumerate(NAMES.items())
@@ -198,6 +199,7 @@ def repetition_scores(
             values=np.stack([sums.values[:, i] for sums in observer.sums]),
             axes=("layer", "head"),
             standard_error=np.stack([sums.standard_errors[:, i] for sums in observer.sums]),
+            count=sequences,
             note=f"{note}; {sequences} sequences of {length} random tokens twice, seed {seed}",
         )
         for i, (name, note) in enumerate(_NOTES.items())

@@ -15,6 +15,7 @@ from workbench.models import Kind, LoadedModel
 from workbench.models.problem import ProblemType, log_probabilities, problem_of
 from workbench.shapes import Array
 from workbench.statistics import Statistic
+from workbench.terminal import counted
 from workbench.trace import Edit, Site, Text, intervene, structure_of
 from workbench.trace.decoder import TextPass, decoder_prefix, pass_inputs, text_passes
 from workbench.trace.encoding import batches_of
@@ -142,5 +143,6 @@ def _statistic(found: Float[Array, "text layer head"], normalised: bool) -> Stat
         values=values,
         axes=("layer", "head"),
         standard_error=errors,
-        note=f"size of the loss's derivative by a factor before the head, mean of {count} texts",
+        count=count,
+        note=f"size of the loss's derivative by a factor before the head, mean of {counted(count, 'text')}",
     )

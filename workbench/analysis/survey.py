@@ -30,6 +30,8 @@ __all__ = ["SurveySettings", "survey"]
 
 Results = dict[str, dict[str, Estimate]]
 
+_REPEATED = 50  # random tokens of a copy, or as many as the model reads twice
+
 
 @dataclass(frozen=True, kw_only=True)
 class SurveySettings:
@@ -84,15 +86,18 @@ def _measure(
 ) -> None:
     texts = [align_words(t.forms, model.tokenizer, space_after=t.space_after) for t in corpus.trees]
     passes = len(corpus) * (1 + bool(corpus.trees) + settings.importance)
-    started = time.perf_counter()
+    read = _with_tokens(texts) or corpus.lines
+    scores: dict[str, Statistic] = {}
     with model.lock, _ticking(model, structure_of(model.model).main, passes, progress):
-        read = _with_tokens(texts) or corpus.lines
+        if settings.importance:  # first, as it refuses a corpus without a token to predict
+            scores["importance"] = head_importance(model, read)
+        started = time.perf_counter()
         found = head_statistics(model, read, rare_count=settings.rare_count)
         seconds = time.perf_counter() - started
         trees = _dependencies(model, corpus, settings)
-        scores = repetition_scores(model, seed=settings.seed) if model.kind is Kind.CAUSAL else {}
-        if settings.importance:
-            scores["importance"] = head_importance(model, read)
+        if model.kind is Kind.CAUSAL:
+            length = min(_REPEATED, (model.max_length - 1) // 2)
+            scores = {**repetition_scores(model, length=length, seed=settings.seed), **scores}
     _store(folder, corpus.identity.name, found, scores, trees, seconds)
 
 
@@ -165,7 +170,7 @@ def _store(
             for key, s in statistics.items()
         },
     }
-    results: Results = {name: {key: _mean(s, found.texts) for key, s in statistics.items()}}
+    results: Results = {name: {key: _mean(s) for key, s in statistics.items()}}
     if trees is not None:
         results |= {
             f"{name}/dependency": {row.relation: row.accuracy for row in trees.rows},
@@ -191,18 +196,19 @@ def _mean_of_layers(values: Array | None) -> float | None:
     return None if values is None else float(np.mean(values))
 
 
-def _mean(statistic: Statistic, texts: int) -> Estimate:
+def _mean(statistic: Statistic) -> Estimate:
     """Mean over heads. Its standard error is at most the mean of theirs, whatever their correlation."""
     assert statistic.standard_error is not None
+    assert statistic.count is not None
     value, error = float(np.mean(statistic.values)), float(np.mean(statistic.standard_error))
     return Estimate(
         value=value,
         standard_error=error,
         low=value - 1.96 * error,
         high=value + 1.96 * error,
-        n=texts,
+        n=statistic.count,
         method="normal; mean of the heads' standard errors, an upper bound",
-        undefined="one text has no spread" if texts < 2 else None,
+        undefined="one text has no spread" if statistic.count < 2 else None,
         higher_is_better=None,
     )
 

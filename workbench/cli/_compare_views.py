@@ -15,6 +15,7 @@ from workbench.evaluate.compare_items import run_names, task_examples
 from workbench.evaluate.leaderboard import Leaderboard, agreement, leaderboard, only_one_right
 from workbench.evaluate.slices import Slice, one_slice, slices, worst_slices
 from workbench.runs import Run
+from workbench.terminal import counted
 
 __all__ = ["Shown", "agreements", "calibrations", "comparisons", "leaderboards", "sliced"]
 
@@ -110,7 +111,7 @@ def _board(board: Leaderboard) -> str:
     tied = (
         "ties: paired tests, Holm at 5 %" if board.tested else "ties: intervals overlap; items not comparable"
     )
-    title = f"{board.task} {board.metric}, {board.rows[0].estimate.n:,} items ({tied})"
+    title = f"{board.task} {board.metric}, {counted(board.rows[0].estimate.n, 'item')} ({tied})"
     return title + "\n" + table(("group", "model", "value", "95 % low", "95 % high", "run"), rows)
 
 
@@ -125,7 +126,7 @@ def agreements(runs: Sequence[Run], *, task: str | None, metric: str | None, see
         for i, name in enumerate(names)
     ]
     lines = [f"{task}: share of items on which two runs are right or wrong together (Cohen's kappa)"]
-    lines += [table(("", *names), rows), "", f"{len(alone)} items that one run alone gets right:"]
+    lines += [table(("", *names), rows), "", f"{counted(len(alone), 'item')} that one run alone gets right:"]
     lines += [f"  {row['model']}: {row['id']}" for _, row in alone.head(_ALONE).iterrows()]
     record = {
         **{"task": task, "metric": metric, "runs": list(names)},

@@ -14,6 +14,7 @@ from workbench.choices import DEFAULT_DTYPE
 from workbench.errors import RunError, UnknownName, WorkbenchError
 from workbench.paths import check_folder, check_output, user_path
 from workbench.records import LARGEST_SEED
+from workbench.terminal import counted
 
 if TYPE_CHECKING:
     from workbench.figures import View
@@ -43,6 +44,7 @@ __all__ = [
     "run_summary",
     "saved",
     "set_options",
+    "set_remarks",
     "stored_run",
     "verdict",
 ]
@@ -296,6 +298,16 @@ def complete(context: click.Context, values: dict[str, Any], stored: Mapping[str
 def verdict(run: Run) -> str:
     """The self-check's verdict in one word."""
     return str((run.record.doctor or {}).get("verdict", "skipped"))
+
+
+def set_remarks(notes: Mapping[str, Any]) -> list[str]:
+    """What a reader of a challenge set's numbers should know, from the set's notes."""
+    found = [notes[name] for name in ("limited", "left_out", "not_scored") if notes.get(name)]
+    if notes.get("truncated"):
+        found.append(f"{counted(notes['truncated'], 'case')} with texts that were truncated to fit the model")
+    if notes.get("one_answer_throughout"):
+        found.append(f"the model answers {notes['one_answer_throughout']!r} throughout")
+    return found
 
 
 def run_summary(run: Run) -> dict[str, Any]:

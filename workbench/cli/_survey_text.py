@@ -11,6 +11,7 @@ from workbench.cli._tables import table
 from workbench.estimate import printed_text
 from workbench.figures.stored import dependency_frame, head_statistics_of
 from workbench.runs import Run, reads_runs
+from workbench.terminal import counted
 
 __all__ = ["survey_text"]
 
@@ -22,7 +23,7 @@ def survey_text(run: Run) -> str:
     rate = run.throughput.get("tokens_per_second", 0.0)
     parts = [
         f"{model_line(run)}, doctor: {verdict(run)}\n"
-        f"{notes['texts']:,} texts, {notes['tokens']:,} tokens, {notes['tokens cut']:,} truncated",
+        f"{counted(notes['texts'], 'text')}, {counted(notes['tokens'], 'token')}, {notes['tokens cut']:,} truncated",
         _heads_table(run),
         _dependency_table(run) if notes.get("best heads") else "",
         f"{rate:,.0f} tokens/s; run stored in {run.path}\nnext: workbench report {shlex.quote(str(run.path))}",

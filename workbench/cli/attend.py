@@ -24,7 +24,7 @@ from workbench.cli._shared import (
     saved,
 )
 from workbench.errors import WorkbenchError
-from workbench.terminal import say, say_json
+from workbench.terminal import counted, say, say_json
 
 if TYPE_CHECKING:
     from workbench.runs import Run
@@ -121,7 +121,7 @@ def _show_text(name: str, text: str, options: dict[str, Any], as_json: bool) -> 
         traced = trace_for(model, source, view_options, target=options["target"])
     saved(view_of(traced, view_options), out)
     if traced.truncated:
-        say(f"note: {traced.truncated:,} tokens did not fit into {model.name} and were truncated", error=True)
+        say(f"note: {counted(traced.truncated, 'token')} truncated to fit into {model.name}", error=True)
     tokens = len(traced[0].tokens)
     said = {
         "file": str(out),
@@ -133,7 +133,7 @@ def _show_text(name: str, text: str, options: dict[str, Any], as_json: bool) -> 
     if as_json:
         say_json(said)
     else:
-        say(f"{model_line(model)}: {tokens} tokens\n{out}")
+        say(f"{model_line(model)}: {counted(tokens, 'token')}\n{out}")
 
 
 def _measure(name: str, corpus: Path, options: dict[str, Any], as_json: bool) -> None:

@@ -23,12 +23,13 @@ from workbench.cli._shared import (
     model_options,
     run_summary,
     set_options,
+    set_remarks,
     stored_run,
     verdict,
 )
 from workbench.errors import WorkbenchError
 from workbench.paths import check_output
-from workbench.terminal import say, say_json
+from workbench.terminal import counted, say, say_json
 
 __all__ = ["command"]
 
@@ -76,7 +77,7 @@ def command(context: click.Context, /, **_options: Any) -> None:
     else:
         check_runs(arguments["out"])
     if arguments["export"]:
-        say(f"{_export(challenge, arguments)} texts written to {arguments['export']}")
+        say(f"{counted(_export(challenge, arguments), 'text')} written to {arguments['export']}")
         return
     model, run = _check(challenge, arguments)
     if int(os.environ.get("RANK", "0")):
@@ -181,18 +182,8 @@ def summary(run: Any) -> dict[str, Any]:
         "tests": run.notes.get("tests", {}),
         "policy": run.notes.get("policy", ""),
         "ties": run.notes.get("ties", 0),
-        "remarks": _remarks(run.notes),
+        "remarks": set_remarks(run.notes),
     }
-
-
-def _remarks(notes: dict[str, Any]) -> list[str]:
-    """What a reader of the numbers should know."""
-    found = [notes[name] for name in ("limited", "left_out", "not_scored") if notes.get(name)]
-    if notes.get("truncated"):
-        found.append(f"{notes['truncated']} cases have texts that were truncated to fit the model")
-    if notes.get("one_answer_throughout"):
-        found.append(f"the model answers {notes['one_answer_throughout']!r} throughout")
-    return found
 
 
 def _print(run: Any) -> None:
@@ -207,11 +198,11 @@ def _print(run: Any) -> None:
     for text in (failures_text(failing(run)), *tests, groups_text(groups_table(run))):
         if text:
             say(f"{text}\n")
-    for remark in _remarks(run.notes):
+    for remark in set_remarks(run.notes):
         say(remark)
     throughput = run.throughput
     rate = throughput.get("items_per_second", 0.0)
-    say(f"{throughput.get('items', 0):,} items, {rate:,.1f} a second; run stored in {run.path}")
+    say(f"{counted(throughput.get('items', 0), 'item')}, {rate:,.1f} a second; run stored in {run.path}")
     say(f"next: workbench report {shlex.quote(str(run.path))}")
     if doctor == "fail":
         say(f"warning: the doctor found faults; see: workbench doctor {model['name']}", error=True)

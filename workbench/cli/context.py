@@ -22,7 +22,7 @@ from workbench.cli._shared import (
     stored_run,
 )
 from workbench.errors import UnknownName, WorkbenchError
-from workbench.terminal import say, say_json
+from workbench.terminal import counted, say, say_json
 
 if TYPE_CHECKING:
     from workbench.analysis.context import ContextSettings
@@ -169,7 +169,7 @@ def _print(run: Run) -> None:
     from workbench.cli._tables import table
 
     source = next(iter(run.record.data))
-    say(f"{model_line(run)} on {run.notes['items']} words of {source}\n")
+    say(f"{model_line(run)} on {counted(run.notes['items'], 'word')} of {source}\n")
     rows = [
         (
             p.curve,

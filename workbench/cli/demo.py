@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from workbench.cli._shared import PATH
-from workbench.terminal import say
+from workbench.terminal import counted, say
 
 if TYPE_CHECKING:
     from workbench.models import LoadedModel
@@ -46,7 +46,7 @@ def _doctor(model: LoadedModel, found: _Found) -> str:
     from workbench.evaluate.doctor import examine
 
     verdict = examine(model)
-    return f"{verdict.verdict}, {len(verdict.checks)} checks"
+    return f"{verdict.verdict}, {counted(len(verdict.checks), 'check')}"
 
 
 def _lambada(model: LoadedModel, found: _Found) -> str:
@@ -70,7 +70,7 @@ def _suite(model: LoadedModel, found: _Found) -> str:
     found.runs.append(run)
     wrong = run.examples()
     wrong = wrong[wrong["applied"].astype(bool)] if "applied" in wrong else wrong
-    return f"{int((~wrong['correct'].astype(bool)).sum())} of {len(wrong)} cases fail"
+    return f"{int((~wrong['correct'].astype(bool)).sum())} of {counted(len(wrong), 'case')} fail"
 
 
 def _probe(model: LoadedModel, found: _Found) -> str:
@@ -162,7 +162,7 @@ def command(quick: bool, out: Path | None) -> None:
     page = write_report(
         found.runs, found.out / "demo-report.html", title="Three models, examined", exhibits=found.pictures
     )
-    say(f"\n{time.monotonic() - started:.0f} s; {len(found.runs)} runs in {found.out}")
+    say(f"\n{time.monotonic() - started:.0f} s; {counted(len(found.runs), 'run')} in {found.out}")
     say(f"report: {page.resolve()}")
     say("next, the same in the browser: make dashboard, or workbench dashboard")
 

@@ -26,12 +26,13 @@ from workbench.cli._shared import (
     model_options,
     run_summary,
     set_options,
+    set_remarks,
     stored_run,
     verdict,
 )
 from workbench.errors import WorkbenchError
 from workbench.paths import check_output
-from workbench.terminal import say, say_json
+from workbench.terminal import counted, say, say_json
 
 if TYPE_CHECKING:
     from workbench.evaluate import EvaluateSettings
@@ -249,21 +250,20 @@ def _remarks(notes: dict[str, Any]) -> list[str]:
     """What a reader of the numbers should know."""
     found = []
     if notes.get("ended_by_the_limit_of_tokens"):
-        found.append(
-            f"{notes['ended_by_the_limit_of_tokens']} texts ended by the task's limit of tokens only"
-        )
+        limited = counted(notes["ended_by_the_limit_of_tokens"], "text")
+        found.append(f"{limited} ended by the task's limit of tokens only")
     if notes.get("truncated"):
-        found.append(f"{notes['truncated']} items were truncated at their beginning to fit the model")
-    for name in ("policies", "not_scored"):
-        found += [f"{task}: {said}" for task, said in notes.get(name, {}).items()]
+        found.append(f"{counted(notes['truncated'], 'item')} truncated at the beginning to fit the model")
+    for task, of_set in notes.get("sets", {}).items():
+        found += [f"{task}: {said}" for said in (of_set["policy"], *set_remarks(of_set))]
     for task, count in notes.get("spread_over", {}).items():
-        found.append(f"{task}: the limit is spread over {count} subjects, drawn by --seed")
+        found.append(f"{task}: the limit is spread over {counted(count, 'subject')}, drawn by --seed")
     for task, answer in notes.get("one_answer_throughout", {}).items():
         found.append(f"{task}: the model answers {answer!r} throughout")
     for task, count in (notes.get("begin_inside_a_token") or {}).items():
         found.append(
-            f"{task}: {count} items have a continuation that begins inside a token, so only what follows that token "
-            "is scored, as lm-eval does; --boundary separate scores all of it"
+            f"{task}: {counted(count, 'item')} with a continuation that begins inside a token, so only what follows "
+            "that token is scored, as lm-eval does; --boundary separate scores all of it"
         )
     if notes.get("left_out_for_want_of_data"):
         found.append(f"left out, as their files are missing: {', '.join(notes['left_out_for_want_of_data'])}")

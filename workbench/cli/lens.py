@@ -24,7 +24,7 @@ from workbench.cli._shared import (
     saved,
 )
 from workbench.errors import DataError, WorkbenchError
-from workbench.terminal import say, say_json
+from workbench.terminal import counted, say, say_json
 
 if TYPE_CHECKING:
     from workbench.analysis.lens import LensReading, TunedLens
@@ -102,7 +102,9 @@ def command(model: str, text: str | None, as_json: bool, **options: Any) -> None
     reading = _reading(loaded, text, options)
     place, length = options["position"] or 0, len(reading.tokens)
     if not -length <= place < length:
-        raise WorkbenchError(f"--position {place} is out of range; the text has {length} tokens, from 0")
+        raise WorkbenchError(
+            f"--position {place} is out of range; the text has {counted(length, 'token')}, from 0"
+        )
     _say(loaded, reading, _saved_view(reading, options), options, as_json)
 
 

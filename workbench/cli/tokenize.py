@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workbench.errors import DataError
-from workbench.terminal import say, say_json
+from workbench.terminal import counted, say, say_json
 
 if TYPE_CHECKING:
     from workbench.text import Alignment
@@ -85,7 +85,8 @@ def _page(alignment: Alignment) -> str:
         for t, token_id in enumerate(alignment.ids)
     ]
     lines = [table(("token", "id", "piece", "text", "characters", "word"), rows)]
-    counts = f"{len(alignment.text)} characters, {len(alignment.words)} words, {len(alignment)} tokens"
+    sizes = {"character": len(alignment.text), "word": len(alignment.words), "token": len(alignment)}
+    counts = ", ".join(counted(size, noun) for noun, size in sizes.items())
     dropped = ", ".join(printable(alignment.word(w)) for w in alignment.dropped)
     lines.append(counts + (f"; words without a token: {dropped}" if dropped else ""))
     return "\n".join(lines)

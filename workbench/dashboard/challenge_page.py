@@ -20,6 +20,7 @@ from workbench.data import content_hash
 from workbench.errors import ConfigError, RunError, WorkbenchError
 from workbench.figures.frames import table_view
 from workbench.runs import make_folder, write_atomically
+from workbench.terminal import counted
 
 if TYPE_CHECKING:
     from challenge_sets.suite import Suite
@@ -157,7 +158,7 @@ def editor() -> None:
         for test in suite.tests
         for case in test.cases
     ]
-    st.caption(f"{len(suite.tests)} tests, {len(cases):,} cases")
+    st.caption(f"{counted(len(suite.tests), 'test')}, {counted(len(cases), 'case')}")
     model = chosen_model()
     if st.button("Run", type="primary", disabled=model is None) and model is not None:
         _start(suite, text, model)

@@ -16,6 +16,7 @@ from workbench.errors import WorkbenchError
 from workbench.models import KNOWN_MODELS, LoadedModel, load_tokenizer
 from workbench.models.configuration import TransformerConfig
 from workbench.models.diagram import block_diagram
+from workbench.terminal import counted
 from workbench.text import align, printable
 
 __all__ = ["models_page"]
@@ -61,7 +62,7 @@ def _card(model: LoadedModel) -> None:
             "Parameters": f"{model.num_parameters:,}",
             **{name: f"{value:,}" for name, value in shape.items() if value is not None},
             "Vocabulary": f"{config.vocab_size:,}",
-            "Longest input": f"{model.max_length:,} tokens",
+            "Longest input": counted(model.max_length, "token"),
         }
     )
     st.caption(
@@ -81,7 +82,9 @@ def _tokens(model: LoadedModel, text: str) -> None:
     except WorkbenchError as error:
         st.error(plain(str(error)))
         return
-    st.markdown(f"{len(found):,} tokens: " + " ".join(f"`{_piece(token)}`" for token in found.tokens))
+    st.markdown(
+        f"{counted(len(found), 'token')}: " + " ".join(f"`{_piece(token)}`" for token in found.tokens)
+    )
     table = pd.DataFrame(
         {
             "id": found.ids,

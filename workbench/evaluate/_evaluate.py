@@ -21,7 +21,6 @@ from workbench.evaluate._settings import EvaluateSettings
 from workbench.evaluate._summaries import summarize
 from workbench.evaluate._task import RequestTask, RowTask, Task, TaskData, TaskItem, Work
 from workbench.evaluate.inference import InferenceOptions
-from workbench.evaluate.metric_columns import not_scored
 from workbench.models import Kind, LoadedModel, as_model
 from workbench.records import settings_of, takes_fields_of
 from workbench.runs import Run, RunRecord
@@ -137,14 +136,14 @@ def _results_and_notes(
     for task in tasks:
         results |= _results(task, _rows_of(examples, task.name), settings.seed)
     results |= summarize(settings.tasks, results)
-    notes = _notes(model, inference, settings, data, examples)
-    policies = {task.name: task.policy(model) for task in tasks if isinstance(task, RowTask)}
-    if policies:
-        notes["policies"] = policies
-    reasons = {name: not_scored(_rows_of(examples, name)) for name in policies}
-    if any(reasons.values()):
-        notes["not_scored"] = {name: reason for name, reason in reasons.items() if reason}
-    return results, notes
+    of_sets = {
+        task.name: {"policy": task.policy(model), **task.notes(_rows_of(examples, task.name).infer_objects())}
+        for task in tasks
+        if isinstance(task, RowTask)
+    }
+    asked = examples[~examples["task"].isin(of_sets)]
+    notes = _notes(model, inference, settings, data, asked)
+    return results, {**notes, "sets": of_sets} if of_sets else notes
 
 
 def _results(task: Task, rows: pd.DataFrame, seed: int) -> dict[str, dict[str, Estimate]]:

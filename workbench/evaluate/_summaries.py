@@ -52,8 +52,5 @@ def _average(average: Mapping[str, Sequence[tuple[str, str]]], results: Results)
 def _why_undefined(average: Mapping[str, Sequence[tuple[str, str]]], results: Results) -> str | None:
     """The first task's reason, if one is undefined or has no standard error."""
     pairs = [(t, m) for found in average.values() for t, m in found if t in results and m in results[t]]
-    undefined = (
-        (t, m, results[t][m].undefined or ("one item has no spread" if results[t][m].n == 1 else None))
-        for t, m in pairs
-    )
+    undefined = ((t, m, results[t][m].undefined) for t, m in pairs)
     return next((f"{m} of {t}: {reason}" for t, m, reason in undefined if reason), None)

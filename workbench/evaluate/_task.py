@@ -100,6 +100,9 @@ class RowTask(Task, Protocol):
     def policy(self, model: LoadedModel) -> str:
         """How texts are scored, in words."""
 
+    def notes(self, rows: pd.DataFrame) -> dict[str, Any]:
+        """What stands beside the results of these rows, by name."""
+
 
 @dataclass(frozen=True)
 class Work:

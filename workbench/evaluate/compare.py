@@ -26,6 +26,7 @@ from workbench.statistics import (
     paired_difference,
     paired_permutation,
 )
+from workbench.terminal import counted
 
 __all__ = ["Comparison", "Comparisons", "compare", "compare_scores", "differences_text", "run_differences"]
 
@@ -70,7 +71,7 @@ class Comparison:
     @property
     def verdict(self) -> str:
         """One sentence that says no more than the numbers do."""
-        items = f"{self.n:,} items" + (f" in {self.clusters:,} groups" if self.clusters else "")
+        items = f"{counted(self.n, 'item')}" + (f" in {self.clusters:,} groups" if self.clusters else "")
         gap = _points(self.detectable, self.metric, self.values)
         if self.better is None and math.isnan(self.detectable):
             return f"no difference shown on {items}: {self.difference.undefined}"

@@ -26,6 +26,7 @@ from workbench.statistics import (
     threshold_measure,
     unit_perplexity_measure,
 )
+from workbench.terminal import counted
 
 __all__ = ["label_codes", "metric_columns", "not_scored"]
 
@@ -144,4 +145,4 @@ def not_scored(rows: pd.DataFrame) -> str | None:
     reasons = rows["not_scored"][rows["not_scored"].fillna("").ne("")]
     if reasons.empty:
         return None
-    return f"{len(reasons)} of {len(rows)} pairs are too long for the model and not scored: {reasons.iloc[0]}"
+    return f"{len(reasons)} of {counted(len(rows), 'pair')} too long for the model and not scored: {reasons.iloc[0]}"

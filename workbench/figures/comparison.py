@@ -83,7 +83,7 @@ _MOST = 60  # lines that can still be read on one page
 
 
 def _label(name: str, estimate: Estimate) -> str:
-    return f"{name}, interval undefined" if estimate.undefined else name
+    return f"{name}, interval undefined" if math.isnan(estimate.low) else name
 
 
 def forest_plot(

@@ -15,6 +15,7 @@ from workbench.figures._view import View, frame_height
 from workbench.figures.matrix import heat_map
 from workbench.figures.palette import NEGATIVE, POSITIVE
 from workbench.figures.text import highlighted_text
+from workbench.terminal import counted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,7 +42,7 @@ def attribution_note(attribution: Attribution) -> str:
     if attribution.delta is not None:
         said.append(f"completeness delta {attribution.delta:+.2g}")
     if attribution.steps is not None:
-        said.append(f"{attribution.steps} steps")
+        said.append(counted(attribution.steps, "step"))
     if attribution.layer is not None:
         said.append(f"layer {attribution.layer}")
     if attribution.seed is not None:

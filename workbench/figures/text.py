@@ -17,6 +17,7 @@ from workbench.figures._page import page
 from workbench.figures._view import View
 from workbench.figures.palette import NEGATIVE, POSITIVE
 from workbench.shapes import Array
+from workbench.terminal import counted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -210,7 +211,9 @@ def step_view(
     Raises :class:`~workbench.errors.ConfigError` for a step, layer or head out of range.
     """
     if not 0 <= step < len(generation.steps):
-        raise ConfigError(f"step {step} is out of range: {len(generation.steps)} tokens were generated")
+        raise ConfigError(
+            f"step {step} is out of range of {counted(len(generation.steps), 'generated token')}"
+        )
     chosen = generation.steps[step]
     layers, heads = chosen.attention.shape[:2]
     for name, value, size in (("layer", layer, layers), ("head", head, heads)):

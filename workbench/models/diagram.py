@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from workbench.models.configuration import TransformerConfig
 from workbench.nn import GATED_NAMES
+from workbench.terminal import counted
 
 __all__ = ["block_diagram"]
 
@@ -40,8 +41,8 @@ def _sub_layer(config: TransformerConfig, inside: list[str]) -> list[str]:
 
 def _heads(config: TransformerConfig) -> str:
     heads, grouped = config.attention.heads, config.num_key_value_heads
-    text = f"{heads} heads of {config.head_dim}"
-    return text if grouped == heads else f"{text}, {grouped} key/value head{'s' if grouped > 1 else ''}"
+    text = f"{counted(heads, 'head')} of {config.head_dim}"
+    return text if grouped == heads else f"{text}, {counted(grouped, 'key/value head')}"
 
 
 def _attention_lines(config: TransformerConfig) -> list[str]:
@@ -49,7 +50,8 @@ def _attention_lines(config: TransformerConfig) -> list[str]:
     is_encoder = config.model_type == "workbench-encoder"
     lines = [f"{'' if is_encoder else 'causal '}self-attention: {_heads(config)}", f"  {_positions(config)}"]
     if chosen.window is not None:
-        reach = f"up to {chosen.window} tokens away" if is_encoder else f"the last {chosen.window} tokens"
+        window = counted(chosen.window, "token")
+        reach = f"up to {window} away" if is_encoder else f"the last {window}"
         some = f", every {chosen.global_every}. layer all" if chosen.global_every else ""
         lines.append(f"  each token sees {reach}{some}")
     if chosen.softcap is not None:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from workbench.estimate import Estimate
 from workbench.runs import Run
+from workbench.terminal import counted
 
 __all__ = [
     "CheckSection",
@@ -176,9 +177,11 @@ def _result_row(task: str, metric: str, estimate: Estimate) -> ResultRow:
         metric=visible(metric),
         better={True: "higher is better", False: "lower is better", None: ""}[estimate.higher_is_better],
         value=f"undefined ({why})" if math.isnan(estimate.value) else measured(estimate.value),
-        interval=f"undefined ({why})" if why else f"{measured(estimate.low)} to {measured(estimate.high)}",
+        interval=f"undefined ({why})"
+        if math.isnan(estimate.low)
+        else f"{measured(estimate.low)} to {measured(estimate.high)}",
         confidence=f"{100 * estimate.confidence:g} %",
-        standard_error="undefined"
+        standard_error=f"undefined ({why})"
         if math.isnan(estimate.standard_error)
         else measured(estimate.standard_error),
         n=number(estimate.n),
@@ -280,7 +283,9 @@ def _clipped(sheet: Sheet) -> Sheet:
     rest = len(sheet.rows) - _MOST_ROWS
     if rest <= 0:
         return sheet
-    return Sheet(sheet.title, [*sheet.rows[:_MOST_ROWS], ("…", f"{rest} more lines in the run's folder")])
+    return Sheet(
+        sheet.title, [*sheet.rows[:_MOST_ROWS], ("…", f"{counted(rest, 'more line')} in the run's folder")]
+    )
 
 
 _MOST_ROWS = 40  # of a sheet

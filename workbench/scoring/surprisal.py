@@ -17,6 +17,7 @@ from workbench.scoring._requests import Request, Score, encode_texts
 from workbench.scoring.engine import Engine
 from workbench.scoring.masked import MaskedEngine
 from workbench.shapes import Array
+from workbench.terminal import counted
 from workbench.text import Alignment, align
 
 __all__ = ["Surprisal", "surprisal"]
@@ -68,9 +69,8 @@ class Surprisal(Drawn):
         )
 
     def __repr__(self) -> str:
-        return (
-            f"<Surprisal of {len(self.tokens)} tokens in {self.model}: {self.total:.2f} bits, {self.policy}>"
-        )
+        tokens = counted(len(self.tokens), "token")
+        return f"<Surprisal of {tokens} in {self.model}: {self.total:.2f} bits, {self.policy}>"
 
 
 def _sum(bits: pd.Series[float]) -> float:
@@ -126,8 +126,8 @@ def _check_lengths(model: LoadedModel, texts: Sequence[str]) -> None:
     for text, ids in zip(texts, encode_texts(model.tokenizer, texts), strict=True):
         if len(ids) > model.max_length:
             raise DataError(
-                f"text {text[:40]!r}... has {len(ids):,} tokens; {model.name} reads {model.max_length:,}: shorten it, "
-                "or score it in windows with workbench.scoring.score_rolling"
+                f"text {text[:40]!r}... has {counted(len(ids), 'token')}; {model.name} reads "
+                f"{model.max_length:,}: shorten it, or score it in windows with workbench.scoring.score_rolling"
             )
 
 

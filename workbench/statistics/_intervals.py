@@ -22,7 +22,7 @@ def wilson(successes: int, n: int, confidence: float = 0.95, *, higher_is_better
     """The proportion ``successes / n`` with the score interval of Wilson (1927).
 
     Unlike a bootstrap it keeps a width when all or none succeed. The standard error is lm-eval's,
-    ``sqrt(p (1 - p) / (n - 1))``; of one case it is undefined.
+    ``sqrt(p (1 - p) / (n - 1))``; that of one case is undefined, and the interval is Wilson's.
 
     Raises :class:`~workbench.errors.NumericsError` unless 0 <= successes <= n > 0.
     """
@@ -39,6 +39,7 @@ def wilson(successes: int, n: int, confidence: float = 0.95, *, higher_is_better
         confidence=confidence,
         method="wilson",
         higher_is_better=higher_is_better,
+        undefined=None if n > 1 else "one item has no spread",
     )
 
 

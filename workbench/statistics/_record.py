@@ -20,7 +20,7 @@ class Statistic(Drawn):
 
     ``values`` has one axis per name in ``axes``; ``labels[axis]`` has one entry per position along it
     (0, 1, 2, ... where absent); ``standard_error``, and ``low`` and ``high`` of an interval, have the shape of
-    ``values`` or are ``None``.
+    ``values`` or are ``None``. ``count`` is the number of independent draws (texts, sequences) behind each value.
     """
 
     drawn_by = "statistic_view"
@@ -34,6 +34,7 @@ class Statistic(Drawn):
     note: str = ""
     low: Array | None = None
     high: Array | None = None
+    count: int | None = None
 
     def __post_init__(self) -> None:
         if self.values.ndim != len(self.axes):

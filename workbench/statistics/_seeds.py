@@ -68,8 +68,6 @@ def over_seeds(estimates: Sequence[Estimate]) -> SeedEstimate:
         )
         total = replace(total, method=method, **_around(fmean(values), error, reach))
     reason = next((f"one seed: {e.undefined}" for e in estimates if e.undefined), None)
-    if math.isnan(item_error):
-        reason = reason or "one item has no spread"
     return SeedEstimate(replace(total, undefined=reason), item_error, seed_error, tuple(values))
 
 

@@ -21,6 +21,7 @@ from workbench.errors import ModelError, TraceError
 from workbench.folders import folder_by_rename
 from workbench.models import Kind, LoadedModel
 from workbench.shapes import Array, AttentionArray, HiddenArray
+from workbench.terminal import counted
 from workbench.text import Alignment
 from workbench.trace.attention_hook import Stack
 
@@ -147,7 +148,7 @@ class Trace(Drawn):
 
     def __repr__(self) -> str:
         held = ", ".join(sorted(self.recorded))
-        return f"<Trace of {self.model}: {len(self)} texts, {held}, {self.nbytes / 2**20:.1f} MiB>"
+        return f"<Trace of {self.model}: {counted(len(self), 'text')}, {held}, {self.nbytes / 2**20:.1f} MiB>"
 
     def to_frame(self) -> pd.DataFrame:
         """One row a token that the main stack read: text, position, token, and the word it is of (if any)."""
@@ -340,5 +341,7 @@ def _position(model: LoadedModel, alignment: Alignment, target: Target) -> int:
         mask = model.mask_id if model.kind is Kind.MASKED else None
         position = alignment.ids.index(mask) if mask in alignment.ids else -1
     if not -len(alignment) <= position < len(alignment):
-        raise TraceError(f"target position {position} is out of range: the text has {len(alignment)} tokens")
+        raise TraceError(
+            f"target position {position} is out of range: the text has {counted(len(alignment), 'token')}"
+        )
     return position % len(alignment)

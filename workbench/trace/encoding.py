@@ -12,6 +12,7 @@ from torch import Tensor
 from workbench.errors import DataError, WorkbenchWarning
 from workbench.models import LoadedModel
 from workbench.models.batching import HeadRow, padded
+from workbench.terminal import counted
 from workbench.text import Alignment, align
 from workbench.trace.padding import together
 
@@ -52,8 +53,8 @@ def say_cut(encoded: Sequence[Encoded], model: LoadedModel) -> None:
     truncated = [row.truncated for row in encoded if row.truncated]
     if truncated:
         warnings.warn(
-            f"{len(truncated)} of {len(encoded)} texts were longer than {model.name} reads or max_length allows: "
-            f"{sum(truncated)} tokens were truncated",
+            f"{len(truncated)} of {counted(len(encoded), 'text')} longer than {model.name} reads or max_length allows: "
+            f"{counted(sum(truncated), 'token')} truncated",
             WorkbenchWarning,
             stacklevel=3,
         )

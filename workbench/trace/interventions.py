@@ -16,6 +16,7 @@ from workbench.choices import as_members
 from workbench.errors import DataError, TraceError
 from workbench.models import LoadedModel
 from workbench.shapes import Array
+from workbench.terminal import counted
 from workbench.trace.attention_hook import AttentionCall, Session, Stack, Watcher, active
 from workbench.trace.decoder import TextPass, pass_inputs, text_passes, token_mask
 from workbench.trace.encoding import Text, batches_of
@@ -249,7 +250,9 @@ def _changed(values: Tensor, edit: Edit, head_axis: int | None, position_axis: i
     if edit.positions is not None:
         for position in edit.positions:
             if not -length <= position < length:
-                raise TraceError(f"position {position} is out of range: the text has {length} tokens")
+                raise TraceError(
+                    f"position {position} is out of range: the text has {counted(length, 'token')}"
+                )
         index[position_axis] = torch.tensor(edit.positions, device=values.device) % length
     if edit.heads is not None and head_axis is not None:
         index[head_axis] = torch.tensor(edit.heads, device=values.device)

@@ -18,7 +18,7 @@ import torch
 from workbench.errors import ConfigError, RunError
 from workbench.models import load
 from workbench.runs import Run, write_atomically
-from workbench.terminal import say
+from workbench.terminal import counted, say
 from workbench.training.cards import judge, to_dicts
 from workbench.training.checkpoints import save_model_folder
 from workbench.training.finetuning.settings import FineSettings
@@ -142,7 +142,7 @@ def _hardware(run: Run) -> str:
     device = run.record.device
     name = str(device.get("processor") or device.get("name") or "unknown device")
     threads = device.get("threads")
-    return f"{name}, {threads} thread{'s' if threads != 1 else ''}" if threads else name
+    return f"{name}, {counted(threads, 'thread')}" if threads else name
 
 
 def _last_step(run: Run) -> int:

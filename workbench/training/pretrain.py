@@ -13,7 +13,7 @@ from workbench.errors import ConfigError, RunError, WorkbenchError
 from workbench.models.device import resolve_device
 from workbench.pretrained import quiet
 from workbench.runs import Run
-from workbench.terminal import say
+from workbench.terminal import counted, say
 from workbench.training._arguments import training_arguments
 from workbench.training._measure import measure
 from workbench.training._record import finish_run, open_run, training_flops
@@ -134,7 +134,7 @@ def _run(work: TrainingWork, out: Path, start: Path | None, *, show: bool) -> Wo
         finally:
             log.close()
         rows = max(r for r in range(1, rows // 2 + 1) if rows % r == 0)
-        say(f"out of memory: going on with {rows} rows at a time, the batch stays", error=True)
+        say(f"out of memory: going on with {counted(rows, 'row')} at a time, the batch stays", error=True)
         whole = [c.path for c in find_checkpoints(out) if not c.problem and c.recipe == work.recipe]
         start = whole[-1] if whole else start
 

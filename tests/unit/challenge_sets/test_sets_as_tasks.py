@@ -59,7 +59,8 @@ def test_a_set_and_a_task_in_one_run_give_what_each_gives_alone(model, tmp_path,
     rows = run.examples()
     pairs = rows[rows["task"] == "pairs_builtin"]
     assert set(pairs["id"]) == {f"pairs_builtin/{name}" for name in checked.examples()["id"]}
-    assert run.notes["policies"] == {"pairs_builtin": checked.notes["policy"]}
+    assert run.notes["sets"] == {"pairs_builtin": checked.notes}
+    assert {"policy", "ties", "published", "limited"} == set(checked.notes)
 
 
 def test_a_run_with_a_set_resumes(model, tmp_path):

@@ -184,7 +184,7 @@ def test_a_value_out_of_range_in_a_link_does_no_harm(open_page: Any) -> None:
 
 def test_empty_and_overlong_texts(open_page: Any) -> None:
     page = open_page("inspect", text="cat " * 100)
-    assert "38 tokens did not fit" in page.warning[0].value  # 100 + 2 - 64
+    assert "38 tokens truncated to fit into the model" in page.warning[0].value  # 100 + 2 - 64
     page.text_area(key="text").input(" ").run()
     assert not page.exception
     assert "is empty" in page.error[0].value

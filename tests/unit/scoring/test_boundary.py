@@ -90,6 +90,6 @@ def test_an_evaluation_counts_such_items_and_stores_the_choice(tmp_path):
     assert runs[0].notes["begin_inside_a_token"] == {"lambada_sample": 1}
     assert bool(runs[0].examples()["inside_token"].tolist()[0]) is True
     assert (
-        "lambada_sample: 1 items have a continuation that begins inside a token" in _remarks(runs[0].notes)[0]
+        "lambada_sample: 1 item with a continuation that begins inside a token" in _remarks(runs[0].notes)[0]
     )
     assert "begin_inside_a_token" not in runs[1].notes

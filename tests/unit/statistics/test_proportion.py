@@ -8,7 +8,7 @@ from scipy.stats import binom
 from statsmodels.stats.proportion import proportion_confint
 
 from workbench.errors import NumericsError
-from workbench.statistics import wilson
+from workbench.statistics import Estimate, wilson
 
 
 @pytest.mark.parametrize(("successes", "n"), [(0, 10), (3, 10), (10, 10), (98, 300), (1, 1), (2550, 5153)])
@@ -33,6 +33,20 @@ def test_coverage_computed_exactly_is_near_its_level():
     # Sum of binomial probabilities of the counts whose interval holds p = 0.3, n = 100: no simulation.
     inside = [k for k in range(101) if wilson(k, 100).low <= 0.3 <= wilson(k, 100).high]
     assert np.sum(binom.pmf(inside, 100, 0.3)) == pytest.approx(0.95, abs=0.015)
+
+
+@pytest.mark.parametrize("hit", [0, 1])
+def test_a_share_of_one_case_keeps_wilsons_interval_and_says_why_it_has_no_standard_error(hit):
+    estimate = wilson(
+        hit, 1
+    )  # z^2 / (1 + z^2) = 0.7935: how far Wilson's interval reaches from 0 or 1 at n = 1
+    far = 1.959963984540054**2 / (1 + 1.959963984540054**2)
+    assert (estimate.low, estimate.high) == pytest.approx((0, far) if not hit else (1 - far, 1))
+    assert math.isnan(estimate.standard_error)
+    assert estimate.undefined == "one item has no spread"
+    assert Estimate.from_dict(estimate.to_dict()).cells(3) == estimate.cells(3)
+    shown = {0: ("0.000", "0.000", "0.793"), 1: ("1.000", "0.207", "1.000")}[hit]
+    assert estimate.cells(3) == (shown[0], "undefined (one item has no spread)", *shown[1:])
 
 
 @pytest.mark.parametrize(("successes", "n"), [(-1, 5), (6, 5), (0, 0)])

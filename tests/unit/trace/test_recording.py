@@ -201,7 +201,7 @@ def test_session_of_one_thread_is_unseen_by_a_plain_pass_in_another():
 
 
 def test_long_text_is_cut_counted_and_said():
-    with pytest.warns(UserWarning, match=r"1 of 2 texts .* 32 tokens were truncated"):
+    with pytest.warns(UserWarning, match=r"1 of 2 texts .* 32 tokens truncated"):
         found = trace(tiny.bert(), ["the cat " * 35, "a dog"])
     assert found.truncated == 32  # 70 words and 2 special tokens, of which 40 fit
     assert found[0].tokens[-2:] == ("cat", "[SEP]")

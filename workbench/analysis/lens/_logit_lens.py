@@ -16,6 +16,7 @@ from workbench.errors import DataError, NumericsError, TraceError
 from workbench.models import Kind, LoadedModel
 from workbench.shapes import Array
 from workbench.statistics import Statistic
+from workbench.terminal import counted
 from workbench.trace import Text
 from workbench.trace.residual import Reading, StackRun, check_stack, read_text, run_from, run_stack
 
@@ -199,8 +200,9 @@ class LensReading(Drawn):
     def __repr__(self) -> str:
         last = self.top_tokens[-1][-1][0]
         settled = int(self.settling[-1])
+        size = f"{counted(self.layers, 'layer')}, {counted(len(self.tokens), 'position')}"
         return (
-            f"<LensReading of {self.model} ({self.lens} lens): {self.layers} layers, {len(self.tokens)} positions; "
+            f"<LensReading of {self.model} ({self.lens} lens): {size}; "
             f"after {self.tokens[-1]!r} {last!r} from layer {settled} on>"
         )
 
@@ -306,7 +308,7 @@ def _positions(positions: Sequence[int] | None, length: int) -> tuple[int, ...]:
         return tuple(range(length))
     for position in positions:
         if not -length <= position < length:
-            raise TraceError(f"position {position} is out of range: the text has {length} tokens")
+            raise TraceError(f"position {position} is out of range: the text has {counted(length, 'token')}")
     return tuple(position % length for position in positions)
 
 
@@ -376,7 +378,7 @@ def continuation_by_layer(
     model.require(Kind.CAUSAL, verb="reading a continuation off the layers")
     if not 1 <= start < len(ids):
         raise TraceError(
-            f"start {start} is out of range: a text of {len(ids)} tokens has 1 to {len(ids) - 1}"
+            f"start {start} is out of range: a text of {counted(len(ids), 'token')} has 1 to {len(ids) - 1}"
         )
     check_stack(model)
     read = torch.tensor([list(ids)], device=model.device)

@@ -17,6 +17,7 @@ from workbench.choices import as_members, member
 from workbench.errors import DataError, TraceError
 from workbench.models import Kind, LoadedModel
 from workbench.scoring import Projected, project_only
+from workbench.terminal import counted
 from workbench.text import Alignment
 from workbench.trace import Edit, Route, Site, Stack, Text, intervene, structure_of
 from workbench.trace.decoder import NOTHING, TextPass, text_passes
@@ -335,7 +336,7 @@ def _place(model: LoadedModel, readings: Sequence[Reading], position: int | None
     length = len(readings[0])
     if position is not None:
         if not -length <= position < length:
-            raise TraceError(f"position {position} is out of range: the text has {length} tokens")
+            raise TraceError(f"position {position} is out of range: the text has {counted(length, 'token')}")
         return position % length
     if model.kind is not Kind.MASKED:
         return length - 1

@@ -19,6 +19,7 @@ from workbench.choices import as_members
 from workbench.errors import TaskError, did_you_mean
 from workbench.models import Kind, LoadedModel
 from workbench.models.problem import ProblemType, problem_of
+from workbench.terminal import counted
 from workbench.text import Alignment, align
 from workbench.trace.decoder import decoder_prefix, generated_targets
 from workbench.trace.encoding import Encoded, Text, encode_all, inputs_of
@@ -259,7 +260,7 @@ def _seq2seq(model: LoadedModel, text: Text, asked: TargetRequest) -> Attributio
         chosen = range(len(ids)) if asked.position is None else (asked.position,)
         if asked.position is not None and not 0 <= asked.position < len(ids):
             raise TaskError(
-                f"position {asked.position} is out of range: the target has {len(ids)} tokens, from 0"
+                f"position {asked.position} is out of range: the target has {counted(len(ids), 'token')}, from 0"
             )
         parts.append(TargetSum(tuple(TargetEntry(ids[i], first + i) for i in chosen), number, sign))
     shown = [
@@ -284,7 +285,7 @@ def _written(model: LoadedModel, name: str) -> tuple[tuple[int, ...], str]:
     end = model.tokenizer.eos_token_id
     if end is not None and end in model.tokenizer(name).input_ids[len(ids) :]:
         ids = (*ids, end)
-    return ids, f"{len(ids)} tokens"
+    return ids, counted(len(ids), "token")
 
 
 # Classifiers: a class, a number, a label of a token, the ends of a span --------------------------------------
@@ -369,7 +370,9 @@ def _span(output: Any, encoded: Encoded, asked: TargetRequest) -> tuple[tuple[Ta
         raise TaskError(f"target {which!r} of a span model; allowed: start, end, span (and no contrast)")
     length = len(encoded.alignment)
     if asked.position is not None and not 0 <= asked.position < length:
-        raise TaskError(f"position {asked.position} is out of range: the text has {length} tokens, from 0")
+        raise TaskError(
+            f"position {asked.position} is out of range: the text has {counted(length, 'token')}, from 0"
+        )
     terms = tuple(
         TargetEntry(
             int(getattr(output, field)[0, :length].argmax()) if asked.position is None else asked.position,

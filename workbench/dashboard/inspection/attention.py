@@ -11,6 +11,7 @@ from workbench.dashboard.resources import load_code, traced
 from workbench.dashboard.show import show_view, theme
 from workbench.figures.view_options import ViewKind, ViewOptions, view_of
 from workbench.models import LoadedModel
+from workbench.terminal import counted
 from workbench.trace import Structure, Trace, structure_of
 
 __all__ = ["attention_tab"]
@@ -75,8 +76,8 @@ def _show(model: LoadedModel, texts: Texts, view_options: ViewOptions) -> None:
 
 def _say(found: Trace) -> None:
     if found.truncated:
-        st.warning(f"{found.truncated:,} tokens did not fit into the model and were truncated.")
-    st.caption(f"{len(found[0].tokens):,} tokens")
+        st.warning(f"{counted(found.truncated, 'token')} truncated to fit into the model")
+    st.caption(counted(len(found[0].tokens), "token"))
 
 
 def _code(model: LoadedModel, texts: Texts, view_options: ViewOptions) -> str:

@@ -27,7 +27,7 @@ from workbench.pretrained import quiet
 from workbench.records import settings_of, takes_fields_of
 from workbench.runs import Run, RunFolder, RunRecord, default_root
 from workbench.statistics import over_seeds
-from workbench.terminal import say
+from workbench.terminal import counted, say
 from workbench.training.checkpoints import (
     claim_folder,
     discard_broken_checkpoints,
@@ -251,7 +251,7 @@ def _trained(job: _Job) -> Outcome:
                 ) from error
         shutil.rmtree(seed_folder(job.out, job.seed), ignore_errors=True)
         rows = max(r for r in range(1, rows // 2 + 1) if job.settings.batch_size % r == 0)
-        say(f"out of memory: again with {rows} rows at a time, the batch stays", error=True)
+        say(f"out of memory: again with {counted(rows, 'row')} at a time, the batch stays", error=True)
 
 
 def _attempt(job: _Job, rows_at_once: int) -> Outcome:
