@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
+import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -51,6 +54,19 @@ def assert_near(
     assert error <= relative * largest, (
         f"{what}: off by {error:.3g} where the largest entry is {largest:.3g}, allowed {relative * largest:.3g}"
     )
+
+
+def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """What ``workbench ARGUMENTS`` exits with and prints, run in this process: its imports are done once."""
+    from workbench.cli import main
+
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main(list(arguments))
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+    return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
 
 def _as_array(values: Any) -> np.ndarray:

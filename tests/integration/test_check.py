@@ -1,9 +1,8 @@
-"""``workbench check`` as a subprocess: public numbers on real weights, resumed runs, one-line errors."""
+"""``workbench check`` as a user runs it: public numbers on real weights, resumed runs, one-line errors."""
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -12,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import data_dir, needs_data, needs_smollm2
+from tests.helpers import data_dir, needs_data, needs_smollm2, run_command
 
 pytestmark = pytest.mark.weights
 QUICK = ("--dtype", "float32", "--no-doctor")
 
 
 def check(*arguments: str, out: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "workbench", "check", *arguments]
-    environment = {**os.environ, "WORKBENCH_RUNS": str(out)}
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBENCH_RUNS", str(out))
+        return run_command("check", *arguments)
 
 
 def checked(*arguments: str, out: Path) -> dict[str, Any]:

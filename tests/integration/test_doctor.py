@@ -1,25 +1,18 @@
-"""The doctor's verb as a subprocess, on real weights."""
+"""The doctor's verb on real weights."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.helpers import needs_minilm, needs_smollm2
-
-
-def doctor(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "workbench", "doctor", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+from tests.helpers import needs_minilm, needs_smollm2, run_command
 
 
 def examined(*arguments: str) -> dict[str, Any]:
-    answer = doctor(*arguments, "--json")
+    answer = run_command("doctor", *arguments, "--json")
     assert answer.returncode == 0, answer.stdout + answer.stderr
     found: dict[str, Any] = json.loads(answer.stdout)
     return found
@@ -66,7 +59,7 @@ def test_table_and_exit_code_of_a_broken_model(tmp_path: Path) -> None:
     loaded.model.encoder.layer[3].output.dense.weight.data.fill_(float("nan"))
     loaded.model.save_pretrained(tmp_path)
     loaded.tokenizer.save_pretrained(tmp_path)
-    answer = doctor(str(tmp_path), "--dtype", "float32")
+    answer = run_command("doctor", str(tmp_path), "--dtype", "float32")
     lines = answer.stdout.splitlines()
     assert (answer.returncode, lines[-1]) == (1, "verdict: fail")
     assert lines[1].split() == ["check", "status", "value", "tolerance", "detail"]
@@ -82,7 +75,7 @@ def test_table_and_exit_code_of_a_broken_model(tmp_path: Path) -> None:
 
 
 def test_unknown_model_is_one_line_and_exit_code_2() -> None:
-    answer = doctor("./no-such-folder")
+    answer = run_command("doctor", "./no-such-folder")
     assert answer.returncode == 2
     assert answer.stdout == ""
     assert answer.stderr.startswith("workbench: no model at './no-such-folder'")

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.helpers import run_command
 from tests.model_folders import save_llama
 from workbench.runs import Run
 
@@ -22,8 +23,11 @@ VERBS = {
 
 def stored(verb: str, model: Path, out: Path, *launcher: str) -> Run:
     arguments = [verb, str(model), *VERBS[verb][0], "--no-doctor", "--json", "--out", str(out)]
-    command = [sys.executable, *launcher, "-m", "workbench", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    if launcher:
+        command = [sys.executable, *launcher, "-m", "workbench", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    else:
+        done = run_command(*arguments)
     assert done.returncode == 0, done.stderr[-2000:]
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     assert len(lines) == 1  # the first process alone prints
