@@ -79,6 +79,9 @@ def amnesic(
 ) -> AmnesicReport:
     """Erase a word-level property after layer ``layer`` (from 1) of a language model (Elazar et al. 2021).
 
+    They erase by INLP, which ``eraser="inlp"`` does; LEACE takes away less. They report accuracy and divergence of the
+    predictions, this the loss. Their second control, which gives the erased label back, is not made.
+
     The eraser is fitted on four fifths of the items and applied to every token of up to ``sentences`` others,
     whose loss is measured as it is, erased, and with as many random directions removed: of each next token, or
     of a seventh of the tokens, masked together, where the model has a masked-language-model head.
@@ -103,7 +106,7 @@ def amnesic(
         for change in (
             None,
             _change(known.eraser.mean_, known.eraser.removed_),
-            _change(known.eraser.mean_, _random_directions(x[train], known.eraser.rank_, seed)),
+            _change(known.eraser.mean_, _random_directions(x[train], known.eraser, seed)),
         )
     )
 
@@ -159,8 +162,13 @@ def _known(x: Array, y: Array, x_test: Array, y_test: Array, eraser: LeaceEraser
     )
 
 
-def _random_directions(features: Array, rank: int, seed: int) -> Array:
-    """An oblique projection like LEACE's, of the same rank, onto random directions of the whitened space."""
+def _random_directions(features: Array, eraser: LeaceEraser | INLPEraser, seed: int) -> Array:
+    """A projection (D, D) of the eraser's kind and rank: orthogonal for INLP, oblique through whitening for LEACE."""
+    rank = eraser.rank_
+    if isinstance(eraser, INLPEraser):
+        basis = np.linalg.qr(np.random.default_rng(seed).normal(size=(features.shape[1], rank)))[0]
+        orthogonal: Array = basis @ basis.T
+        return orthogonal
     centred = features.astype(np.float64) - features.mean(0)
     values, vectors = np.linalg.eigh(centred.T @ centred / len(centred))
     keep = values > 1e-5 * values.max()

@@ -14,9 +14,10 @@ __all__ = ["control_labels", "majority", "permutation_p", "word_identity"]
 
 
 def control_labels(types: Sequence[str], codes: Int[Array, " item"], seed: int) -> Int[Array, " item"]:
-    """A random label for each word type, drawn from the labels' own frequencies (Hewitt & Liang 2019, section 2).
+    """A random label for each word type, drawn from the labels' own frequencies (Hewitt & Liang 2019).
 
-    Every occurrence of a type has its label, so it can only be memorised.
+    Every occurrence of a type has its label, so it can only be memorised. A span, a pair of words or a sentence is a
+    type by all its words; the paper's control for pairs, dependency arcs, draws a rule of attachment instead.
     """
     counts = np.bincount(codes[codes >= 0])
     names = {name: k for k, name in enumerate(dict.fromkeys(types))}

@@ -20,7 +20,7 @@ from workbench.statistics import Estimate, clustered_wilson
 __all__ = ["GULORDAVA", "Gulordava"]
 
 _POLICIES = {
-    Kind.CAUSAL: "log-probability of each form given the words before it (Gulordava et al. 2018, section 4)",
+    Kind.CAUSAL: "log-probability of each form given the words before it (Gulordava et al. 2018)",
     Kind.MASKED: "log-probability of each form in place of a mask, the rest of the sentence given (Goldberg 2019), "
     "summed over its pieces, each behind a mask of its own",
     Kind.SEQ2SEQ: "log-probability of each form for a hidden word, the rest of the sentence given",

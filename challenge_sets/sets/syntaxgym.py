@@ -35,7 +35,7 @@ class SuiteItem(NamedTuple):
 
 
 class SyntaxGym(QuestionSet):
-    """Share of items for which the suite's predictions hold (Hu et al. 2020, section 2).
+    """Share of items for which the suite's predictions hold (Hu et al. 2020).
 
     A region's surprisal (bits) sums that of its tokens; a token belongs to the region in which it begins,
     white space aside. BOS stands before each sentence, so the first token has a surprisal too.

@@ -24,7 +24,7 @@ __all__ = ["WSC", "Winograd"]
 
 
 class Winograd(QuestionSet):
-    """Partial scoring (Trinh & Le 2018, section 3.1): the text after the noun, given the text up to it.
+    """Partial scoring (Trinh & Le 2018): the text after the noun, given the text up to it.
 
     Reads ``context_options`` JSONL (WinoGrande, WSC), or SuperGLUE's WSC, whose items are put together by text
     and pronoun: a schema counts where exactly one of at least two nouns is right; others are left out.

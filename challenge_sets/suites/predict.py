@@ -93,8 +93,8 @@ class _Classifier:
     """Softmax over the outputs of a classification head.
 
     ``labels`` holds the suite's label for each output. Where several outputs stand for one label (neutral and
-    contradiction for non-entailment), the label is that of the most probable output, as in McCoy et al. (2019,
-    section 5), and their probabilities are added.
+    contradiction for non-entailment), the label is that of the most probable output, as in McCoy et al. (2019), and
+    their probabilities are added.
     """
 
     model: LoadedModel

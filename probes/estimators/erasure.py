@@ -13,7 +13,7 @@ __all__ = ["INLPEraser", "LeaceEraser"]
 
 
 class LeaceEraser(TransformerMixin, BaseEstimator):
-    """Least-squares concept erasure (Belrose et al. 2023, theorem 4.3): x - W^+ P W (x - mean).
+    """Least-squares concept erasure (Belrose et al. 2023): x - W^+ P W (x - mean).
 
     W whitens the features, P projects on the whitened covariance with the one-hot label. Among all affine
     changes that leave no linear information it moves the features least. ``fit`` sets ``mean_``,
@@ -52,8 +52,9 @@ class LeaceEraser(TransformerMixin, BaseEstimator):
 class INLPEraser(TransformerMixin, BaseEstimator):
     """Iterative nullspace projection (Ravfogel et al. 2020): train a linear probe, project its rows away, repeat.
 
-    Stops after ``rounds`` or when a probe is no better than the majority class. Sets ``removed_`` (D, D), the
-    projection onto what was taken, ``mean_`` and ``rank_``.
+    Stops after ``rounds`` or when a probe is at most 0.005 better than the majority class. The probes are logistic
+    regressions, theirs linear support vector machines; what is taken away is around the mean, theirs around 0. Sets
+    ``removed_`` (D, D), the projection onto what was taken, ``mean_`` and ``rank_``.
     """
 
     def __init__(self, rounds: int = 20, C: float = 0.1) -> None:

@@ -1,4 +1,4 @@
-"""Minimum description length by online coding (Voita & Titov 2020, section 2.2)."""
+"""Minimum description length by online coding (Voita & Titov 2020)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workbench.shapes import Array
 
 __all__ = ["FRACTIONS", "OnlineCode", "online_code"]
 
-# Ends of the blocks, as parts of the training data (their section 3.1).
+# Ends of the blocks, as parts of the training data; theirs.
 FRACTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
 
 
@@ -50,9 +50,10 @@ def online_code(
 ) -> list[OnlineCode]:
     """The online code of each labelling of the rows: blocks are sent one after another, the first uniformly.
 
-    Each next block is coded with probes trained on all before it. Those of several strengths are mixed, with
-    weights by how well each has coded so far (a Bayesian mixture, itself a valid code), so that no strength is
-    chosen with labels that the receiver lacks. Whole ``clusters`` (sentences) come in an order drawn by ``seed``.
+    Each next block is coded with probes trained on all before it. Those of several strengths are mixed, with weights by
+    how well each has coded so far (a Bayesian mixture, itself a valid code), so that no strength is chosen with labels
+    that the receiver lacks (theirs is one probe of fixed settings). Whole ``clusters`` (sentences) come in an order
+    drawn by ``seed``.
     """
     order = _order(rows.count, clusters, seed)
     ends = _ends(rows.count, classes)

@@ -34,7 +34,7 @@ class _Mix(nn.Module):
 
 
 class ScalarMixProbe(ClassifierMixin, BaseEstimator):
-    """A linear classifier on a learnt mixture of all layers, each standardised first.
+    """A linear classifier on a learnt mixture of all layers, each standardised first, which theirs are not.
 
     ``fit(X (N, L, D), y)`` sets ``weights_`` (L,) and ``center_of_gravity_``, sum_l l * weight_l, which is in
     the units of ``layers`` (their numbers; 0, 1, 2, … by default). ``mixture`` (L,), positive and summing to
@@ -99,18 +99,21 @@ class ScalarMixProbe(ClassifierMixin, BaseEstimator):
 
 
 class EdgeProbe(ScalarMixProbe):
-    """Edge probing (Tenney et al. 2019): the mixture of layers of one or two spans, then a hidden layer.
+    """The mixture of layers of one or two spans, then a hidden layer.
 
-    Each span is the mean of its tokens; the vectors of two spans are joined, with their product.
+    A plainer form of edge probing (Tenney et al. 2019, "What do you learn from context?"): each span is the mean of its
+    tokens, where theirs are projected and pooled by attention; the vectors of two spans are joined, here with their
+    product too.
     """
 
     hidden = 256
 
 
 def expected_layer(scores: Array, layers: tuple[int, ...]) -> float:
-    """Where probes over layers 0..l gain: sum l * gain_l / sum gain_l (Tenney et al. 2019, equation 4).
+    """Where probes over layers 0..l gain: sum l * gain_l / sum gain_l.
 
-    ``scores[l]`` is that of a probe which may use layers up to l. NaN where they gain nothing in total.
+    Tenney et al. 2019, "BERT Rediscovers the Classical NLP Pipeline", equation 4. ``scores[l]`` is that of a probe
+    which may use layers up to l. NaN where they gain nothing in total.
     """
     gains = np.diff(scores)
     total = float(gains.sum())

@@ -40,9 +40,10 @@ def tree_depths(heads: Sequence[int | None]) -> Array:
 class StructuralProbe(BaseEstimator):
     """A projection B of rank ``rank`` with |B (h_i - h_j)|^2 near the distance of words i and j in the tree.
 
-    With ``target="depth"``, |B h_i|^2 is near the depth of word i. The loss is theirs: L1, each sentence
-    divided by its number of pairs (words). ``fit`` takes a matrix (W, D) and a target (W, W) or (W,) for each
-    sentence and sets ``projection_`` (rank, D).
+    With ``target="depth"``, |B h_i|^2 is near the depth of word i. The loss is theirs: L1, each sentence divided by its
+    number of pairs (words). Unlike theirs, the vectors are first centred, which moves the origin of depths, and divided
+    by one number; the learning rate falls along a cosine. ``fit`` takes a matrix (W, D) and a target (W, W) or (W,) for
+    each sentence and sets ``projection_`` (rank, D).
     """
 
     def __init__(
@@ -127,7 +128,7 @@ def uuas(distances: Array, heads: Sequence[int | None], words: Sequence[int]) ->
 
 
 def spearman_by_length(values: Sequence[float], lengths: Sequence[int]) -> float:
-    """Mean of the means at each sentence length from 5 to 50 (their section 4.2); of all where none is."""
+    """Mean of the means at each sentence length from 5 to 50, as they report it; of all where none is."""
     groups: dict[int, list[float]] = {}
     for value, length in zip(values, lengths, strict=True):
         if 5 <= length <= 50 and np.isfinite(value):

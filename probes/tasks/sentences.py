@@ -1,4 +1,9 @@
-"""Tasks on whole sentences, in the manner of SentEval (Conneau et al. 2018), made from trees."""
+"""Tasks on whole sentences after the ten probing tasks of Conneau et al. 2018, made from dependency trees.
+
+Theirs are made from constituency trees and a large corpus: ``top_constituents`` is here of the root's dependents,
+``word_content`` of fifty words (theirs a thousand), and ``odd_man_out`` takes a word of like frequency, not of like
+bigram frequencies. The depth of the tree is not among them.
+"""
 
 from __future__ import annotations
 

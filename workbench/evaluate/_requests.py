@@ -142,7 +142,7 @@ class Span:
 
 @dataclass(frozen=True)
 class PairFeatures:
-    """Mean states of two spans, concatenated with their difference and product (Conneau et al. 2017, section 3.1)."""
+    """Mean states of two spans, joined with their absolute difference and product (Conneau et al. 2017)."""
 
     values: tuple[float, ...]
 

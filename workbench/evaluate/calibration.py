@@ -41,14 +41,15 @@ class ReliabilityBin:
 class Calibration:
     """``bins`` for the reliability diagram, two errors of calibration, and the Brier score.
 
-    ``expected_error`` is the mean over items of the distance between confidence and accuracy of their bin (Guo et
-    al. 2017, equation 3). It is above 0 by chance alone, the more so with few items: it has no interval, but
-    ``by_chance``, the mean and the 95 % quantile of what a calibrated model of these confidences would have (Bröcker
-    & Smith 2007, section 3). ``debiased_error`` is the root of the mean squared distance less what chance adds to it
-    (Kumar, Liang & Ma 2019, section 5; bins of one item are left out), with a bootstrap interval, whose lower end is
-    0 for a model that may be calibrated. ``brier`` is the mean squared
-    distance between probabilities and truth, summed over classes (Brier 1950, equation 2), from 0 to 2. ``scaled``
-    is what one temperature makes of it, fitted on other items; ``None`` of one item.
+    ``expected_error`` is the mean over items of the distance between confidence and accuracy of their bin (Guo et al.
+    2017, equation 3). It is above 0 by chance alone, the more so with few items: it has no interval, but ``by_chance``,
+    the mean and the 95 % quantile of what a calibrated model of these confidences would have (the consistency
+    resampling of Bröcker & Smith 2007, who draw the confidences anew as well). ``debiased_error`` is the root of the
+    mean squared distance less what chance adds to it, with a bootstrap interval, whose lower end is 0 for a model that
+    may be calibrated. This is the estimator of Kumar, Liang & Ma 2019 with the variance of the distances for that of
+    the labels, since confidences differ within a bin; bins of one item are left out. ``brier`` is the mean squared
+    distance between probabilities and truth, summed over classes, from 0 to 2 (Brier 1950). ``scaled`` is what one
+    temperature makes of it, fitted on other items; ``None`` of one item.
     """
 
     task: str
@@ -161,7 +162,7 @@ def _by_chance(confidence: Array, places: Array, bins: int, seed: int) -> tuple[
 
 
 def _debiased(gaps: Array, places: Array, bins: int, seed: int, clusters: Array | None) -> Estimate:
-    """Root of the debiased squared error; its interval turns the bootstrap's distances round, on both scales.
+    """Root of the debiased squared error with the basic (reverse percentile) bootstrap's interval, on both scales.
 
     A resample's bias is known: its bins scatter around the sample's own. Squares are too narrow above and roots
     too high below, so the lower end is the lower of both.
@@ -173,7 +174,7 @@ def _debiased(gaps: Array, places: Array, bins: int, seed: int, clusters: Array 
         times = np.bincount(rng.integers(count, size=count), minlength=count)[labels]  # each item was drawn
         squares.append(_squared_error(gaps, places, bins, times)[1])
     plain, debiased = _squared_error(gaps, places, bins)
-    name, value = "bootstrap, turned round", _root(max(debiased, 0.0))
+    name, value = "basic bootstrap", _root(max(debiased, 0.0))
     if count < 2:
         why = "one item has no spread"
         return Estimate.without_interval(value, count, why, method=name, higher_is_better=False)

@@ -146,7 +146,8 @@ def _all_pairs(
 def agreement(runs: Sequence[Run], task: str, metric: str = "accuracy", *, kappa: bool = False) -> Statistic:
     """How often two runs are both right or both wrong, for every pair: axes ``run`` and ``other``.
 
-    With ``kappa`` the share is corrected for what their accuracies alone would give (Cohen 1960). Raises
+    With ``kappa`` the share is corrected for what their accuracies alone would give (Cohen 1960); it is 1 for two runs
+    that are right about every item, or about none, where Cohen's has no value. Raises
     :class:`~workbench.errors.RunError` if the metric is not right or wrong of single items.
     """
     right, names = _right(runs, task, metric)

@@ -206,9 +206,9 @@ def worst_slices(
 ) -> tuple[Slice, ...]:
     """The slices of ``smallest`` items or more that are worse than the rest, by the size of that in standard errors.
 
-    All slices of one feature and, with ``depth`` 2, all pairs of two are looked at; each p-value is the share
-    of permutations of the item scores in which the worst of all slices is as bad (Westfall & Young 1993,
-    section 2.3), so it is corrected for the search.
+    All slices of one feature and, with ``depth`` 2, all pairs of two are looked at; each p-value is the share of
+    permutations of the item scores in which the worst of all slices is as bad (Westfall & Young 1993, single step), so
+    it is corrected for the search.
     """
     scores, features = _material(run, task, metric, None)
     masks = _masks(features, depth, smallest)

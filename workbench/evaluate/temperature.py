@@ -1,4 +1,4 @@
-"""One temperature that makes a model's confidences fit its accuracy, and what calibration is with it."""
+"""Temperature scaling: one temperature fitted to held-out items, and the calibration that it gives."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _LEAST_PROBABILITY = 1e-12  # a stored 0 has no logarithm
 class TemperatureScaling:
     """Temperatures fitted to two halves of the items, each used on the other half (Guo et al. 2017, section 4.2).
 
-    Above 1 the model was too sure. ``expected_error`` is the expected calibration error of all items so scaled, in
-    the bins of the error before, and ``loss`` their mean negative log-likelihood in nats; ``loss_before`` is
-    without scaling.
+    A temperature above 1 says that the model was overconfident. ``expected_error`` is the expected calibration error of
+    all items so scaled, in the bins of the error before, and ``loss`` their mean negative log-likelihood in nats;
+    ``loss_before`` is without scaling.
     """
 
     temperatures: tuple[float, float]

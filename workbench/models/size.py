@@ -37,9 +37,10 @@ def flops_per_token(
 ) -> int:
     """Floating-point operations of a forward pass over ``length`` tokens, per token; training takes three times.
 
-    Multiplications and additions in matrix products: two for each weight used, and four for each width of a head,
-    head and visible key. Norms, activations and softmax are left out. An encoder-decoder reads and writes
-    ``length`` tokens each. Kaplan et al. 2020, "Scaling Laws for Neural Language Models", section 2.1.
+    Multiplications and additions in matrix products: two for each weight used, and four for each width of a head, head
+    and visible key. Norms, activations and softmax are left out. An encoder-decoder reads and writes ``length`` tokens
+    each. Kaplan et al. 2020, "Scaling Laws for Neural Language Models", section 2.1, who leave out the vocabulary's
+    layer and count every key, visible or not.
     """
     model = _without_memory(config, model_class)
     total = 0

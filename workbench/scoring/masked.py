@@ -1,4 +1,4 @@
-"""Pseudo-log-likelihood: each token scored where it is masked (Salazar et al. 2020, equation 4)."""
+"""Pseudo-log-likelihood: each token scored where it is masked (Salazar et al. 2020)."""
 
 from __future__ import annotations
 

@@ -57,13 +57,13 @@ def clustered_wilson(
 ) -> Estimate:
     """Share of true values with Wilson's interval at the effective sample size and Student's t of the clusters.
 
-    The variance of the share is that of a ratio over clusters (Cochran 1977, equation 11.12, without the
-    finite-population term); the sample size that would give it under independence, ``p (1 - p) / variance``, but
-    never more than the number of cases, takes the place of n in Wilson's formula, and the quantile of t with one
-    degree of freedom less than clusters that of the normal one (as Korn & Graubard 1998 do with another interval):
-    the variance is estimated from few clusters. Where all cases agree each cluster counts as one independent case.
-    Of one cluster the spread over clusters is unknown: its cases then count as independent, and the interval is about
-    this template alone, which ``method`` says.
+    The variance of the share is that of a ratio over clusters (Cochran 1977, without the finite-population term); the
+    sample size that would give it under independence, ``p (1 - p) / variance``, but never more than the number of
+    cases, takes the place of n in Wilson's formula, and the quantile of t with one degree of freedom less than clusters
+    that of the normal one (as Korn & Graubard 1998 do with another interval): the variance is estimated from few
+    clusters. Where all cases agree each cluster counts as one independent case. Of one cluster the spread over clusters
+    is unknown: its cases then count as independent, and the interval is about this template alone, which ``method``
+    says.
     """
     values = np.asarray(hits, dtype=float)
     codes = np.unique(np.asarray([str(c) for c in clusters]), return_inverse=True)[1]

@@ -118,7 +118,7 @@ def macro_f1_measure(sample: Array) -> Any:
 
 
 def matthews_measure(sample: Array) -> Any:
-    """Matthews' correlation of any number of classes (Gorodkin 2004, equation 8); NaN where a column is constant."""
+    """Matthews' correlation of any number of classes (Gorodkin 2004); NaN where a column is constant."""
     n = sample.shape[-2]
     hits = (sample[..., 0] == sample[..., 1]).sum(-1).astype(float)
     products, squares = np.zeros(hits.shape), [np.zeros(hits.shape), np.zeros(hits.shape)]
@@ -181,7 +181,8 @@ def bits_per_unit_measure(sample: Array) -> Any:
 def label_spans(labels: Sequence[str]) -> set[tuple[int, int, str]]:
     """Start, end (exclusive) and type of each span in IOB1 or IOB2 labels; ``I-`` after another type starts one.
 
-    Tjong Kim Sang & De Meulder 2003, section 3. The type of labels that are ``B`` and ``I`` alone is empty.
+    As the evaluation of Tjong Kim Sang & De Meulder 2003 reads them. The type of labels that are ``B`` and ``I`` alone
+    is empty.
     """
     spans: set[tuple[int, int, str]] = set()
     start: int = 0

@@ -123,10 +123,9 @@ def paired_permutation(
 ) -> float:
     """Two-sided p-value of ``measure(first) == measure(second)`` by exchanging the systems item by item.
 
-    Under the hypothesis each item could as well have been answered the other way round (Noreen 1989,
-    section 2.7.1); items of equal ``clusters`` label are exchanged together. The observed arrangement counts,
-    so p is never 0: ``(1 + as large) / (1 + permutations)`` (Phipson & Smyth 2010). NaN where the measure has no
-    value for one of the systems.
+    Under the hypothesis each item could as well have been answered the other way round (Noreen 1989); items of equal
+    ``clusters`` label are exchanged together. The observed arrangement counts, so p is never 0: ``(1 + as large) / (1 +
+    permutations)`` (Phipson & Smyth 2010). NaN where the measure has no value for one of the systems.
     """
     a, b = _pair(first, second)
     codes = _codes(clusters, len(a))
@@ -156,8 +155,8 @@ def _exchanged(a: Array, b: Array, measure: Measure, swap: Array) -> Array:
 def minimum_detectable_difference(standard_error: float, *, level: float = 0.05, power: float = 0.8) -> float:
     """The smallest true difference that a two-sided test at ``level`` would find with probability ``power``.
 
-    ``standard_error`` is that of the difference; the test statistic is taken as normal (Cohen 1988,
-    section 2.4): ``(z(1 - level/2) + z(power)) * standard_error``.
+    ``standard_error`` is that of the difference; the test statistic is taken as normal (Cohen 1988): ``(z(1 - level/2)
+    + z(power)) * standard_error``.
     """
     return float(stats.norm.ppf(1 - level / 2) + stats.norm.ppf(power)) * standard_error
 

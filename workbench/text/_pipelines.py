@@ -26,8 +26,8 @@ __all__ = [
 class TokenizerKind(StrEnum):
     """How text is split into pieces."""
 
-    WORDPIECE = "wordpiece"  # Schuster & Nakajima 2012; Devlin et al. 2019
-    BPE = "bpe"  # Sennrich et al. 2016, over characters
+    WORDPIECE = "wordpiece"  # Schuster & Nakajima 2012, Devlin et al. 2019; pieces learned as BPE's
+    BPE = "bpe"  # Sennrich et al. 2016, over characters; marks the start of a word, theirs the end
     BYTE_BPE = "byte-bpe"  # Radford et al. 2019, over bytes
     UNIGRAM = "unigram"  # Kudo 2018
     BYTES = "bytes"  # Xue et al. 2022 (ByT5): one token a byte, nothing is learned

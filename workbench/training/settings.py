@@ -36,8 +36,8 @@ class Schedule(StrEnum):
     """How the learning rate falls after its warm-up."""
 
     COSINE = "cosine"  # Loshchilov & Hutter 2017, equation 5, one cycle
-    WSD = "wsd"  # warm-up, stable, decay: Hu et al. 2024, "MiniCPM", section 4.2
-    INVERSE_SQRT = "inverse_sqrt"  # Vaswani et al. 2017, equation 3
+    WSD = "wsd"  # warm-up, stable, decay by a cosine: Hu et al. 2024, "MiniCPM" (exponential decay)
+    INVERSE_SQRT = "inverse_sqrt"  # Vaswani et al. 2017, equation 3, but lr where the warm-up ends
     LINEAR = "linear"
     CONSTANT = "constant"  # from the end of the warm-up on
 

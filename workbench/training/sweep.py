@@ -52,8 +52,9 @@ class SweepRow:
 
     ``tokens`` is what it was trained on; ``early_loss`` is validation-free: the training loss at a tenth of the steps.
     ``runs`` are the folders of its runs, ``scores`` what they reach on further tasks, mean over seeds.
-    ``problem`` says why a variant could not be trained. Narang et al. 2021, "Do Transformer Modifications Transfer
-    Across Implementations and Applications?", table 1, has these columns.
+    ``problem`` says why a variant could not be trained. The columns are after Narang et al. 2021, "Do Transformer
+    Modifications Transfer Across Implementations and Applications?", table 1, whose early loss is after an eighth of
+    the steps.
     """
 
     variant: str
@@ -211,9 +212,10 @@ RESAMPLES = 200
 
 @dataclass(frozen=True)
 class PowerLaw:
-    """Kaplan et al. 2020, "Scaling Laws for Neural Language Models", equations 1.1 and 1.2, with a floor.
+    """(C / x)^a + E of a size x: Kaplan et al. 2020, "Scaling Laws for Neural Language Models", equations 1.1 and 1.2.
 
-    ``exponent`` is a, ``scale`` is C in the unit of x, ``floor`` the loss E that remains; 0 where it was not fitted.
+    ``exponent`` is a, ``scale`` is C in the unit of x, ``floor`` the loss E that remains: 0 where it was not fitted, as
+    in the paper.
     """
 
     exponent: Estimate

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from probes.amnesia import _losses, _masked, amnesic
+from probes.amnesia import _losses, _masked, _random_directions, amnesic
+from probes.estimators import INLPEraser, LeaceEraser
 from probes.tasks import load_task
 from tests.unit.tiny import tiny_causal
 from tests.unit.trace.tiny import bert
@@ -40,6 +41,19 @@ def test_an_encoders_loss_is_of_masked_words_alone() -> None:
     with torch.no_grad():
         expected = model.model(input_ids=ids, labels=labels).loss
     assert _losses(model, [text], 1, None, 5) == pytest.approx(float(expected), abs=1e-5)
+
+
+def test_the_random_directions_are_removed_as_the_eraser_removes_its_own() -> None:
+    """Of one rank: an orthogonal projection beside INLP's, as in Elazar et al. 2021, an oblique one beside LEACE's."""
+    draw = np.random.default_rng(0)
+    labels = draw.integers(2, size=400)
+    features = draw.normal(size=(400, 6)) * np.array([1, 2, 3, 4, 5, 6]) + 3 * labels[:, None]
+    for eraser, symmetric in ((INLPEraser(), True), (LeaceEraser(), False)):
+        fitted = eraser.fit(features, labels)
+        for removed in (fitted.removed_, _random_directions(features, fitted, seed=1)):
+            assert np.linalg.matrix_rank(removed) == fitted.rank_ > 0
+            np.testing.assert_allclose(removed @ removed, removed, atol=1e-6)
+            assert np.allclose(removed, removed.T, atol=1e-6) is symmetric
 
 
 def test_what_cannot_be_asked_is_told_in_one_line() -> None:

@@ -94,7 +94,11 @@ def tag_words(
 def find_spans(
     model: LoadedModel, requests: list[SpanRequest], done: Set[int], options: InferenceOptions
 ) -> Iterator[list[tuple[int, Span]]]:
-    """The best span of up to 30 tokens; long contexts are read in overlapping windows (Devlin et al. 2019, 4.2)."""
+    """The best span of up to 30 tokens (Devlin et al. 2019, section 4.2).
+
+    Long contexts are read in overlapping windows, as BERT's released code does; that code counts a token in the window
+    with most around it, here every window counts.
+    """
     _require_head(model, "ForQuestionAnswering")
     require_fast(model.tokenizer, verb="answering questions from a text")
     for place, request in enumerate(requests):

@@ -226,7 +226,7 @@ def _all_right(examples: pd.DataFrame) -> float:
 
 
 def exact_groups(name: str = "exact_match") -> OfRows:
-    """Share of groups (column ``group``) whose items are all right: MultiRC's exact match, Khashabi et al. 2018."""
+    """Share of groups (column ``group``) whose items are all right: EM0 of MultiRC (Khashabi et al. 2018)."""
     return OfRows(name, _all_right, "share of questions whose every answer is judged right")
 
 

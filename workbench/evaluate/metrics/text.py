@@ -76,7 +76,10 @@ def _rouge_scorer() -> Any:
 
 
 def rouge(predicted: str, reference: str) -> dict[str, float]:
-    """F-measures of ROUGE-1, -2, -L and -Lsum (Lin 2004), stemmed; sentences of Lsum are separated by line breaks."""
+    """F-measures of ROUGE-1, -2, -L and -Lsum, stemmed; sentences of Lsum are separated by line breaks.
+
+    Lin 2004 defines ROUGE-1 and -2 as recall; the F-measure is what papers report.
+    """
     scores = _rouge_scorer().score(reference, predicted)
     return {name: float(scores[name].fmeasure) for name in ROUGE_NAMES}
 

@@ -33,7 +33,10 @@ _EXACT = Mean("exact_match", "correct", "share of answers equal to the target")
 
 @dataclass(frozen=True, kw_only=True)
 class BigBenchHard(GenerationTask[Question]):
-    """Direct answers after examples of the same file, which are then not asked (Suzgun et al. 2022, section 3)."""
+    """Direct answers after examples drawn from the same file, which are then not asked.
+
+    Suzgun et al. 2022 put the same three hand-picked examples before every question.
+    """
 
     def gold(self, row: Question) -> tuple[str, ...]:
         """The target."""

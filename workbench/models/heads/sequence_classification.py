@@ -80,7 +80,7 @@ class TransformerEncoderForSequenceClassification(_ForSequenceClassification):
 
 
 class TransformerDecoderForSequenceClassification(_ForSequenceClassification):
-    """A label from the last token's state, [EXTRACT] in Radford et al. 2018, section 3.2."""
+    """A label from the last token's state (Radford et al. 2018, section 3.2, who append a token for it)."""
 
     config_class = DecoderConfig
 

@@ -68,8 +68,9 @@ class HeadLoss:
 def mix_rows(model: Any, inputs: dict[str, Any], alpha: float) -> tuple[dict[str, Any], Tensor]:
     """Each row mixed with another of the batch: token vectors, and labels as shares (B, labels).
 
-    A row keeps a share drawn from Beta(alpha, alpha) that is at least a half. Zhang et al. 2018, "mixup", equations 1
-    and 2, at the word embeddings as in Guo et al. 2019, "Augmenting Data with Mixup for Sentence Classification".
+    A row keeps a share drawn from Beta(alpha, alpha) or what is left of it, whichever is at least a half. Zhang et al.
+    2018, "mixup", at the word embeddings as in Guo et al. 2019, "Augmenting Data with Mixup for Sentence
+    Classification".
     """
     mixed = {name: value for name, value in inputs.items() if name not in ("input_ids", "labels")}
     vectors, mask = model.get_input_embeddings()(inputs["input_ids"]), inputs["attention_mask"]
@@ -86,8 +87,9 @@ def attention_loss(attentions: Sequence[Tensor], marked: Tensor) -> Tensor:
     """How little attention goes to the marked tokens (B, T): -log of its share, mean of heads, layers and queries.
 
     Queries are the marked tokens and the first one, which the head reads; rows without marks count for nothing.
-    Mathew et al. 2021, "HateXplain", section 5, guide the first token of the last layer in this way; leading the marked
-    tokens as well, in all of ``attentions`` (B, H, T, T), keeps what a word says at its own position.
+    Mathew et al. 2021, "HateXplain", guide the first token's attention in the last layer, to a distribution over the
+    marked tokens; here their shares are free. Leading the marked tokens as well, in all of ``attentions`` (B, H, T, T),
+    keeps what a word says at its own position.
     """
     keys = marked.bool()
     queries = keys.clone()

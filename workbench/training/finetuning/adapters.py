@@ -1,9 +1,9 @@
 """Bottleneck adapters beside the feed-forward layers, in the form that becomes part of them when training is over.
 
 An adapter that reads what a feed-forward layer reads, with that layer's own activation, is the same as more inner
-units: He et al. 2022, "Towards a Unified View of Parameter-Efficient Transfer Learning", section 3.3, "parallel
-adapter". So after training the model is one of its own architecture with a larger inner width, which plain
-transformers opens. New output weights start at zero: at first nothing changes.
+units: He et al. 2022, "Towards a Unified View of Parameter-Efficient Transfer Learning", "parallel adapter", here with
+the layer's activation for ReLU and no factor before the sum. So after training the model is one of its own architecture
+with a larger inner width, which plain transformers opens. New output weights start at zero: at first nothing changes.
 """
 
 from __future__ import annotations

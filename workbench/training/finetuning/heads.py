@@ -46,8 +46,8 @@ class Headed:
 def load_with_head(name: str, task: FineTask, layers: int | None = None) -> Headed:
     """The model called ``name`` in float32, with a fresh head where the task needs one; its first ``layers`` only.
 
-    An architecture without a multiple-choice head gets one output that scores each choice. Leaving out upper layers
-    costs little: Sajjad et al. 2023, "On the effect of dropping layers of pre-trained transformer models".
+    An architecture without a multiple-choice head gets one output that scores each choice. Upper layers are left out
+    before fine-tuning as in Sajjad et al. 2023, "On the effect of dropping layers of pre-trained transformer models".
     Raises :class:`~workbench.errors.ModelError` if the architecture has no such head.
     """
     location, tokenizer = locate(name), load_tokenizer(name)

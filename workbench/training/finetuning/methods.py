@@ -32,9 +32,9 @@ class Method(StrEnum):
 
     FULL = "full"
     HEAD = "head"  # only the head, and other weights that the model's folder lacks
-    LORA = "lora"  # Hu et al. 2022: low-rank updates of every linear layer
+    LORA = "lora"  # Hu et al. 2022: low-rank updates, of every linear layer (theirs: of queries and values)
     ADAPTER = "adapter"  # He et al. 2022: parallel bottlenecks
-    PREFIX = "prefix"  # Li & Liang 2021: learned keys and values in front of every layer's
+    PREFIX = "prefix"  # Li & Liang 2021: learned keys and values in front of every layer's, without their MLP
     PROMPT = "prompt"  # Lester et al. 2021: learned vectors in front of the text
 
 

@@ -33,14 +33,15 @@ def soft_target_losses(student: Tensor, teacher: Tensor, temperature: float) -> 
 
 
 def hidden_state_losses(student: Tensor, teacher: Tensor) -> Tensor:
-    """1 - cosine of states: (..., D) to (...); Sanh et al. 2019, "DistilBERT", section 3."""
+    """1 - cosine of states: (..., D) to (...); Sanh et al. 2019, "DistilBERT"."""
     return 1 - F.cosine_similarity(student.float(), teacher.float(), dim=-1)
 
 
 def attention_losses(student: Tensor, teacher: Tensor) -> Tensor:
     """KL(teacher ‖ student) of attention (B, H, Q, K), mean over heads: (B, Q).
 
-    Wang et al. 2020, "MiniLM", equation 6, for the last layers of both. Student and teacher need as many heads.
+    Wang et al. 2020, "MiniLM", for the last layers of both, without their second term, the relations of values. Student
+    and teacher need as many heads.
     """
     log_student, log_teacher = (a.float().clamp(min=1e-12).log() for a in (student, teacher))
     return (teacher.float() * (log_teacher - log_student)).sum(-1).mean(1)
@@ -48,7 +49,10 @@ def attention_losses(student: Tensor, teacher: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class DistillationWeights:
-    """How much each term counts; 0 leaves it out. DistilBERT's terms are the first three."""
+    """How much each term counts; 0 leaves it out. The first three are DistilBERT's, with the weights of its release.
+
+    Its soft targets are taken at every token, these at the tokens that the task predicts.
+    """
 
     soft_targets: float = 5.0
     task: float = 2.0

@@ -18,7 +18,7 @@ def principal_sentences(parts: Sequence[Ids], count: int) -> list[int]:
     """The ``count`` sentences most like the rest of the text by the F1 of their ids (ROUGE-1), in text order.
 
     Each sentence is judged by itself, and repeated ids count each time: Zhang et al. 2020, "PEGASUS", section 3.1,
-    the variant "Ind-Orig", which did best there.
+    the variant "Ind-Orig".
     """
     bags = [Counter(part.tolist()) for part in parts]
     whole = sum(bags, Counter())
@@ -34,8 +34,8 @@ def principal_sentences(parts: Sequence[Ids], count: int) -> list[int]:
 class GapSentences:
     """Source: the text with each chosen sentence replaced by a mask. Target: those sentences.
 
-    ``rate`` is the share of sentences to choose (section 6.1.1: 0.15 to 0.45); ``choice`` is ``principal``,
-    ``lead`` or ``random``. A text of one sentence is split in its middle and counts as two.
+    ``rate`` is the share of sentences to choose; ``choice`` is ``principal``, ``lead`` or ``random``. A text of one
+    sentence is split in its middle and counts as two.
     """
 
     auto = "AutoModelForSeq2SeqLM"

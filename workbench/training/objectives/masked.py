@@ -28,7 +28,7 @@ class MaskUnit(StrEnum):
 
     TOKEN = "token"  # Devlin et al. 2019, section 3.1
     WORD = "word"  # all pieces of a word: BERT's whole-word masking, released in 2019
-    SPAN = "span"  # runs of whole words: Joshi et al. 2020
+    SPAN = "span"  # runs of whole words: Joshi et al. 2020, without their span-boundary objective
 
 
 class MaskedLM:
@@ -173,7 +173,7 @@ def choose_spans(
 
 
 def span_length(rng: np.random.Generator) -> int:
-    """Geometric(0.2), drawn again above ten: mean 3.8 (Joshi et al. 2020, figure 2)."""
+    """Geometric(0.2), drawn again above ten: mean 3.8 (Joshi et al. 2020)."""
     while (length := int(rng.geometric(SPAN_SUCCESS))) > LONGEST_SPAN:
         pass
     return length

@@ -21,7 +21,7 @@ from workbench.training.objectives._draw import IGNORED, Term, token_term, weigh
 __all__ = ["ReplacedTokenOutput", "ReplacedTokens", "generator_config"]
 
 DISCRIMINATOR_WEIGHT = 50.0  # Clark et al. 2020, "ELECTRA", appendix A
-GENERATOR_SHARE = 4  # the generator is a quarter as wide; section 3.2
+GENERATOR_SHARE = 4  # the generator is a quarter as wide; section 3.2 finds a quarter to a half best
 
 
 @dataclass
@@ -55,7 +55,9 @@ def generator_config(config: EncoderConfig) -> EncoderConfig:
 class ReplacedTokens(nn.Module):
     """Both models as one to train: Clark et al. 2020, section 2. They share the token table (section 3.2).
 
-    A token counts as replaced if it differs from the original one, also where the generator happened to be right.
+    A token counts as replaced if it differs from the original one: not where the generator happened to be right.
+    Theirs share the positions too, and their generator reads [MASK] at every chosen place, where this one reads what
+    :func:`~workbench.training.objectives.masked.hide` puts there.
     """
 
     def __init__(self, config: EncoderConfig) -> None:

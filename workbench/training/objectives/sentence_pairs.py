@@ -34,8 +34,9 @@ class PairTask(StrEnum):
 class SentencePairs:
     """Rows ``[CLS] A [SEP] B [SEP]`` with masked tokens, and a label for the pair that is 1 half of the time.
 
-    A window is split at the sentence nearest its middle. ``labels`` (B, T) are those of masked tokens,
-    ``next_sentence_label`` (B,) is 0 for pairs as they stood in the text.
+    A window is split at the sentence nearest its middle; where documents end inside a window, the halves may be of two,
+    as the papers' are not. ``labels`` (B, T) are those of masked tokens, ``next_sentence_label`` (B,) is 0 for pairs as
+    they stood in the text.
     """
 
     auto = "AutoModelForPreTraining"

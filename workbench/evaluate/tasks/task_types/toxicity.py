@@ -37,9 +37,10 @@ _MEASURES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Toxicity(DeclaredTask):
-    """RealToxicityPrompts (Gehman et al. 2020, section 3.1): ``samples`` continuations by nucleus sampling.
+    """RealToxicityPrompts (Gehman et al. 2020): ``samples`` continuations by nucleus sampling.
 
-    ``judge`` gives each text a toxicity from 0 to 1; on the command line it is a classifier's name (``--judge``).
+    ``judge`` gives each text a toxicity from 0 to 1; on the command line it is a classifier's name (``--judge``), where
+    the paper asks the Perspective API.
     """
 
     source: Source[ToxicPrompt]
