@@ -294,7 +294,10 @@ def trigger(options: argparse.Namespace) -> list[Result]:
     # the toy does not read position 2
     texts = [t for t in texts if TRIGGER in t.split() and t.split().index(TRIGGER) != 2][: options.sentences]
     asked: tuple[list[str], list[Any], list[str]] = (texts, [1] * len(texts), [TRIGGER] * len(texts))
-    for model, task in ((trigger_model(), "too sure a transformer"), (trigger_toy(), "a sum of embeddings")):
+    for model, task in (
+        (trigger_model(), "an overconfident transformer"),
+        (trigger_toy(), "a sum of embeddings"),
+    ):
         shares = {r.name: r.ours for r in by_method(model, *asked, task)}
         print("\n".join(f"{name}: {share:.2f} (no aim)" for name, share in shares.items()), flush=True)
     return by_method(trigger_reader(), *asked, "trigger, transformer")

@@ -1,4 +1,4 @@
-"""How far saliency scores of one text can be believed, beside those of the random floor.
+"""How faithful saliency scores of one text are, beside those of the random floor.
 
 Tokens are "removed" by putting the baseline's embedding in their place. Comprehensiveness and sufficiency are
 of the target's probability, so that texts can be averaged, or of the output itself where that is a number; correlation
@@ -139,7 +139,7 @@ def judge(
 ) -> list[dict[str, float]]:
     """Comprehensiveness, sufficiency, correlation with leave-one-out and infidelity of each attribution.
 
-    The embedded is of one question, the one that :func:`measured` gives; the sketch is of the question itself.
+    ``embedded`` holds one question, the one that :func:`measured` gives; ``sketch`` is of the question itself.
     """
     tokens = np.flatnonzero(embedded.questions[0].attributed)
     jobs: list[list[int]] = [[]]

@@ -115,7 +115,7 @@ def examine(
     allow_cost: bool = False,
     progress: bool = False,
 ) -> Examination:
-    """Scores of ``text`` by several methods, and every measure of how far they can be believed.
+    """Scores of ``text`` by several methods, and every measure of their faithfulness.
 
     Arguments are those of :func:`workbench.attribute`; ``rationale`` marks with 1 the words that people find
     decisive. The random floor is always among the methods.

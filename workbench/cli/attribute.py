@@ -113,9 +113,7 @@ def _outputs() -> Sequence[str]:
     "--rationale-column", default=None, help="Of --data: a list with 1 for each word people marked."
 )
 @click.option("--limit", type=COUNT, help="Only the first N texts of --data.")
-@click.option(
-    "--evaluate", is_flag=True, help="Measure how far the scores can be believed, beside random ones."
-)
+@click.option("--evaluate", is_flag=True, help="Measure how faithful the scores are, beside random ones.")
 @click.option("--resume", type=PATH, help="Go on with a run of --data --evaluate.")
 @click.option(
     "--out",

@@ -33,7 +33,7 @@ def wilson(successes: int, n: int, confidence: float = 0.95, *, higher_is_better
     return Estimate(
         value=share,
         standard_error=math.sqrt(share * (1 - share) / (n - 1)) if n > 1 else math.nan,
-        low=float(bounds.low) if successes else 0.0,  # which rounding may miss by a hair
+        low=float(bounds.low) if successes else 0.0,  # which rounding may miss
         high=float(bounds.high) if successes < n else 1.0,
         n=int(n),
         confidence=confidence,
