@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
 
@@ -117,7 +118,7 @@ def _weights(file: GGUFFile, model: Any) -> dict[str, torch.Tensor]:
     found: dict[str, torch.Tensor] = {}
     for tensor in file.reader.tensors:
         result = processor.process(
-            weights=dequantize(tensor.data, tensor.tensor_type),
+            weights=dequantize(np.asarray(tensor.data), tensor.tensor_type),  # slices of a memory map cost twice
             name=tensor.name,
             tensor_key_mapping=names,
             parsed_parameters={"tensors": found},
