@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from workbench.runs import Run
+    from workbench.terminal import counted
+from workbench.runs import Run
 
 __all__ = ["OverBudgetError", "SuiteFile", "SuiteTestItem"]
 
@@ -141,7 +142,7 @@ class SuiteTestItem(pytest.Item):
             f"  {row.texts} predicted {row.predicted}" for row in failing.head(_EXAMPLES_SHOWN).itertuples()
         )
         raise OverBudgetError(
-            f"failure rate {rate.text(3)} of {rate.n} cases is above the "
+            f"failure rate {rate.text(3)} of {counted(rate.n, 'case')} is above the "
             f"budget {self.budget:g}; the worst:\n{shown}\nall in {run.path}"
         )
 

@@ -187,7 +187,7 @@ class _Numbers:
             lines.append(f"Chosen C by seed: {strengths}.")
         unfinished = sum(int(f.unfinished.sum()) for f in self.fits if f.unfinished is not None)
         if unfinished:
-            lines.append(f"stopped above the least loss: {counted(unfinished, 'regression')}.")
+            lines.append(f"Stopped above the least loss: {counted(unfinished, 'regression')}.")
         if prepared.unread:
             lines.append(
                 f"{counted(prepared.unread, 'item')} left out: "

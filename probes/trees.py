@@ -60,7 +60,7 @@ def probe_trees(
     test = origin >= test_from if test_from else _drawn(bank, origin, settings)
     if test.all() or not test.any():
         raise TaskError(
-            f"{len(test)} usable sentences cannot be parted for training and testing; use more data"
+            f"too few usable sentences ({len(test)}) to part for training and testing; use more data"
         )
 
     def scores(features: Features, name: str) -> list[_Scores]:

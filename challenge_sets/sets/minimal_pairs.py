@@ -223,7 +223,10 @@ def _builtin(options: TaskOptions) -> list[MinimalPair]:
 
 
 def _agreement(options: TaskOptions) -> list[MinimalPair]:
-    """Both sets, or whichever of them the folder holds."""
+    """Both sets, or whichever of them the folder holds, as whole sentences.
+
+    Linzen et al. compare the verb's two forms after the words before it alone.
+    """
     folder = data_folder("agreement", options, "linzen/*.text with *.gold, and marvin_linzen*.tsv")
     pairs: list[MinimalPair] = []
     for place in (folder / "linzen", folder):

@@ -16,6 +16,7 @@ from workbench.dashboard.show import plain, show_table
 from workbench.dashboard.store import allowed_path, first_examples, stored_runs
 from workbench.errors import RunError, WorkbenchError
 from workbench.runs import Run, RunState, RunSummary
+from workbench.terminal import counted
 
 __all__ = ["evaluation_page", "examples_part", "text_to_inspect"]
 
@@ -103,7 +104,7 @@ def examples_part(runs: Sequence[RunSummary]) -> None:
     if count > _ROWS:
         st.caption(f"The first {_ROWS:,} of {count:,} examples.")
     shown = _filtered(head)
-    st.caption(f"{len(shown):,} examples; click a column's name to sort, a row to choose it.")
+    st.caption(f"{counted(len(shown), 'example')}; click a column's name to sort, a row to choose it.")
     code = f"from workbench.runs import Run\n\nRun.open({str(run.path)!r}).examples()\n"
     row = show_table(shown.head(_SHOWN), f"examples {name}", "Examples", code, select=True)
     if (

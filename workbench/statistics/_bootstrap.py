@@ -54,7 +54,7 @@ def bootstrap(
     The interval of a mean of 5 or more independent items is the bootstrap-t of Efron & Tibshirani (1993), section
     12.5, which follows skewed losses where few items make percentiles too narrow. Where a resample is all alike, and
     for all else, it is their percentile interval (section 13.3), its quantiles spread as a t distribution's are
-    (Hesterberg 2015, section 3.5). docs/numerics.md has the shares of samples that each covers. Where there is
+    (Hesterberg 2015). docs/numerics.md has the shares of samples that each covers. Where there is
     nothing to resample (one item, one cluster, resamples that are all alike) the interval is undefined; where the
     statistic is NaN the value is, for the reason given as ``undefined``. Resamples without a value are left out, and
     ``method`` says how many.

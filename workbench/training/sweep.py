@@ -53,8 +53,7 @@ class SweepRow:
     ``tokens`` is what it was trained on; ``early_loss`` is validation-free: the training loss at a tenth of the steps.
     ``runs`` are the folders of its runs, ``scores`` what they reach on further tasks, mean over seeds.
     ``problem`` says why a variant could not be trained. The columns are after Narang et al. 2021, "Do Transformer
-    Modifications Transfer Across Implementations and Applications?", table 1, whose early loss is after an eighth of
-    the steps.
+    Modifications Transfer Across Implementations and Applications?", table 1, with other shares of the steps.
     """
 
     variant: str

@@ -214,9 +214,7 @@ def _table_task(
 
 def _split(rows: list[Row], seed: int) -> tuple[list[Row], list[Row]]:
     if len(rows) < 4:
-        raise DataError(
-            f"{len(rows)} rows are too few to hold some out; give --validation FILE, or more rows"
-        )
+        raise DataError(f"too few rows ({len(rows)}) to hold some out; give --validation FILE, or more rows")
     order = np.random.default_rng(seed).permutation(len(rows))
     held = max(2, len(rows) // 10)
     return [rows[i] for i in order[held:]], [rows[i] for i in order[:held]]
