@@ -32,6 +32,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "workbench evaluate novels-decoder --task lambada_sample",
         "workbench evaluate novels-decoder --task lambada_sample --dtype bfloat16",
     ),
+    "surprisal": ('workbench surprisal novels-decoder "The horse raced past the barn fell."',),
     "compare": ("workbench compare {evaluate:2} {evaluate}",),
     "check": (
         "workbench check novels-decoder --set pairs_builtin --limit-per-paradigm 20",

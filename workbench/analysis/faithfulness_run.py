@@ -15,8 +15,8 @@ from workbench.analysis.faithfulness_examine import CHEAP_METHODS, FLOOR, Judged
 from workbench.analysis.saliency import OcclusionUnit, SaliencyOptions
 from workbench.analysis.saliency.targets import TargetRequest, ask
 from workbench.data import DataIdentity, content_hash
-from workbench.data.tables import class_label, read_marks, read_rows
-from workbench.errors import DataError, did_you_mean
+from workbench.data.tables import check_column, class_label, read_marks, read_rows, text_column
+from workbench.errors import DataError
 from workbench.estimate import Estimate
 from workbench.models import LoadedModel
 from workbench.records import check_fields
@@ -26,7 +26,6 @@ from workbench.statistics import bootstrap
 __all__ = ["SaliencySettings", "SaliencyText", "evaluate_saliency", "read_texts"]
 
 CHUNK = 8  # texts that are stored at once
-_TEXT_COLUMNS = ("sentence", "text", "sentence1", "premise", "question")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,12 +74,9 @@ def read_texts(settings: SaliencySettings) -> tuple[SaliencyText, ...]:
     """The first ``limit`` texts of the table; raises :class:`DataError` for missing columns and empty texts."""
     rows = read_rows(Path(settings.data).expanduser())[: settings.limit]
     columns = list(rows[0])
-    text = settings.text_column or next((c for c in _TEXT_COLUMNS if c in columns), None)
-    for column in (text, settings.label_column, settings.rationale_column):
-        if column is not None and column not in columns:
-            raise DataError(f"{settings.data} has no column {column!r}; {did_you_mean(column, columns)}")
-    if text is None:
-        raise DataError(f"{settings.data}: which column is the text? --text-column, of {', '.join(columns)}")
+    text = text_column(columns, settings.text_column, settings.data)
+    for column in (settings.label_column, settings.rationale_column):
+        check_column(column, columns, settings.data)
     found = []
     for number, row in enumerate(rows, 1):
         if not str(row[text]).strip():

@@ -56,6 +56,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "probe": ("workbench.cli.probe", "Ask what each layer knows, with controls."),
     "report": ("workbench.cli.report", "Write stored runs as one HTML page, or as a table for a paper."),
     "runs": ("workbench.cli.runs", "List the stored runs."),
+    "surprisal": ("workbench.cli.surprisal", "Show how many bits each word of a text carries."),
     "sweep": ("workbench.cli.sweep", "Train variants on the same data and budget; compare them in a table."),
     "tasks": ("workbench.cli.tasks", "List the tasks."),
     "train": ("workbench.cli.train", "Pre-train a model of any preset or configuration."),

@@ -11,11 +11,22 @@ from typing import Any
 
 from workbench.characters import check_text
 from workbench.data.files import read_json, read_jsonl, read_lines, read_text
-from workbench.errors import DataError
+from workbench.errors import DataError, did_you_mean
 
-__all__ = ["Row", "class_label", "number_of", "read_marks", "read_rows", "read_table"]
+__all__ = [
+    "FORMATS",
+    "Row",
+    "check_column",
+    "class_label",
+    "number_of",
+    "read_marks",
+    "read_rows",
+    "read_table",
+    "text_column",
+]
 
 Row = dict[str, Any]
+_TEXT_COLUMNS = ("sentence", "text", "sentence1", "premise", "question")
 FORMATS = (".csv", ".tsv", ".txt", ".jsonl", ".json", ".parquet")
 
 
@@ -53,6 +64,24 @@ def read_rows(path: Path, columns: Sequence[str] | None = None) -> list[Row]:
     if not rows:
         raise DataError(f"{path} has no rows")
     return rows
+
+
+def check_column(column: str | None, columns: Sequence[str], where: object) -> None:
+    """Raise :class:`~workbench.errors.DataError`, with the nearest name, for a column that is asked for and missing."""
+    if column is not None and column not in columns:
+        raise DataError(f"{where} has no column {column!r}; {did_you_mean(column, list(columns))}")
+
+
+def text_column(columns: Sequence[str], wanted: str | None, where: object) -> str:
+    """The column that holds the texts: ``wanted``, else ``sentence``, ``text`` or the like.
+
+    Raises :class:`~workbench.errors.DataError` where there is none.
+    """
+    check_column(wanted, columns, where)
+    found = wanted or next((name for name in _TEXT_COLUMNS if name in columns), None)
+    if found is None:
+        raise DataError(f"{where}: which column is the text? --text-column, of {', '.join(columns)}")
+    return found
 
 
 def class_label(value: object, where: str) -> str:

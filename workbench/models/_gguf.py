@@ -118,7 +118,9 @@ def _weights(file: GGUFFile, model: Any) -> dict[str, torch.Tensor]:
     found: dict[str, torch.Tensor] = {}
     for tensor in file.reader.tensors:
         result = processor.process(
-            weights=dequantize(np.asarray(tensor.data), tensor.tensor_type),  # slices of a memory map cost twice
+            weights=dequantize(
+                np.asarray(tensor.data), tensor.tensor_type
+            ),  # slices of a memory map cost twice
             name=tensor.name,
             tensor_key_mapping=names,
             parsed_parameters={"tensors": found},

@@ -21,7 +21,7 @@ from workbench.scoring.masked import MaskedEngine, Masking, pseudo_log_likelihoo
 from workbench.scoring.prefix_tree import PrefixGroup
 from workbench.scoring.seq2seq import Seq2SeqEngine
 from workbench.scoring.streams import Lanes, collect, lanes, token_budget
-from workbench.scoring.surprisal import Surprisal, surprisal
+from workbench.scoring.surprisal import Surprisal, WordBoundary, surprisal, surprisal_table
 
 __all__ = [
     "Blank",
@@ -40,6 +40,7 @@ __all__ = [
     "Seq2SeqEngine",
     "Sequence",
     "Surprisal",
+    "WordBoundary",
     "collect",
     "encode_texts",
     "lanes",
@@ -52,5 +53,6 @@ __all__ = [
     "score_cloze",
     "score_rolling",
     "surprisal",
+    "surprisal_table",
     "token_budget",
 ]

@@ -17,7 +17,16 @@ from workbench.errors import NumericsError
 from workbench.models import LoadedModel
 from workbench.scoring._requests import Score, Sequence
 
-__all__ = ["Projected", "SharedHooks", "forward_batch", "project_only", "target_statistics"]
+__all__ = [
+    "Projected",
+    "SharedHooks",
+    "forward_batch",
+    "in_rows",
+    "project_only",
+    "scored_logits",
+    "scores_of",
+    "target_statistics",
+]
 
 
 class SharedHooks:
@@ -60,17 +69,35 @@ _GPU_ROWS = 512
 
 
 def forward_batch(model: LoadedModel, batch: list[Sequence]) -> list[Score]:
-    """Scores of ``batch``, which is padded on the right: causal attention never looks there.
+    """Scores of ``batch``.
 
     Raises :class:`NumericsError` if a scored position has NaN or no finite logit.
     """
+    logits, targets, exact = scored_logits(model, batch)
+    return scores_of(batch, targets, target_statistics(logits, targets, exact=exact))
+
+
+def scored_logits(
+    model: LoadedModel, batch: list[Sequence]
+) -> tuple[Float[Tensor, "N V"], Int[Tensor, " N"], Float[Tensor, " N"] | None]:
+    """Logits at each scored token of ``batch``, the tokens, and their exact logits (:meth:`Projected.exact`).
+
+    Sequences are padded on the right: causal attention never looks there.
+    """
     ids, positions, targets = _tensors(model, batch)
     with model.lock, torch.inference_mode(), project_only(model.model, positions, ids.shape) as projected:
-        logits = projected.chosen(model.model(input_ids=ids, use_cache=False).logits)  # (N scored, V)
-        exact = projected.exact(logits, targets)
-    log_probabilities, greedy, ranks = target_statistics(logits, targets, exact=exact)
+        logits = projected.chosen(model.model(input_ids=ids, use_cache=False).logits)
+        return logits, targets, projected.exact(logits, targets)
+
+
+def scores_of(
+    batch: list[Sequence],
+    targets: Int[Tensor, " N"],
+    statistics: tuple[Float[Tensor, " N"], Int[Tensor, " N"], Int[Tensor, " N"]],
+) -> list[Score]:
+    """The columns of :func:`target_statistics`, split by sequence."""
     counts = [sequence.targets for sequence in batch]
-    columns = [part.split(counts) for part in (targets.cpu(), log_probabilities, greedy, ranks)]
+    columns = [part.split(counts) for part in (targets.cpu(), *statistics)]
     return [
         Score(
             token_ids=tuple(t.tolist()),
@@ -82,6 +109,14 @@ def forward_batch(model: LoadedModel, batch: list[Sequence]) -> list[Score]:
         )
         for sequence, t, p, g, r in zip(batch, *columns, strict=True)
     ]
+
+
+def in_rows(
+    logits: Float[Tensor, "N V"], of_rows: Callable[[Float[Tensor, "r V"]], Float[Tensor, " r"]]
+) -> Float[Tensor, " N"]:
+    """``of_rows`` of some rows of float32 logits at a time, on the CPU."""
+    step = _CPU_ROWS if logits.device.type == "cpu" else _GPU_ROWS
+    return torch.cat([of_rows(part.float()).cpu() for part in logits.split(step)])
 
 
 def _tensors(

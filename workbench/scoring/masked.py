@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Set
 from collections.abc import Sequence as Sequence_
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from workbench.choices import as_members
@@ -20,7 +21,9 @@ from workbench.scoring.streams import Stream, by_group, collect
 from workbench.text import Pieces, split_texts
 from workbench.trace.padding import together
 
-__all__ = ["MaskedEngine", "MaskedRow", "MaskedText", "Masking", "pseudo_log_likelihood"]
+__all__ = ["MaskedEngine", "MaskedRow", "MaskedText", "Masking", "pseudo_log_likelihood", "read_rows"]
+
+Answer = TypeVar("Answer")
 
 
 class Masking(StrEnum):
@@ -156,14 +159,30 @@ def _score(group: Sequence_[MaskedRow], answers: list[_Answer]) -> Score:
 
 
 def _forward(model: LoadedModel, batch: list[MaskedRow]) -> list[_Answer]:
-    """Answers of rows, those that may be padded to one length in one pass."""
-    answers: dict[int, _Answer] = {}
+    """Answers of rows."""
+    return read_rows(
+        model,
+        batch,
+        lambda logits, targets: list(
+            zip(*(c.tolist() for c in target_statistics(logits, targets)), strict=True)
+        ),
+    )
+
+
+def read_rows(
+    model: LoadedModel,
+    batch: list[MaskedRow],
+    answers: Callable[[Float[Tensor, "N V"], Int[Tensor, " N"]], list[Answer]],
+) -> list[Answer]:
+    """``answers`` from the logits at each row's asked position; rows that may be padded to one length share a pass."""
+    found: dict[int, Answer] = {}
     for places in together(model.model, [row.length for row in batch]):
-        answers.update(zip(places, _one_pass(model, [batch[place] for place in places]), strict=True))
-    return [answers[place] for place in range(len(batch))]
+        logits, targets = _one_pass(model, [batch[place] for place in places])
+        found.update(zip(places, answers(logits, targets), strict=True))
+    return [found[place] for place in range(len(batch))]
 
 
-def _one_pass(model: LoadedModel, batch: list[MaskedRow]) -> list[_Answer]:
+def _one_pass(model: LoadedModel, batch: list[MaskedRow]) -> tuple[Float[Tensor, "N V"], Int[Tensor, " N"]]:
     """The vocabulary projection sees only the asked position of each row."""
     width = max(row.length for row in batch)
     padding = model.tokenizer.pad_token_id or 0
@@ -174,9 +193,7 @@ def _one_pass(model: LoadedModel, batch: list[MaskedRow]) -> list[_Answer]:
     positions = torch.tensor([n * width + r.position for n, r in enumerate(batch)], device=model.device)
     targets = torch.tensor([row.target for row in batch], device=model.device)
     with model.lock, torch.inference_mode(), project_only(model.model, positions, ids.shape) as projected:
-        logits = projected.chosen(model.model(**inputs).logits)  # (rows, V)
-    columns = target_statistics(logits, targets)
-    return list(zip(*(column.tolist() for column in columns), strict=True))
+        return projected.chosen(model.model(**inputs).logits), targets
 
 
 def _padded(rows: list[tuple[int, ...]], width: int, padding: int, model: LoadedModel) -> Int[Tensor, "B T"]:

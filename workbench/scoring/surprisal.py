@@ -3,31 +3,60 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
 
+from workbench.choices import member
 from workbench.drawn import Drawn
-from workbench.errors import DataError
+from workbench.errors import ConfigError, DataError, ModelError
 from workbench.models import Kind, LoadedModel, as_model
-from workbench.scoring._requests import Request, Score, encode_texts
+from workbench.scoring._forward import in_rows, scored_logits, target_statistics
+from workbench.scoring._requests import Request, encode_texts
+from workbench.scoring._requests import Sequence as TokenSequence
 from workbench.scoring.engine import Engine
-from workbench.scoring.masked import MaskedEngine
+from workbench.scoring.masked import MaskedEngine, MaskedRow, read_rows
+from workbench.scoring.streams import Stream, by_group, collect
 from workbench.shapes import Array
 from workbench.terminal import counted
 from workbench.text import Alignment, align
 
-__all__ = ["Surprisal", "surprisal"]
+__all__ = ["Surprisal", "WordBoundary", "surprisal", "surprisal_table"]
+
+_LN2 = math.log(2)
+# How vocabularies spell the white space that a token begins with.
+_SPACES = ("Ġ", "▁", " ", "Ċ", "ĉ", "č", "\n", "\t", "\r", "<0x0A>", "<0x09>", "<0x0D>")
+
+
+class WordBoundary(StrEnum):
+    """To which word the white space between two words counts.
+
+    ``LEADING``: to the word after it, whose first token begins with it; a word's bits are the sum over its tokens.
+    ``TRAILING``: to the word before it, so that a word's probability says that it ends there: Pimentel & Meister
+    (2024) divide by the probability of a word's beginning where it begins and multiply with that of the next one's
+    where it ends; Oh & Schuler (2024) call it whitespace-trailing decoding. Words are what white space separates, so
+    punctuation stays with its word; EOS ends a word too. Only for vocabularies that mark where words begin.
+    """
+
+    LEADING = "leading"
+    TRAILING = "trailing"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Surprisal(Drawn):
     """Surprisal of one text's tokens, ``-log2 p(token | ...)`` in bits; NaN for a token that nothing predicts.
 
-    ``policy`` says what each token is predicted from.
+    ``entropy`` (bits) is that of the distribution the token is drawn from, before it is seen, and ``rank`` the token's
+    place in it, from 1. ``space`` (token + 1), of :attr:`WordBoundary.TRAILING` alone, is the surprisal in bits of a
+    word's beginning (or EOS) at each place, the one behind the text included. ``policy`` says what each token is
+    predicted from.
     """
 
     drawn_by = "surprisal_view"
@@ -36,6 +65,10 @@ class Surprisal(Drawn):
     policy: str
     alignment: Alignment
     bits: Float[Array, " token"]
+    entropy: Float[Array, " token"]
+    rank: Float[Array, " token"]
+    space: Float[Array, " place"] | None = None
+    starts: Bool[Array, " token"] | None = None
 
     @property
     def tokens(self) -> tuple[str, ...]:
@@ -48,15 +81,35 @@ class Surprisal(Drawn):
         return float(np.nansum(self.bits))
 
     def words(self) -> pd.DataFrame:
-        """One row a word: the sum of the surprisals of its tokens (the chain rule)."""
+        """One row a word: its surprisal in bits and nats, entropy and rank at its first token, tokens, characters.
+
+        The surprisal is the sum over its tokens (the chain rule), or what :class:`WordBoundary` makes of it.
+        """
         frame = self.to_frame().dropna(subset=["word_number"])
         grouped = frame.groupby("word_number", sort=True)
-        return grouped.agg(
-            word=("word", "first"), tokens=("token", "size"), bits=("bits", _sum)
-        ).reset_index()
+        first = grouped["position"].min().to_numpy(int)
+        bits = grouped["bits"].sum(min_count=1).to_numpy(float)
+        if self.space is not None and self.starts is not None:
+            last = grouped["position"].max().to_numpy(int)
+            bits = bits + self.space[last + 1] - np.where(self.starts[first], self.space[first], 0.0)
+        numbers = [int(number) for number in frame["word_number"].drop_duplicates()]
+        spans = [self.alignment.words[number] for number in numbers]
+        return pd.DataFrame(
+            {
+                "word_number": pd.Series(numbers, dtype="Int64"),
+                "word": [self.alignment.word(number) for number in numbers],
+                "tokens": grouped.size().to_numpy(),
+                "bits": bits,
+                "nats": bits * _LN2,
+                "entropy": self.entropy[first],
+                "rank": pd.Series(self.rank[first]).astype("Int64"),
+                "start": [start for start, _ in spans],
+                "characters": [end - start for start, end in spans],
+            }
+        )
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a token: position, token, the word it is of, bits."""
+        """One row a token: position, token, the word it is of, bits, entropy (bits) and rank."""
         numbers = self.alignment.word_ids
         return pd.DataFrame(
             {
@@ -65,6 +118,8 @@ class Surprisal(Drawn):
                 "word_number": pd.array(list(numbers), dtype="Int64"),
                 "word": [None if n is None else self.alignment.word(n) for n in numbers],
                 "bits": self.bits,
+                "entropy": self.entropy,
+                "rank": pd.Series(self.rank).astype("Int64"),
             }
         )
 
@@ -73,16 +128,15 @@ class Surprisal(Drawn):
         return f"<Surprisal of {tokens} in {self.model}: {self.total:.2f} bits, {self.policy}>"
 
 
-def _sum(bits: pd.Series[float]) -> float:
-    return float(bits.sum(min_count=1))
-
-
 def surprisal(
     model: LoadedModel | str,
     text: str | Sequence[str],
     *,
     first_token: str = "auto",
     masking: str = "original",
+    word_boundary: str = "leading",
+    batch_tokens: str | int = "auto",
+    progress: bool = False,
 ) -> Surprisal | list[Surprisal]:
     """How many bits each token of a text carries: ``-log2 p``; see :class:`Surprisal`.
 
@@ -92,12 +146,16 @@ def surprisal(
 
     Args:
         model: a causal or masked language model, or its name.
-        text: a text, or several, for which a list is returned.
+        text: a text, or several, for which a list is returned; :func:`surprisal_table` makes one table of it.
         first_token: what the first token is predicted from; "unscored" leaves it out.
         masking: of masked models: "original", or "within_word_l2r" (Kauf and Ivanova 2023).
+        word_boundary: of causal models: whether the white space between words counts to the word after it ("leading")
+            or before it ("trailing", see :class:`WordBoundary`).
+        batch_tokens: tokens of one forward pass.
+        progress: show a bar.
 
     Raises:
-        ModelError: a model of another kind.
+        ModelError: a model of another kind, or a vocabulary that does not mark words for "trailing".
         DataError: a text with no token to score, or longer than the model reads.
 
     Example:
@@ -110,31 +168,142 @@ def surprisal(
     """
     model = as_model(model)
     model.require(Kind.CAUSAL, Kind.MASKED, verb="surprisal")
+    boundary = member(WordBoundary, word_boundary, "word boundary", ConfigError)
     texts = [text] if isinstance(text, str) else list(text)
     if model.kind is Kind.MASKED:
-        scores, policy = MaskedEngine(model, masking).score(texts), f"each from both sides, masking {masking}"
+        if boundary is WordBoundary.TRAILING:
+            raise ConfigError("word_boundary 'trailing' is of causal models; a masked model sees both sides")
+        found = _masked(MaskedEngine(model, masking, batch_tokens, progress), texts)
     else:
-        engine = Engine(model, first_token)
-        _check_lengths(model, texts)
-        scores, policy = engine.score([Request("", one) for one in texts]), f"first token: {engine.policy}"
-    found = [_record(model, policy, one, score) for one, score in zip(texts, scores, strict=True)]
+        found = _causal(Engine(model, first_token, batch_tokens, progress), texts, boundary)
     return found[0] if isinstance(text, str) else found
 
 
-def _check_lengths(model: LoadedModel, texts: Sequence[str]) -> None:
+def surprisal_table(found: Sequence[Surprisal]) -> pd.DataFrame:
+    """The words of all texts, one row each, with ``text``, the number of their text, in front.
+
+    Example:
+        ```python
+        import workbench
+        from workbench.scoring import surprisal_table
+
+        print(surprisal_table(workbench.surprisal("novels-decoder", ["She was happy.", "He left."])))
+        ```
+    """
+    tables = [one.words().assign(text=number) for number, one in enumerate(found)]
+    table = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame({"text": []})
+    return table[["text", *(column for column in table if column != "text")]]
+
+
+# of one token: log-probability, entropy, log-probability of a word's beginning (nats), rank
+_Reading = tuple[float, float, float, int]
+_Readings = Callable[[Tensor, Tensor, Tensor | None], list[_Reading]]
+
+
+def _readings(begins: Tensor | None) -> _Readings:
+    """Reads rows of logits; ``begins`` (V,) marks the tokens that begin a word."""
+
+    def entropy(scores: Tensor) -> Tensor:
+        logs = scores.log_softmax(1)
+        return -(logs.exp() * logs).nan_to_num(0.0).sum(1)  # 0 log 0 is 0
+
+    def space(scores: Tensor) -> Tensor:
+        return scores.log_softmax(1)[:, begins].logsumexp(1)
+
+    def read(logits: Tensor, targets: Tensor, exact: Tensor | None = None) -> list[_Reading]:
+        log_probabilities, _, ranks = target_statistics(logits, targets, exact=exact)
+        spaces = log_probabilities if begins is None else in_rows(logits, space)
+        columns = (log_probabilities, in_rows(logits, entropy), spaces, ranks)
+        return list(zip(*(column.tolist() for column in columns), strict=True))
+
+    return read
+
+
+def _causal(engine: Engine, texts: list[str], boundary: WordBoundary) -> list[Surprisal]:
+    model, trailing = engine.model, boundary is WordBoundary.TRAILING
+    _check_lengths(model, texts, room=model.max_length - trailing)
+    sequences = engine.encode([Request("", one) for one in texts])
+    begins = _begins(model) if trailing else None
+    if trailing:  # one place more: behind the text
+        sequences = [replace(one, ids=(*one.ids, _end_of_text(model))) for one in sequences]
+    read = _readings(begins)
+
+    def forward(model: LoadedModel, batch: list[TokenSequence]) -> list[list[_Reading]]:
+        rows = iter(read(*scored_logits(model, batch)))
+        return [[next(rows) for _ in range(one.targets)] for one in batch]
+
+    stream = Stream(model, forward, engine.batch_tokens, engine.progress)
+    rows = collect(stream(sequences, frozenset()), len(sequences))
+    policy = (
+        f"first token: {engine.policy}, white space {boundary}"
+        if trailing
+        else f"first token: {engine.policy}"
+    )
+    return [_record(model, policy, *of_text, begins) for of_text in zip(texts, rows, strict=True)]
+
+
+def _masked(engine: MaskedEngine, texts: list[str]) -> list[Surprisal]:
+    groups = [engine.rows(text) for text in engine.encode(texts)]
+    read = _readings(None)
+
+    def forward(model: LoadedModel, batch: list[MaskedRow]) -> list[_Reading]:
+        return read_rows(model, batch, lambda logits, targets: read(logits, targets, None))
+
+    stream = Stream(engine.model, forward, engine.batch_tokens, engine.progress)
+    rows = collect(by_group(stream, groups, frozenset()), len(groups))
+    policy = f"each from both sides, masking {engine.masking}"
+    return [
+        _record(engine.model, policy, text, of_text, None) for text, of_text in zip(texts, rows, strict=True)
+    ]
+
+
+def _check_lengths(model: LoadedModel, texts: Sequence[str], room: int) -> None:
     """A text that loses its beginning would have other tokens than it seems."""
     for text, ids in zip(texts, encode_texts(model.tokenizer, texts), strict=True):
-        if len(ids) > model.max_length:
+        if len(ids) > room:
             raise DataError(
                 f"text {text[:40]!r}... has {counted(len(ids), 'token')}; {model.name} reads "
-                f"{model.max_length:,}: shorten it, or score it in windows with workbench.scoring.score_rolling"
+                f"{room:,}: shorten it, or score it in windows with workbench.scoring.score_rolling"
             )
 
 
-def _record(model: LoadedModel, policy: str, text: str, score: Score) -> Surprisal:
+def _begins(model: LoadedModel) -> Bool[Tensor, " V"]:
+    """Which tokens begin a word, or end the text; raises :class:`ModelError` if the vocabulary does not mark them."""
+    found = [number for piece, number in model.tokenizer.get_vocab().items() if piece.startswith(_SPACES)]
+    if not found:
+        raise ModelError(
+            f"{model.name}: no token of its vocabulary begins with white space, so word_boundary 'trailing' cannot "
+            "be told; use 'leading'"
+        )
+    size = int(model.config.get_text_config().vocab_size)
+    begins = torch.zeros(size, dtype=torch.bool, device=model.device)
+    begins[[*found, _end_of_text(model)]] = True
+    return begins
+
+
+def _end_of_text(model: LoadedModel) -> int:
+    end: Any = model.tokenizer.eos_token_id
+    if end is None:
+        raise ModelError(f"{model.name}: its tokenizer has no EOS, which ends a word too; use 'leading'")
+    return int(end)
+
+
+def _record(
+    model: LoadedModel, policy: str, text: str, rows: list[_Reading], begins: Tensor | None
+) -> Surprisal:
     alignment = align(text, model.tokenizer, add_special_tokens=False)
-    bits = np.full(len(alignment), math.nan)
-    scored = len(score.token_ids)
-    assert alignment.ids[len(alignment) - scored :] == score.token_ids, "scored tokens are the text's last"
-    bits[len(alignment) - scored :] = -np.array(score.token_log_probabilities) / math.log(2)
-    return Surprisal(model.name, policy, alignment, bits)
+    places = len(alignment) + (begins is not None)
+    columns = np.full((4, places), math.nan)
+    columns[:, places - len(rows) :] = np.array(rows, dtype=float).T
+    bits, entropy, space, rank = columns
+    own = slice(len(alignment))
+    return Surprisal(
+        model.name,
+        policy,
+        alignment,
+        -bits[own] / _LN2,
+        entropy[own] / _LN2,
+        rank[own],
+        None if begins is None else -space / _LN2,
+        None if begins is None else begins.cpu().numpy()[list(alignment.ids)],
+    )

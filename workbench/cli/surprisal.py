@@ -1,0 +1,182 @@
+"""``workbench surprisal``: how many bits each word of a text carries."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from workbench.cli._shared import (
+    BUDGET,
+    COUNT,
+    PATH,
+    load_named,
+    model_line,
+    model_options,
+    model_record,
+    saved,
+)
+from workbench.errors import WorkbenchError
+from workbench.paths import check_output, user_path
+from workbench.terminal import counted, say, say_json
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workbench.scoring import Surprisal
+    from workbench.scoring.regions import Sentence
+
+__all__ = ["command"]
+
+_ENDINGS = (".txt", ".csv", ".tsv", ".jsonl", ".json", ".parquet", ".conllu")
+_FIGURES = (".html", ".svg", ".png", ".pdf", ".tex")
+_SHOWN = 20
+_COLUMNS = ("word", "bits", "entropy", "rank", "tokens")
+
+
+@click.command(name="surprisal")
+@click.argument("model")
+@click.argument("source", metavar="TEXT|FILE")
+@click.option("--text-column", help="Of a table; default sentence or text.")
+@click.option("--region-column", help="Of a table: word numbers from 0 (4 or 4-6), or a phrase of the text.")
+@click.option("--limit", type=COUNT, help="Only the first N texts.")
+@click.option(
+    "--word-boundary",
+    default="leading",
+    show_default=True,
+    help="The white space between words counts to the word after it (leading) or before it (trailing).",
+)
+@click.option("--first-token", default="auto", show_default=True, help="auto, bos, prefix or unscored.")
+@click.option("--masking", default="original", show_default=True, help="original or within_word_l2r.")
+@click.option("--batch-tokens", type=BUDGET, default="auto", show_default=True, help="Of one forward pass.")
+@click.option(
+    "--out", type=PATH, help="File: .csv, .tsv or .jsonl; of one text also .html, .svg, .png, .pdf."
+)
+@model_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+def command(model: str, source: str, as_json: bool, **options: Any) -> None:
+    """Show how many bits each word of a text carries for MODEL, before and at the word: a row a word.
+
+    The text is given in quotes, or as a FILE: .txt (one text a line), .conllu, .csv, .tsv, .jsonl or .parquet. The
+    entropy and the rank are those of the word's first token. A masked model predicts each token from both sides. Bits
+    of words by the rule of Pimentel & Meister (2024) with --word-boundary trailing.
+
+    \b
+    workbench surprisal smollm2-135m "The horse raced past the barn fell."
+    workbench surprisal smollm2-135m sentences.csv --region-column region --out words.csv
+    """
+    sentences = _sentences(source, options)
+    _check_out(options["out"], len(sentences))
+    from workbench.choices import member
+    from workbench.errors import ConfigError
+    from workbench.scoring import WordBoundary, surprisal
+    from workbench.scoring.regions import region_table
+
+    member(WordBoundary, options["word_boundary"], "word boundary", ConfigError)
+    loaded = load_named(model, options)
+    names = ("first_token", "masking", "word_boundary", "batch_tokens")
+    found = surprisal(
+        loaded,
+        [s.text for s in sentences],
+        **{name: options[name] for name in names},
+        progress=sys.stderr.isatty(),
+    )
+    assert isinstance(found, list)
+    regions = region_table(sentences, found) if options["region_column"] else None
+    words = _words(sentences, found)
+    path = None if options["out"] is None else _save(words, found, options["out"])
+    if as_json:
+        record = {
+            "file": None if path is None else str(path),
+            "model": model_record(loaded),
+            "policy": found[0].policy,
+            "words": _records(words),
+            "regions": None if regions is None else _records(regions),
+        }
+        say_json(record)
+        return
+    say(f"{model_line(loaded)}: {counted(len(words), 'word')}, {found[0].policy}\n")
+    _print(words, regions)
+    say(f"\n{path}" if path else "\nwrite all of it with --out words.csv, draw one text with --out text.html")
+
+
+def _sentences(source: str, options: dict[str, Any]) -> list[Sentence]:
+    from workbench.scoring.regions import Sentence, read_sentences
+
+    path = user_path(source) if len(source) < 256 and "\n" not in source else None
+    if path is not None and (path.suffix in _ENDINGS or path.is_file()):
+        names = {"text": options["text_column"], "region": options["region_column"]}
+        return read_sentences(path, limit=options["limit"], **names)
+    for name in ("text_column", "region_column"):
+        if options[name] is not None:
+            raise WorkbenchError(
+                f"--{name.replace('_', '-')} is of a FILE; {source[:40]!r} is read as a text"
+            )
+    return [Sentence(source)]
+
+
+def _check_out(out: Path | None, texts: int) -> None:
+    if out is None:
+        return
+    check_output(out, (".csv", ".tsv", ".jsonl", *_FIGURES))
+    if out.suffix in _FIGURES and texts > 1:
+        raise WorkbenchError(f"{out} draws one text, and there are {texts}; name a .csv, .tsv or .jsonl file")
+
+
+def _words(sentences: list[Sentence], found: list[Surprisal]) -> pd.DataFrame:
+    from workbench.scoring import surprisal_table
+    from workbench.scoring.regions import region_words
+
+    words = surprisal_table(found)
+    if sentences[0].region is not None:
+        inside = {
+            (number, word)
+            for number, (sentence, one) in enumerate(zip(sentences, found, strict=True))
+            for word in region_words(str(sentence.region), one, sentence.where)
+        }
+        words["in_region"] = [
+            pair in inside for pair in zip(words["text"], words["word_number"], strict=True)
+        ]
+    for name in sentences[0].cells:
+        own = [sentence.cells.get(name) for sentence in sentences]
+        words[name if name not in words else f"row_{name}"] = [own[number] for number in words["text"]]
+    return words
+
+
+def _save(words: pd.DataFrame, found: list[Surprisal], out: Path) -> Path:
+    from workbench.runs import write_atomically
+
+    if out.suffix in _FIGURES:
+        from workbench.figures import surprisal_view
+
+        return saved(surprisal_view(found[0]), out)
+    if out.suffix == ".jsonl":
+        text = words.to_json(orient="records", lines=True, force_ascii=False)
+    else:
+        text = words.to_csv(index=False, sep="\t" if out.suffix == ".tsv" else ",")
+    write_atomically(out, text.encode("utf-8"))
+    return out
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    return [
+        {str(key): None if value != value else value for key, value in row.items()}
+        for row in frame.astype(object).where(frame.notna(), None).to_dict("records")
+    ]
+
+
+def _print(words: pd.DataFrame, regions: pd.DataFrame | None) -> None:
+    from workbench.cli._tables import table
+
+    shown = words if regions is None else regions
+    columns = [*(["text"] if words["text"].nunique() > 1 else []), *_COLUMNS]
+    chosen = shown[columns] if regions is None else regions
+    say(table(chosen.columns, (_cells(row) for row in chosen.head(_SHOWN).itertuples(index=False))))
+    if len(shown) > _SHOWN:
+        say(f"... {counted(len(shown) - _SHOWN, 'more row')}")
+
+
+def _cells(row: Any) -> list[object]:
+    return [f"{value:.3f}" if isinstance(value, float) else value for value in row]
