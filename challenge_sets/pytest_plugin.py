@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from workbench.terminal import counted
+
 if TYPE_CHECKING:
-    from workbench.terminal import counted
-from workbench.runs import Run
+    from workbench.runs import Run
 
 __all__ = ["OverBudgetError", "SuiteFile", "SuiteTestItem"]
 

@@ -178,5 +178,5 @@ def test_a_text_that_the_model_cannot_read_whole_is_explained_as_far_as_it_goes_
     )
     assert code == 0
     assert [len(found["tokens"]) for found in json.loads(out)["attributions"]] == [64, 64]
-    assert err.count("note: 1 of 1 texts were longer than") == 1
+    assert err.count("note: 1 of 1 text longer than") == 1
     assert "38 tokens truncated" in err  # 100 + 2 special tokens - 64

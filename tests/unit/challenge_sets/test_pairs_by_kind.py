@@ -155,11 +155,11 @@ def test_a_pair_that_is_too_long_is_recorded_as_not_scored_and_the_run_goes_on(
     assert found[0]["margin"] == pytest.approx(-alone.margin if crows else alone.margin, abs=1e-5)
     assert (found[0]["not_scored"], found[1]["correct"]) == ("", None)
     assert f"reads at most {model.max_length}" in found[1]["not_scored"]
-    assert run.notes["not_scored"].startswith("1 of 2 pairs are too long for the model and not scored: ")
+    assert run.notes["not_scored"].startswith("1 of 2 pairs too long for the model and not scored: ")
     assert {estimate.n for group in run.results.values() for estimate in group.values()} == {1}
     evaluated = evaluate(model, tasks=[challenge], data_dir=place, out=tmp_path / "task", doctor=False)
     assert evaluated.results == run.results
-    assert evaluated.notes["not_scored"] == {challenge.name: run.notes["not_scored"]}
+    assert evaluated.notes["sets"] == {challenge.name: run.notes}
 
 
 def test_runs_with_pairs_that_were_not_scored_are_compared_and_reported_on_the_others(tmp_path: Path) -> None:
