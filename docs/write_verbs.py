@@ -33,6 +33,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "workbench evaluate novels-decoder --task lambada_sample --dtype bfloat16",
     ),
     "surprisal": ('workbench surprisal novels-decoder "The horse raced past the barn fell."',),
+    "generate": ('workbench generate novels-decoder "She was" --beams 3 --max-tokens 8 --out beams.html',),
     "compare": ("workbench compare {evaluate:2} {evaluate}",),
     "check": (
         "workbench check novels-decoder --set pairs_builtin --limit-per-paradigm 20",

@@ -46,6 +46,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "workbench.cli.finetune",
         "Give a model a head, or a few new weights, and train it on a task.",
     ),
+    "generate": (
+        "workbench.cli.generate",
+        "Generate after a text; each token's probability, entropy and alternatives.",
+    ),
     "lens": ("workbench.cli.lens", "Show what each layer of a model would predict."),
     "grid": ("workbench.cli.grid", "Run many models on many tasks, here or on a Ray cluster."),
     "models": ("workbench.cli.models", "List the known models and presets, or show one."),

@@ -21,6 +21,7 @@ from workbench.rooms import lazy_names
 # their modules import those of what they draw: imported when first used
 _HOMES = {
     "comparison_plot": "workbench.figures.comparison",
+    "generation_view": "workbench.figures.text",
     "lens_grid": "workbench.figures.lens",
     "lens_trajectory": "workbench.figures.lens",
     "patching_grid": "workbench.figures.patching",
@@ -38,6 +39,7 @@ __all__ = [
     "comparison_plot",
     "curve_plot",
     "dependency_table",
+    "generation_view",
     "head_statistics_grid",
     "head_view",
     "heat_map",
@@ -58,7 +60,7 @@ if TYPE_CHECKING:
     from workbench.figures.lens import lens_grid, lens_trajectory
     from workbench.figures.patching import patching_grid
     from workbench.figures.statistic import statistic_view
-    from workbench.figures.text import surprisal_view
+    from workbench.figures.text import generation_view, surprisal_view
     from workbench.figures.view_options import trace_view
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

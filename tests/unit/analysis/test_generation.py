@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import math
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
+from tests.helpers import assert_near, run_command
 from tests.model_folders import save_bart, save_bert
 from tests.unit.tiny import tiny_causal
-from workbench.analysis.generation import generate_steps
+from workbench.analysis.generation import Decoding, generate_all, generate_steps
 from workbench.errors import ConfigError, ModelError, TraceError
-from workbench.figures.text import step_view
+from workbench.figures.text import generation_view, step_view
 from workbench.models import load
 
 
@@ -61,3 +67,90 @@ def test_a_step_is_drawn_and_ranges_are_checked() -> None:
         step_view(found, 9)
     with pytest.raises(ConfigError, match="head 7 is out of range: 0 to 3"):
         step_view(found, 0, head=7)
+
+
+def test_beams_are_those_of_transformers_and_each_token_has_its_probability() -> None:
+    model = tiny_causal()
+    found = generate_all(model, "the cats sat", 5, decoding=Decoding(beams=3))
+    ids = model.tokenizer("the cats sat", return_tensors="pt").input_ids
+    expected = model.model.generate(
+        ids, max_new_tokens=5, do_sample=False, num_beams=3, num_return_sequences=3, pad_token_id=0
+    )
+    assert len(found) == 3
+    for one, row in zip(found, expected.tolist(), strict=True):
+        own = row[ids.shape[1] :]
+        assert list(one.tokens) == model.tokenizer.convert_ids_to_tokens(own)
+        with torch.no_grad():
+            logs = model.model(torch.tensor([row])).logits[0].double().log_softmax(-1)[ids.shape[1] - 1 : -1]
+        chosen = logs[range(len(own)), own]
+        assert_near([step.probability for step in one.steps], chosen.exp(), 1e-4)
+        assert_near([s.entropy for s in one.steps], -(logs.exp() * logs).sum(-1) / math.log(2), 1e-4)
+        assert [step.rank for step in one.steps] == ((logs > chosen[:, None]).sum(-1) + 1).tolist()
+        assert one.log_probability == pytest.approx(float(chosen.sum()), rel=1e-4)
+        assert one.to_frame()["token"].tolist() == list(one.tokens)
+
+
+def test_samples_depend_on_the_seed_alone_and_keep_to_the_likeliest() -> None:
+    model = tiny_causal()
+    first, again, other = (
+        generate_all(model, "the cats sat", 6, decoding=Decoding(samples=4, top_k=3, seed=seed))
+        for seed in (1, 1, 2)
+    )
+    assert [one.tokens for one in first] == [one.tokens for one in again]
+    assert [one.tokens for one in first] != [one.tokens for one in other]
+    assert max(step.rank for one in first for step in one.steps) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"beams": 0}, "beams is 0; allowed: 1 or more"),
+        ({"beams": 2, "samples": 2}, "choose one of both"),
+        ({"samples": 1, "temperature": 0.0}, "temperature is 0.0; allowed: above 0"),
+        ({"samples": 1, "top_p": 1.5}, "top_p is 1.5; allowed: above 0 to 1"),
+        ({"top_k": 5}, "are of sampling"),
+        ({"seed": -1}, "seed is -1"),
+    ],
+)
+def test_options_of_decoding_that_do_not_go_together(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Decoding(**options)
+
+
+def test_generated_texts_are_drawn_with_what_else_was_likely() -> None:
+    found = generate_all(tiny_causal(), "the <b>cats", 3, decoding=Decoding(beams=2))
+    view = generation_view(found)
+    assert "the &lt;b&gt;cats" in view.html
+    assert len(view.to_frame()) == sum(len(one.steps) for one in found)
+    assert len(found[0].figure().to_frame()) == len(found[0].steps)
+
+
+def test_the_verb_prints_stores_and_explains_mistakes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run_command(
+        "generate",
+        "novels-decoder",
+        "She was",
+        "--beams",
+        "2",
+        "--max-tokens",
+        "4",
+        "--out",
+        "g.csv",
+        "--json",
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    answer = json.loads(done.stdout)
+    assert len(answer["texts"]) == 2
+    first = answer["texts"][0]
+    assert first["log_probability"] == pytest.approx(
+        sum(math.log(token["probability"]) for token in first["tokens"])
+    )
+    assert Path("g.csv").read_text().count("\n") >= 9
+    plain = run_command("generate", "novels-decoder", "She was", "--max-tokens", "4").stdout
+    assert "log-probability" in plain
+    for arguments in (("--top-p", "0.5"), ("--samples", "2", "--beams", "2"), ("--out", "g.xyz")):
+        done = run_command("generate", "novels-decoder", "She was", *arguments)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
