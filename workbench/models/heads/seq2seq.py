@@ -1,6 +1,6 @@
 """Labels from an encoder-decoder: the text goes to both sides, and the decoder's states are read.
 
-Lewis et al. 2020, "BART", sections 4.1 and 4.2: the state of the last token stands for the text, that of each token
+Lewis et al. 2020, "BART", sections 3.1 and 3.2: the state of the last token stands for the text, that of each token
 for the token. The decoder reads the text itself, not shifted; it may see all of it through the encoder anyway.
 """
 
@@ -76,7 +76,7 @@ class _ForLabels(_FromBothSides):
 
 
 class TransformerEncoderDecoderForSequenceClassification(_ForLabels):
-    """A label or a number from the decoder's state of the last token; BART, section 4.1."""
+    """A label or a number from the decoder's state of the last token; BART, section 3.1."""
 
     output_class = Seq2SeqSequenceClassifierOutput
 
@@ -90,7 +90,7 @@ class TransformerEncoderDecoderForSequenceClassification(_ForLabels):
 
 
 class TransformerEncoderDecoderForTokenClassification(_ForLabels):
-    """A label for each token from its state in the decoder; BART, section 4.2."""
+    """A label for each token from its state in the decoder; BART, section 3.2."""
 
     output_class = TokenClassifierOutput
 
@@ -106,7 +106,7 @@ class TransformerEncoderDecoderForTokenClassification(_ForLabels):
 
 
 class TransformerEncoderDecoderForQuestionAnswering(_FromBothSides, SpanModel):
-    """Where the answer starts and ends, from each token's state in the decoder; BART, section 5.1 (SQuAD)."""
+    """Where the answer starts and ends, from each token's state in the decoder; BART, section 4.2 (SQuAD)."""
 
     output_class = Seq2SeqQuestionAnsweringModelOutput
 
