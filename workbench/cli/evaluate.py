@@ -43,7 +43,11 @@ __all__ = ["command", "print_run"]
 
 @click.command(name="evaluate")
 @click.argument("model", required=False)
-@click.option("--task", "tasks", help="Task names or YAML files, separated by commas; see: workbench tasks.")
+@click.option(
+    "--task",
+    "tasks",
+    help="Task names, YAML files or tables of rows, separated by commas; see: workbench tasks.",
+)
 @click.option("--data-dir", type=PATH, help="Folder with the tasks' data files.")
 @click.option(
     "--limit", type=COUNT, help="Only the first N items of each task, spread over its subjects by --seed."
@@ -100,6 +104,7 @@ def command(context: click.Context, /, **_options: Any) -> None:
 
     \b
     workbench evaluate smollm2-135m --task lambada_sample
+    workbench evaluate smollm2-135m --task questions.jsonl
     workbench evaluate smollm2-135m --task lambada_openai --data-dir DIR --limit 300 --dtype float32 --json
     workbench evaluate --resume runs/RUN
     """

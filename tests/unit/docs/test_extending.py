@@ -15,6 +15,7 @@ _FENCE = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```', flags=re.M | r
 # section -> what holds after its block ran; the runs' numbers are those of two or more items, so n says all were asked
 _CHECKS = {
     "A task in a YAML file": 'assert run.results["capitals"]["accuracy"].n == 2',
+    "Your own rows as a task": 'assert run.results["questions"]["accuracy"].n == 2',
     "A task by its type, in Python": 'assert run.results["capitals"]["accuracy"].n == 2',
     "A task of another type": 'assert run.results["capitals"]["accuracy"].n == 2',
     "A suite of behavioural tests": 'assert {"good weather", "a name changes nothing"} <= {'

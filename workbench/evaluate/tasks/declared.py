@@ -1,0 +1,106 @@
+"""The keys that declare a task, and the rows that they name."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from workbench.data import DataIdentity, Dataset, content_hash
+from workbench.data.source import Record, Source
+from workbench.data.tables import read_table
+from workbench.errors import ConfigError, DataError
+
+__all__ = ["Declared", "listed", "text_key", "texts_key"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OwnRows(Source[Any]):
+    """The rows that the file holds or names; a data folder is not asked for them."""
+
+    files: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"validation": ()})
+    place: str
+    records_here: tuple[tuple[str, Record], ...]
+
+    def read(self, data_dir: Path | None, split: str = "validation") -> Dataset[Any]:
+        """All rows, whatever the split."""
+        rows = [
+            row
+            for number, (where, record) in enumerate(self.records_here)
+            for row in self.parse(record, where, f"{self.name}-{number:05d}")
+        ]
+        identity = DataIdentity(self.name, self.place, content_hash(map(repr, rows)), len(rows))
+        return Dataset(tuple(rows), identity)
+
+    def has(self, data_dir: Path | None, split: str) -> bool:
+        """There is one split."""
+        return split == "validation"
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A file and its keys."""
+
+    file: Path
+    values: Mapping[str, Any]
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """A key's text."""
+        return (
+            default
+            if key not in self.values and default is not None
+            else text_key(self.values, key, self.file)
+        )
+
+    def source(self, parse: Callable[[Record, str, str], Iterable[Any]]) -> Source[Any]:
+        """The rows, each made by ``parse``."""
+        place, records = self._records()
+        if not records:
+            raise DataError(f"{self.file} has no rows")
+        return _OwnRows(name=self.text("name"), parse=parse, place=place, records_here=records)
+
+    def _records(self) -> tuple[str, tuple[tuple[str, Record], ...]]:
+        if ("rows" in self.values) == ("data" in self.values):
+            raise ConfigError(f"{self.file}: give the rows under 'rows', or a file of them under 'data'")
+        if "data" in self.values:
+            path = self.file.parent / self.text("data")
+            return str(path), tuple(read_table(path))
+        rows = self.values["rows"]
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise ConfigError(f"{self.file}: rows must be a list of mappings from column to value")
+        return str(self.file), tuple((f"{self.file}, row {n}", row) for n, row in enumerate(rows, 1))
+
+    def filled(self, template: str, record: Record, where: str) -> str:
+        """``template`` with a row's columns."""
+        try:
+            return template.format_map(record)
+        except (KeyError, IndexError, ValueError, AttributeError) as error:
+            has = ", ".join(map(str, record))
+            raise DataError(
+                f"{where}: cannot fill {template!r} ({error!r:.60}); its columns: {has}"
+            ) from None
+
+
+def text_key(values: Mapping[str, Any], key: str, file: Path) -> str:
+    """A key's text; raises :class:`~workbench.errors.ConfigError` for anything else."""
+    if not isinstance(values.get(key), str) or not values[key]:
+        raise ConfigError(f"{file}: {key} must be a text, is {values.get(key)!r:.60}")
+    return str(values[key])
+
+
+def texts_key(value: Any, key: str, file: Path) -> tuple[str, ...]:
+    """A key's texts; raises :class:`~workbench.errors.ConfigError` for anything else."""
+    if not isinstance(value, list) or not value:
+        raise ConfigError(f"{file}: {key} must be a list of texts, is {value!r:.60}")
+    return tuple(map(str, value))
+
+
+def listed(value: Any) -> Sequence[Any]:
+    """A list as it is, or written as JSON in a cell of a table; anything else as a list of one."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        with contextlib.suppress(ValueError):
+            value = json.loads(value)
+    return cast("Sequence[Any]", value) if isinstance(value, list | tuple) else [value]

@@ -1,0 +1,100 @@
+"""What kind of task a table of rows is, told by its columns: ``workbench evaluate MODEL --task questions.jsonl``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workbench.data.source import Record
+from workbench.data.tables import class_label, read_table
+from workbench.errors import DataError
+
+__all__ = ["FORMS", "TABLE_FILES", "declared_by"]
+
+TABLE_FILES = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
+_MOST_LABELS = 50
+
+
+@dataclass(frozen=True)
+class _Form:
+    """Columns that tell a kind of task, each by any of its names, and the keys that a YAML file would declare."""
+
+    columns: tuple[tuple[str, ...], ...]
+    type: str
+
+    def found(self, names: Sequence[str]) -> tuple[str, ...] | None:
+        """The file's name of each column, if it has all."""
+        chosen = tuple(next((n for n in options if n in names), "") for options in self.columns)
+        return chosen if all(chosen) else None
+
+
+_PROMPTS = ("query", "question", "prompt", "instruction", "input")
+_GOLD = ("gold", "answer", "label", "answerKey")
+# in this order: the first whose columns are all there
+FORMS = (
+    _Form((("context_options",), ("continuation",), _GOLD), "partial_choice"),
+    _Form((_PROMPTS, ("choices", "options"), _GOLD), "multiple_choice"),
+    _Form((("text", "sentence"), ("candidates",), ("answer", "target")), "cloze"),
+    _Form((_PROMPTS, ("answer", "answers", "target", "output", "aliases")), "generation"),
+    _Form((("text", "sentence", "review"), ("label", "class")), "classification"),
+    _Form((("text", "document", "content"),), "perplexity"),
+)
+
+
+def declared_by(path: Path) -> dict[str, Any]:
+    """The keys that declare the task of a table (see :func:`~workbench.evaluate.tasks.task_file.read_task`).
+
+    Forms, by columns: ``context_options, continuation, gold`` (partial scoring) and ``query, choices, gold`` (multiple
+    choice), as llm-foundry has them; ``text, candidates, answer`` (a gap ``___`` in the text); ``question, answer``
+    (free text); ``text, label`` (classification); ``text`` (perplexity). Other usual names of these columns do too.
+
+    Raises :class:`~workbench.errors.DataError` for a table that is of none of these forms.
+    """
+    rows = [row for _, row in read_table(path)]
+    if not rows:
+        raise DataError(f"{path} has no rows")
+    names = list(rows[0])
+    for form in FORMS:
+        columns = form.found(names)
+        if columns is not None:
+            keys = _KEYS[form.type](columns, rows, path)
+            return {
+                "name": path.stem,
+                "type": form.type,
+                "data": path.name,
+                "about": _about(form, path),
+                **keys,
+            }
+    wanted = "; ".join(" + ".join(options[0] for options in form.columns) for form in FORMS)
+    raise DataError(
+        f"{path}: cannot tell the task from its columns {', '.join(map(repr, names))}; allowed: {wanted}; or declare "
+        "it in a YAML file (docs/extending.md)"
+    )
+
+
+def _about(form: _Form, path: Path) -> str:
+    return f"{form.type.replace('_', ' ')} in {path.name}, told by its columns"
+
+
+def _labels(columns: tuple[str, ...], rows: Sequence[Record], path: Path) -> dict[str, Any]:
+    text, label = columns
+    labels = sorted({class_label(row.get(label), f"{path}, row {n}") for n, row in enumerate(rows, 1)})
+    if not 2 <= len(labels) <= _MOST_LABELS:
+        raise DataError(f"{path}: column {label!r} has {len(labels)} classes; allowed: 2 to {_MOST_LABELS}")
+    return {"prompt": f"{{{text}}}", "label": label, "labels": labels}
+
+
+_KEYS: Mapping[str, Any] = {
+    "partial_choice": lambda names, *_: dict(zip(("choices", "continuation", "answer"), names, strict=True)),
+    "multiple_choice": lambda names, *_: {
+        "prompt": f"{{{names[0]}}}",
+        "choices": names[1],
+        "answer": names[2],
+    },
+    "cloze": lambda names, *_: dict(zip(("text", "choices", "answer"), names, strict=True)),
+    "generation": lambda names, *_: {"prompt": f"{{{names[0]}}}", "answer": names[1]},
+    "classification": _labels,
+    "perplexity": lambda names, *_: {"text": names[0]},
+}
