@@ -249,7 +249,7 @@ def encoder(options: Namespace) -> list[Result]:
     found = measure(model.model, objective, blocks, 16)["accuracy"]
     guess = Counter(file.ids.tolist()).most_common(1)[0][1] / len(file)
     interval = (found.low / guess, found.high / guess)
-    name = "novels-encoder, masked tokens told right beside the most frequent one"
+    name = "novels-encoder, masked tokens predicted right beside the most frequent one"
     better = found.low > guess
     return [Result(name, found.value, guess, "share", found.value / guess, "> 1", better, interval)]
 

@@ -70,7 +70,7 @@ def survey(
     corpus = read_corpus(settings.corpus, settings.limit)
     if settings.importance:
         model.require(Kind.CAUSAL, verb="importance over a corpus")
-    structure_of(model.model)  # a model without attention is told before a folder is made
+    structure_of(model.model)  # a model without attention is refused before a folder is made
     folder = RunFolder.begin(_record(model, settings, corpus), out=out, resume=None)
     folder.examine(doctor)
     try:

@@ -36,7 +36,7 @@ def choose_metric(runs: Sequence[RunSummary]) -> tuple[str, str]:
 
 
 def _opened(paths: Sequence[str]) -> list[Run]:
-    """The runs that a page can read whole; larger ones are told and left out."""
+    """The runs that a page can read whole; larger ones are named and left out."""
     found = []
     for path in paths:
         if folder_bytes(Path(path)) > LARGEST:

@@ -115,7 +115,7 @@ class Job:
 
     @property
     def progress(self) -> float | None:
-        """Share of the present step that is done, 0 to 1; ``None`` before the first is told."""
+        """Share of the present step that is done, 0 to 1; ``None`` before the first is printed."""
         return None if self._percent is None else self._percent / 100
 
     @property

@@ -25,7 +25,7 @@ def start_job(title: str, verb: str, options: Sequence[str], *given: str, stores
     """Start ``workbench VERB OPTIONS -- GIVEN``; its run goes to the runs folder if it ``stores`` one.
 
     The model is loaded in the precision in which pages load theirs.
-    What hinders it is told in the panel.
+    What hinders it is shown in the panel.
     """
     ending = ["--", *given] if given else []
     folder = [f"--out={runs_folder()}"] if stores else []

@@ -137,7 +137,7 @@ def chosen_model() -> LoadedModel | None:
 
 
 def chosen_models() -> list[LoadedModel]:
-    """The chosen model, and the second where there is one; those that cannot be loaded are told and left out."""
+    """The chosen model, and the second where there is one; those that cannot be loaded are named and left out."""
     same = st.session_state.get("second") == st.session_state.get("model")
     found = [_chosen("model"), None if same else _chosen("second")]
     return [model for model in found if model is not None]

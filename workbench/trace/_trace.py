@@ -178,7 +178,7 @@ _ARRAYS, _DESCRIPTION = "arrays.safetensors", "trace.json"
 
 
 def save_trace(trace: Trace, folder: str | Path, say: Callable[[str], None] = print) -> Path:
-    """Write ``trace`` to a new folder, by rename; ``say`` is told the size before anything is written.
+    """Write ``trace`` to a new folder, by rename; ``say`` is called with the size before anything is written.
 
     Raises :class:`TraceError` if the folder exists, or the disk has no room.
 

@@ -175,7 +175,7 @@ def _by_key(weights: Tensor) -> Tensor:
     queries, width = weights.shape[2:]
     if width % 2 == 0:
         raise TraceError(
-            "tokens with global attention cannot be told from the model's output; trace without them"
+            "tokens with global attention cannot be recognised in the model's output; trace without them"
         )
     position = torch.arange(queries, device=weights.device)[:, None] + torch.arange(
         width, device=weights.device

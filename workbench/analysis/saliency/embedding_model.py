@@ -185,7 +185,7 @@ class EmbeddingModel:
         ]
 
     def _kept(self, terms: Sequence[_Placed], plan: Sequence[tuple[int, int, int]]) -> list[int] | None:
-        """Positions at which alone the head has to run, where a model can be told so."""
+        """Positions at which alone the head has to run, where a model takes that."""
         positions = sorted({t.term.position for t in terms if t.term.position is not None})
         if self.model.kind is not Kind.CAUSAL or not self._keeps_logits or len(positions) > 8:
             return None

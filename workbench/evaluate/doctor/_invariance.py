@@ -161,7 +161,7 @@ def _against_left(loaded: LoadedModel, read: Reader) -> Finding:
     found = agree(alone, read(loaded, batch), loaded.dtype, "unpadded against padded on the left")
     if found.status is Status.PASS or not takes_positions(loaded):
         return found
-    # Absolute positions must be told where the text begins, as generate() does.
+    # Absolute positions are passed, counted from where the text begins, as generate() does.
     positions = (batch.mask.cumsum(-1) - 1).clamp(min=0)
     told = read(loaded, replace(batch, positions=positions))
     return agree(alone, told, loaded.dtype, "unpadded against padded on the left, positions given")

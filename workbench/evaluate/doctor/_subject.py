@@ -104,7 +104,7 @@ def _target(loaded: LoadedModel) -> list[int]:
 
 
 def takes_positions(loaded: LoadedModel) -> bool:
-    """Whether the model's ``forward`` can be told each token's position."""
+    """Whether the model's ``forward`` takes each token's position."""
     return "position_ids" in signature(loaded.model.forward).parameters
 
 
