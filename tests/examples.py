@@ -1,7 +1,7 @@
 """Pieces of Python from the documentation, each run in a process of its own.
 
-``run_each(codes)`` starts one process that imports what every piece needs of other packages (seconds), and forks it for
-each piece; nothing of this project is imported before a piece runs, so a piece that lacks an import fails here too.
+``run_each(codes)`` starts one process that imports what pieces typically need (seconds), and forks it for each piece,
+whose names are its own: a piece that lacks an import fails here too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 _LIMIT = 300  # seconds of one piece
-_OWN = ("workbench", "probes", "challenge_sets", "tests")
 _TYPICAL = """
 import sys, workbench, pathlib
 import workbench.figures.static, workbench.figures.lens
@@ -73,7 +72,7 @@ def run_each(
 
 
 def _main(asked: Path, folder: Path) -> None:
-    for name in _of_other_packages(folder):
+    for name in _typical_modules(folder):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     codes = json.loads(asked.read_text(encoding="utf-8"))
@@ -93,8 +92,8 @@ def _main(asked: Path, folder: Path) -> None:
     (folder / "outcomes.json").write_text(json.dumps(outcomes), encoding="utf-8")
 
 
-def _of_other_packages(folder: Path) -> list[str]:
-    """Modules of other packages that the pieces will import, found by a process that ends before they run."""
+def _typical_modules(folder: Path) -> list[str]:
+    """Modules that the pieces will import, found by a process that ends before they run."""
     found = folder / "modules.txt"
     child = os.fork()
     if child == 0:
@@ -102,7 +101,7 @@ def _of_other_packages(folder: Path) -> list[str]:
         _run(_TYPICAL.format(found=str(found)), folder / "modules")
     os.waitpid(child, 0)
     names = found.read_text(encoding="utf-8").split()
-    return [name for name in names if name.partition(".")[0] not in (*_OWN, "__main__", "__mp_main__")]
+    return [name for name in names if name.partition(".")[0] not in ("tests", "__main__", "__mp_main__")]
 
 
 def _run(code: str, place: Path) -> None:

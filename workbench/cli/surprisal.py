@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from workbench.scoring import Surprisal
-    from workbench.scoring.regions import Sentence
+    from workbench.scoring.regions import RegionText
 
 __all__ = ["command"]
 
@@ -102,8 +102,8 @@ def command(model: str, source: str, as_json: bool, **options: Any) -> None:
     say(f"\n{path}" if path else "\nwrite all of it with --out words.csv, draw one text with --out text.html")
 
 
-def _sentences(source: str, options: dict[str, Any]) -> list[Sentence]:
-    from workbench.scoring.regions import Sentence, read_sentences
+def _sentences(source: str, options: dict[str, Any]) -> list[RegionText]:
+    from workbench.scoring.regions import RegionText, read_sentences
 
     path = user_path(source) if len(source) < 256 and "\n" not in source else None
     if path is not None and (path.suffix in _ENDINGS or path.is_file()):
@@ -114,7 +114,7 @@ def _sentences(source: str, options: dict[str, Any]) -> list[Sentence]:
             raise WorkbenchError(
                 f"--{name.replace('_', '-')} is of a FILE; {source[:40]!r} is read as a text"
             )
-    return [Sentence(source)]
+    return [RegionText(source)]
 
 
 def _check_out(out: Path | None, texts: int) -> None:
@@ -125,7 +125,7 @@ def _check_out(out: Path | None, texts: int) -> None:
         raise WorkbenchError(f"{out} draws one text, and there are {texts}; name a .csv, .tsv or .jsonl file")
 
 
-def _words(sentences: list[Sentence], found: list[Surprisal]) -> pd.DataFrame:
+def _words(sentences: list[RegionText], found: list[Surprisal]) -> pd.DataFrame:
     from workbench.scoring import surprisal_table
     from workbench.scoring.regions import region_words
 

@@ -16,13 +16,13 @@ from workbench.data.tables import FORMATS, check_column, read_table, text_column
 from workbench.errors import DataError
 from workbench.scoring.surprisal import Surprisal
 
-__all__ = ["Sentence", "read_sentences", "region_table", "region_words"]
+__all__ = ["RegionText", "read_sentences", "region_table", "region_words"]
 
 _NUMBERS = re.compile(r"(\d+)(?:-(\d+))?")
 
 
 @dataclass(frozen=True)
-class Sentence:
+class RegionText:
     """A text, its region of interest as the file gives it, where it stands, and the other cells of its row."""
 
     text: str
@@ -33,7 +33,7 @@ class Sentence:
 
 def read_sentences(
     path: Path, *, text: str | None = None, region: str | None = None, limit: int | None = None
-) -> list[Sentence]:
+) -> list[RegionText]:
     """The first ``limit`` texts of a table (column ``text``), of a ``.txt`` file, one a line, or of a treebank.
 
     ``region`` is the column that names the region of interest, as :func:`region_words` takes it. Raises
@@ -42,8 +42,8 @@ def read_sentences(
     if path.suffix not in FORMATS or path.suffix == ".txt":
         check_column(text or region, [], path)
         corpus = read_corpus(path, limit)
-        return [Sentence(line) for line in (*corpus.lines, *(tree.text for tree in corpus.trees))]
-    found: list[Sentence] = []
+        return [RegionText(line) for line in (*corpus.lines, *(tree.text for tree in corpus.trees))]
+    found: list[RegionText] = []
     for where, row in read_table(path):
         if len(found) == limit:
             break
@@ -53,7 +53,7 @@ def read_sentences(
         if not value.strip():
             raise DataError(f"{where}: empty {column}")
         cells = {name: cell for name, cell in row.items() if name not in (column, region)}
-        found.append(Sentence(value, None if region is None else str(row[region]), where, cells))
+        found.append(RegionText(value, None if region is None else str(row[region]), where, cells))
     if not found:
         raise DataError(f"{path} has no rows")
     return found
@@ -80,7 +80,7 @@ def region_words(region: str, surprisal: Surprisal, where: str) -> list[int]:
     return [n for n, (low, high) in enumerate(words) if low < start + len(region) and high > start]
 
 
-def region_table(sentences: Sequence[Sentence], found: Sequence[Surprisal]) -> pd.DataFrame:
+def region_table(sentences: Sequence[RegionText], found: Sequence[Surprisal]) -> pd.DataFrame:
     """One row a text: its region's words, their number, bits and nats in all, and the row's other cells."""
     rows = []
     for number, (sentence, one) in enumerate(zip(sentences, found, strict=True)):
