@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
@@ -18,7 +19,7 @@ from workbench.data import check_ids
 from workbench.errors import TaskError, UnknownName
 from workbench.evaluate import Outcome, TaskData, TaskOptions, Work, find_task, run_tasks, with_options
 from workbench.evaluate.inference import InferenceOptions
-from workbench.models import LoadedModel, as_model
+from workbench.models import LoadedModel, TextFunction, as_subject
 from workbench.records import settings_of, takes_fields_of
 from workbench.runs import Run, RunRecord
 
@@ -29,7 +30,7 @@ IN_RECIPE = ("data_dir", "limit", "limit_per_paradigm", "convention", "reduction
 
 @takes_fields_of(TaskOptions)
 def check(
-    model: LoadedModel | PredictionFile | str,
+    model: LoadedModel | TextFunction | PredictionFile | str | Callable[..., Any],
     challenge: QuestionSet | Suite | str,
     settings: TaskOptions | None = None,
     *,
@@ -43,7 +44,8 @@ def check(
     """Check a model on a challenge set or a suite of behavioural tests, and store the run.
 
     Args:
-        model: a loaded model or its name; or a file of predictions, for a suite.
+        model: a loaded model or its name; for a suite also a file of predictions, or a function from texts to
+            probabilities with its labels (:func:`workbench.wrap`).
         challenge: the name of a set ("blimp", "pairs_builtin", ...) or suite ("sentiment"), a suite's file, a set or
             a suite.
         settings: the options; or name them as keywords.
@@ -69,8 +71,8 @@ def check(
         ```
     """
     task = _chosen(challenge, settings_of(TaskOptions, settings, options) if settings or options else None)
-    subject: Any = as_model(model) if isinstance(model, str) else model
-    if isinstance(subject, LoadedModel):
+    subject: Any = model if isinstance(model, PredictionFile) else as_subject(model)
+    if not isinstance(subject, PredictionFile):
         subject.require(*task.kinds, verb=f"set {task.name}")
     data = task.load(None)
     check_ids([item.id for item in data.items], f"set {task.name}")

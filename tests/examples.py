@@ -114,6 +114,7 @@ def _run(code: str, place: Path) -> None:
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.chdir(place)
+    sys.path.insert(0, str(place))  # as of a script that lies there
     status = 1
     try:
         exec(compile(code, str(place / "example.py"), "exec"), {"__name__": "__main__"})

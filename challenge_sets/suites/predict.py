@@ -15,7 +15,7 @@ from challenge_sets.suites.tests import Suite, SuitePrompt
 from workbench.data.files import read_jsonl, text_field
 from workbench.data.tables import class_label
 from workbench.errors import DataError, TaskError
-from workbench.models import Kind, LoadedModel
+from workbench.models import Kind, LoadedModel, TextFunction
 from workbench.models.batching import HeadRow, encode_row
 from workbench.models.problem import ProblemType, problem_of
 from workbench.scoring import Blank, Engine, PrefixGroup, Request, Seq2SeqEngine, score_cloze
@@ -49,12 +49,16 @@ class Predictor(Protocol):
         """The text that a language model found likely for ``label``; the example itself for others."""
 
 
-def predictor_for(model: LoadedModel, suite: Suite, batch_tokens: str | int = "auto") -> Predictor:
+def predictor_for(
+    model: LoadedModel | TextFunction, suite: Suite, batch_tokens: str | int = "auto"
+) -> Predictor:
     """The predictor for this kind of model.
 
     Raises :class:`~workbench.errors.TaskError` if a classifier lacks a label of the suite, or a language
     model is given and the suite has no prompt; :class:`~workbench.errors.ModelError` for an encoder.
     """
+    if isinstance(model, TextFunction):
+        return _Function(model, _matched(model.labels, suite, model.name, "labels"))
     model.require(Kind.CLASSIFIER, Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ, verb=f"suite {suite.name}")
     if model.kind is Kind.CLASSIFIER:
         return _Classifier(model, _names(model, suite), batch_tokens)
@@ -75,6 +79,11 @@ def _names(model: LoadedModel, suite: Suite) -> tuple[str, ...]:
             f"{type(model.model).__name__} with problem_type {problem} in its config.json"
         )
     theirs = [str(name) for _, name in sorted(model.config.id2label.items())]
+    return _matched(theirs, suite, model.name, "id2label in the model's config.json")
+
+
+def _matched(theirs: Sequence[str], suite: Suite, model: str, place: str) -> tuple[str, ...]:
+    """The suite's label for each of ``theirs``; ``place`` is where the model called ``model`` names them."""
     known = {
         alias.casefold(): label for label, aliases in suite.labels.items() for alias in (label, *aliases)
     }
@@ -82,8 +91,8 @@ def _names(model: LoadedModel, suite: Suite) -> tuple[str, ...]:
     missing = [label for label in suite.labels if label not in ours]
     if missing:
         raise TaskError(
-            f"suite {suite.name} needs the label {missing[0]!r}; {model.name} has {', '.join(theirs)}: add the "
-            "model's name for it to the suite's labels, or to id2label in the model's config.json"
+            f"suite {suite.name} needs the label {missing[0]!r}; {model} has {', '.join(theirs)}: add the "
+            f"model's name for it to the suite's labels, or to {place}"
         )
     return ours
 
@@ -115,7 +124,7 @@ class _Classifier:
         rows = [encode_row(self.model, *example.texts) for example in examples]
         outputs = head_scores(self.model, rows, self.batch_tokens)
         return [
-            self._prediction(output["logits"].softmax(-1).tolist(), self._truncated(example, row))
+            _summed(self.labels, output["logits"].softmax(-1).tolist(), self._truncated(example, row))
             for example, row, output in zip(examples, rows, outputs, strict=True)
         ]
 
@@ -125,12 +134,36 @@ class _Classifier:
             return 0
         return len(self.model.tokenizer(*example.texts, verbose=False)["input_ids"]) - row.length
 
-    def _prediction(self, outputs: Sequence[float], truncated: int) -> Prediction:
-        summed = dict.fromkeys(self.labels, 0.0)
-        for label, probability in zip(self.labels, outputs, strict=True):
-            summed[label] += probability
-        best = max(range(len(outputs)), key=lambda i: outputs[i])
-        return Prediction(self.labels[best], summed, truncated)
+
+def _summed(labels: Sequence[str], outputs: Sequence[float], truncated: int = 0) -> Prediction:
+    """The prediction of outputs that stand for ``labels``, several of which may be one label."""
+    summed = dict.fromkeys(labels, 0.0)
+    for label, probability in zip(labels, outputs, strict=True):
+        summed[label] += probability
+    best = max(range(len(outputs)), key=lambda i: outputs[i])
+    return Prediction(labels[best], summed, truncated)
+
+
+@dataclass(frozen=True)
+class _Function:
+    """What a function of the user's returns; ``labels`` holds the suite's label for each of its columns."""
+
+    function: TextFunction
+    labels: tuple[str, ...]
+
+    @property
+    def policy(self) -> str:
+        """See :class:`Predictor`."""
+        return "label of the function's largest probability"
+
+    def members(self, example: Example, label: str) -> str:
+        """See :class:`Predictor`."""
+        return " ".join(example.texts)
+
+    def predict(self, examples: Sequence[Example]) -> list[Prediction]:
+        """See :class:`Predictor`."""
+        texts = [example.texts[0] if len(example.texts) == 1 else example.texts for example in examples]
+        return [_summed(self.labels, row) for row in self.function.probabilities(texts).tolist()]
 
 
 @dataclass(frozen=True)

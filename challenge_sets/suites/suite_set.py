@@ -21,7 +21,7 @@ from workbench.data import Dataset
 from workbench.errors import ConfigError, TaskError
 from workbench.evaluate import TaskItem, TaskOptions
 from workbench.evaluate.inference import InferenceOptions
-from workbench.models import Kind, LoadedModel
+from workbench.models import Kind, LoadedModel, TextFunction
 from workbench.runs import write_atomically
 from workbench.statistics import clustered_wilson
 
@@ -68,7 +68,7 @@ class SuiteSet(QuestionSet):
     _: KW_ONLY
     named: str | None = None
     version: int = 2
-    kinds: tuple[Kind, ...] = (Kind.CLASSIFIER, Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ)
+    kinds: tuple[Kind, ...] = (Kind.CLASSIFIER, Kind.FUNCTION, Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ)
 
     @cached_property
     def _suites(self) -> tuple[Suite, ...]:
@@ -81,7 +81,7 @@ class SuiteSet(QuestionSet):
         texts = (text for item in kept for example in item.case.examples for text in example)
         return self.dataset(kept, texts, "suite")
 
-    def policy(self, model: LoadedModel | PredictionFile) -> str:
+    def policy(self, model: LoadedModel | TextFunction | PredictionFile) -> str:
         """How labels come about; raises :class:`~workbench.errors.TaskError` if no suite can be asked."""
         found = [self._predictor_or_reason(model, suite) for suite in self._suites]
         policies = [one.policy for one in found if not isinstance(one, TaskError)]
@@ -90,7 +90,10 @@ class SuiteSet(QuestionSet):
         return "; ".join(dict.fromkeys(policies))
 
     def _predictor_or_reason(
-        self, model: LoadedModel | PredictionFile, suite: Suite, batch_tokens: str | int = "auto"
+        self,
+        model: LoadedModel | TextFunction | PredictionFile,
+        suite: Suite,
+        batch_tokens: str | int = "auto",
     ) -> Predictor | TaskError:
         """The predictor, or why this model cannot be asked: of several suites the others go on."""
         if isinstance(model, PredictionFile):
@@ -102,7 +105,7 @@ class SuiteSet(QuestionSet):
 
     def rows(
         self,
-        model: LoadedModel | PredictionFile,
+        model: LoadedModel | TextFunction | PredictionFile,
         items: Sequence[TaskItem],
         options: InferenceOptions,
         done: Set[int],

@@ -18,7 +18,7 @@ from workbench.terminal import counted
 
 if TYPE_CHECKING:
     from workbench.figures import View
-    from workbench.models import LoadedModel
+    from workbench.models import LoadedModel, TextFunction
     from workbench.runs import Run
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "check_runs",
     "complete",
     "load_named",
+    "load_subject",
     "model_line",
     "model_options",
     "model_record",
@@ -236,6 +237,20 @@ def load_named(name: str, options: dict[str, Any]) -> LoadedModel:
     return load(name, **chosen)
 
 
+def load_subject(name: str, options: dict[str, Any]) -> LoadedModel | TextFunction:
+    """As :func:`load_named`, or for ``module:function`` the function, to which options of a model do not apply."""
+    from workbench.models.function_names import is_function_name, load_function
+
+    if not is_function_name(name):
+        return load_named(name, options)
+    for option in ("revision", "dtype", "device", "implementation", "batch_tokens"):
+        if click.get_current_context().get_parameter_source(option) is ParameterSource.COMMANDLINE:
+            raise WorkbenchError(
+                f"--{option.replace('_', '-')} is of a model; {name} is a function: leave it out"
+            )
+    return load_function(name)
+
+
 def saved(view: View, out: Path) -> Path:
     """The path that the figure was written to; raises :class:`WorkbenchError` where it cannot be."""
     try:
@@ -289,7 +304,18 @@ def stored_run(verb: str, resume: str | None, out: Path | None) -> Run | None:
 
 
 def complete(context: click.Context, values: dict[str, Any], stored: Mapping[str, Any]) -> None:
-    """Fill ``values`` in from the ``stored`` options, but for those that were given."""
+    """Fill ``values`` in from the ``stored`` options, but for those that were given.
+
+    Raises :class:`~workbench.errors.RunError` for a model that is a function by name: a file cannot have code imported.
+    """
+    from workbench.models.function_names import is_function_name
+
+    named = stored.get("model")
+    if named and not values.get("model") and is_function_name(str(named)):
+        raise RunError(
+            f"the run is of the function {named}, which is imported only where you name it: "
+            f"workbench {context.info_name} {named} --resume RUN"
+        )
     for name, value in stored.items():
         if context.get_parameter_source(name) in (ParameterSource.DEFAULT, None) or values[name] is None:
             values[name] = value
@@ -302,7 +328,9 @@ def verdict(run: Run) -> str:
 
 def set_remarks(notes: Mapping[str, Any]) -> list[str]:
     """What a reader of a challenge set's numbers should know, from the set's notes."""
-    found = [notes[name] for name in ("limited", "left_out", "not_scored") if notes.get(name)]
+    found = [
+        notes[name] for name in ("limited", "left_out", "not_scored", "resumed_by_name") if notes.get(name)
+    ]
     if notes.get("truncated"):
         found.append(f"{counted(notes['truncated'], 'case')} with texts that were truncated to fit the model")
     if notes.get("one_answer_throughout"):

@@ -18,7 +18,7 @@ from workbench.cli._shared import (
     SEED,
     check_runs,
     complete,
-    load_named,
+    load_subject,
     model_line,
     model_options,
     run_summary,
@@ -68,6 +68,7 @@ def command(context: click.Context, /, **_options: Any) -> None:
     workbench check smollm2-135m --set pairs_builtin --limit-per-paradigm 20
     workbench check smollm2-135m --set blimp --data-dir DIR --limit-per-paradigm 10 --convention lm-eval --json
     workbench check smollm2-135m --suite sentiment
+    workbench check mymodule:predict --suite sentiment
     workbench check --suite sentiment --predictions FILE.jsonl
     """
     arguments = _completed(context)
@@ -140,6 +141,7 @@ def _challenge(arguments: dict[str, Any]) -> Any:
 def _check(challenge: Any, arguments: dict[str, Any]) -> tuple[Any, Any]:
     from challenge_sets.checking import check, check_predictions
     from workbench.evaluate.processes import Processes
+    from workbench.models import as_model
 
     if arguments["predictions"]:
         return None, check_predictions(
@@ -147,7 +149,9 @@ def _check(challenge: Any, arguments: dict[str, Any]) -> tuple[Any, Any]:
         )
     Processes.current()  # under torchrun: this process's device, before the model is loaded
     challenge.load(None)  # what is wrong with the data is reported before a model is loaded
-    model = load_named(arguments["model"], arguments)
+    model = load_subject(arguments["model"], arguments)
+    if arguments["explain"]:
+        as_model(model)  # a function is refused before the check, not after it
     run = check(
         model,
         challenge,

@@ -21,7 +21,7 @@ from workbench.cli._shared import (
     Whole,
     check_runs,
     complete,
-    load_named,
+    load_subject,
     model_line,
     model_options,
     run_summary,
@@ -179,7 +179,7 @@ def _options_of(recipe: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]
         "first_token": recipe["first_token"],
         "boundary": recipe["boundary"],
         "keep_bos": recipe["keep_bos"],
-        **{name: model[name] for name in MODEL_OPTIONS},
+        **{name: model.get(name) for name in MODEL_OPTIONS},
     }
 
 
@@ -205,7 +205,7 @@ def _evaluate(arguments: _Arguments) -> Any:
     Processes.current()  # under torchrun: this process's device, before the model is loaded
     settings = _settings(arguments)
     data = read_data(settings)  # unknown tasks and broken files are reported before a model is loaded
-    model = load_named(arguments["model"], arguments.values)
+    model = load_subject(arguments["model"], arguments.values)
     return evaluate(
         model,
         settings,
@@ -253,7 +253,7 @@ def _finetune(arguments: _Arguments) -> Any:
 
 def _remarks(notes: dict[str, Any]) -> list[str]:
     """What a reader of the numbers should know."""
-    found = []
+    found = [notes["resumed_by_name"]] if notes.get("resumed_by_name") else []
     if notes.get("ended_by_the_limit_of_tokens"):
         limited = counted(notes["ended_by_the_limit_of_tokens"], "text")
         found.append(f"{limited} ended by the task's limit of tokens only")

@@ -105,7 +105,7 @@ def _failing(run: Run, code: str) -> None:
         and row is not None
     ):
         case, model = failing.iloc[row], run.record.model
-        known = None if model.get("kind") == "predictions" else str(model["name"])
+        known = None if model.get("kind") in ("predictions", "function") else str(model["name"])
         good, bad = str(case.get("good", "")), str(case.get("bad", ""))
         compared = bool(good and bad and good != bad)
         inspect_text(

@@ -113,7 +113,8 @@ def examples_part(runs: Sequence[RunSummary]) -> None:
     ):
         text, other = text_to_inspect(shown.iloc[row])
         kind = "difference" if other else "attention"
-        known = None if run.record.model.get("kind") == "predictions" else str(run.record.model["name"])
+        model = run.record.model
+        known = None if model.get("kind") in ("predictions", "function") else str(model["name"])
         inspect_text(text, other=other, tab=kind, model=known)
     if row is not None:
         st.markdown("**The chosen example**")

@@ -9,8 +9,8 @@ import streamlit as st
 from workbench.dashboard.jobs import Job, JobBoard, JobState
 from workbench.dashboard.navigate import open_stored_run
 from workbench.dashboard.show import plain
-from workbench.dashboard.store import PRECISION, runs_folder
-from workbench.errors import ConfigError
+from workbench.dashboard.store import PRECISION, allowed_model, runs_folder
+from workbench.errors import WorkbenchError
 
 __all__ = ["board", "jobs_panel", "shown_below", "start_job"]
 
@@ -24,15 +24,17 @@ def board() -> JobBoard:
 def start_job(title: str, verb: str, options: Sequence[str], *given: str, stores: bool = True) -> Job | None:
     """Start ``workbench VERB OPTIONS -- GIVEN``; its run goes to the runs folder if it ``stores`` one.
 
-    The model is loaded in the precision in which pages load theirs.
-    What hinders it is shown in the panel.
+    The model, the first of what is ``given``, is one that pages may read, and loaded in the precision in which pages
+    load theirs. What hinders it is shown in the panel.
     """
     ending = ["--", *given] if given else []
     folder = [f"--out={runs_folder()}"] if stores else []
     arguments = [verb, *folder, "--json", f"--dtype={PRECISION}", *options, *ending]
     try:
+        for model in given[:1]:
+            allowed_model(model)
         return board().start(title, arguments)
-    except ConfigError as error:
+    except WorkbenchError as error:
         st.session_state["job problem"] = str(error)
         return None
 

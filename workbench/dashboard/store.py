@@ -12,6 +12,7 @@ import pandas as pd
 from workbench.choices import DEFAULT_DTYPE
 from workbench.errors import RunError, WorkbenchError
 from workbench.models import local_path
+from workbench.models.function_names import is_function_name
 from workbench.paths import is_inside, user_path
 from workbench.runs import Run, RunSummary, default_root, list_runs
 
@@ -126,8 +127,14 @@ def allowed_path(name: str) -> Path:
 def allowed_model(name: str) -> None:
     """Raise :class:`~workbench.errors.WorkbenchError` if loading ``name`` would read what a page may not.
 
-    The models that the dashboard was started with may lie anywhere.
+    The models that the dashboard was started with may lie anywhere. A function is refused wherever it is named:
+    opening it would run its module.
     """
+    if is_function_name(name):
+        raise WorkbenchError(
+            f"{name} names a function, which pages do not import; run it on the command line: "
+            f"workbench check {name} --suite NAME"
+        )
     if name in os.environ.get(MODELS_VARIABLE, "").splitlines():
         return
     path = local_path(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
@@ -21,7 +21,7 @@ from workbench.evaluate._settings import EvaluateSettings
 from workbench.evaluate._summaries import summarize
 from workbench.evaluate._task import RequestTask, RowTask, Task, TaskData, TaskItem, Work
 from workbench.evaluate.inference import InferenceOptions
-from workbench.models import Kind, LoadedModel, as_model
+from workbench.models import Kind, LoadedModel, TextFunction, as_subject
 from workbench.records import settings_of, takes_fields_of
 from workbench.runs import Run, RunRecord
 from workbench.scoring import resolve_first_token
@@ -33,7 +33,7 @@ _SUBJECT = "subject"
 
 @takes_fields_of(EvaluateSettings)
 def evaluate(
-    model: LoadedModel | str,
+    model: LoadedModel | TextFunction | str | Callable[..., Any],
     settings: EvaluateSettings | None = None,
     *,
     tasks: str | Task | Sequence[str | Task] | None = None,
@@ -50,7 +50,8 @@ def evaluate(
     Finished examples are stored as they come, so that a run that was killed can be resumed.
 
     Args:
-        model: a loaded model, or a name as :func:`workbench.load` takes it.
+        model: a loaded model, or a name as :func:`workbench.load` takes it; for text classification also a
+            function from texts to probabilities with its labels (:func:`workbench.wrap`).
         settings: the recipe; or name ``tasks`` and its other fields as keywords.
         tasks: a name, names, or tasks of your own, which need not be registered.
         data: what :func:`read_data` gave, if it was called already.
@@ -79,22 +80,22 @@ def evaluate(
         read_data(settings) if own is None else {task.name: task.load(settings.folder) for task in own}
     )
     chosen = [find_task(name, settings.options) for name in data] if own is None else own
-    model = as_model(model)
+    subject = as_subject(model)
     for task in chosen:
-        _require(model, task)
+        _require(subject, task)
         _refuse_policy(settings, task)
         check_ids([item.id for item in data[task.name].items], f"task {task.name}")
     inference = InferenceOptions(
         settings.first_token, batch_tokens, progress, settings.seed, settings.boundary, settings.keep_bos
     )
-    work = [[_work(model, settings, t, i) for i in _within_limit(data[t.name], settings)] for t in chosen]
+    work = [[_work(subject, settings, t, i) for i in _within_limit(data[t.name], settings)] for t in chosen]
     ids = [w.id for of_task in work for w in of_task]
 
     def outcome(rows: pd.DataFrame) -> Outcome:
-        return *_results_and_notes(model, settings, chosen, data, inference, rows), ids
+        return *_results_and_notes(subject, settings, chosen, data, inference, rows), ids
 
-    record = _record(model, settings, chosen, data, inference)
-    return run_tasks(model, work, inference, record, outcome, out=out, resume=resume, doctor=doctor)
+    record = _record(subject, settings, chosen, data, inference)
+    return run_tasks(subject, work, inference, record, outcome, out=out, resume=resume, doctor=doctor)
 
 
 def _chosen(
@@ -124,7 +125,7 @@ def _within_limit(data: TaskData, settings: EvaluateSettings) -> list[TaskItem]:
 
 
 def _results_and_notes(
-    model: LoadedModel,
+    model: Any,
     settings: EvaluateSettings,
     tasks: Sequence[Task],
     data: Mapping[str, TaskData],
@@ -137,7 +138,10 @@ def _results_and_notes(
         results |= _results(task, _rows_of(examples, task.name), settings.seed)
     results |= summarize(settings.tasks, results)
     of_sets = {
-        task.name: {"policy": task.policy(model), **task.notes(_rows_of(examples, task.name).infer_objects())}
+        task.name: {
+            "policy": task.policy(model),
+            **task.notes(_rows_of(examples, task.name).infer_objects()),
+        }
         for task in tasks
         if isinstance(task, RowTask)
     }
@@ -152,7 +156,7 @@ def _results(task: Task, rows: pd.DataFrame, seed: int) -> dict[str, dict[str, E
     return {task.name: cast(RequestTask, task).metrics(rows, seed)}
 
 
-def _require(model: LoadedModel, task: Task) -> None:
+def _require(model: LoadedModel | TextFunction, task: Task) -> None:
     try:
         model.require(*task.kinds, verb=f"task {task.name}")
     except ModelError as error:
@@ -170,7 +174,7 @@ def _refuse_policy(settings: EvaluateSettings, task: Task) -> None:
             )
 
 
-def _work(model: LoadedModel, settings: EvaluateSettings, task: Task, item: TaskItem) -> Work:
+def _work(model: Any, settings: EvaluateSettings, task: Task, item: TaskItem) -> Work:
     # ids of one set are its own; those of other tasks begin with the task's name already
     labels = {"id": f"{task.name}/{item.id}" if isinstance(task, RowTask) else item.id, "task": task.name}
     requests = item.requests_for(model.kind)
@@ -182,14 +186,14 @@ def _rows_of(examples: pd.DataFrame, task: str) -> pd.DataFrame:
     return examples[examples["task"] == task].dropna(axis=1, how="all").reset_index(drop=True)
 
 
-def _policy(model: LoadedModel, inference: InferenceOptions) -> str:
+def _policy(model: LoadedModel | TextFunction, inference: InferenceOptions) -> str:
     """What the first token of a text is predicted from; empty for models that predict none."""
     causal = model.kind is Kind.CAUSAL
     return str(resolve_first_token(model.tokenizer, inference.first_token)) if causal else ""
 
 
 def _notes(
-    model: LoadedModel,
+    model: LoadedModel | TextFunction,
     inference: InferenceOptions,
     settings: EvaluateSettings,
     data: Mapping[str, TaskData],
@@ -248,7 +252,7 @@ def read_data(settings: EvaluateSettings) -> dict[str, TaskData]:
 
 
 def _record(
-    model: LoadedModel,
+    model: LoadedModel | TextFunction,
     settings: EvaluateSettings,
     tasks: Sequence[Task],
     data: Mapping[str, TaskData],

@@ -22,6 +22,8 @@ __all__ = ["Outcome", "run_tasks"]
 # results by group and metric, notes, and the ids of the rows in their order
 Outcome = tuple[dict[str, dict[str, Estimate]], dict[str, Any], list[str]]
 
+_BY_NAME = "resumed; that {name} still was the same function is not known, as only its name could be compared"
+
 
 def run_tasks(
     model: Any,
@@ -45,10 +47,13 @@ def run_tasks(
         return Run.open(folder.path)
     if processes.rank == 0:
         folder.examine(self_check(model, doctor) if isinstance(model, LoadedModel) else None)
+    resumed = bool(folder.finished_ids())
     mine = [w for of_task in work for w in processes.block(of_task)]
     throughput = _of_all(processes, _score(model, inference, mine, folder))
     if processes.rank == 0:
         results, notes, order = outcome(pd.DataFrame(folder.rows()))
+        if resumed and record.model.get("content_hash") is None:
+            notes = {**notes, "resumed_by_name": _BY_NAME.format(name=record.model["name"])}
         folder.finish(results, {"items": len(order), **throughput}, notes, order=order)
     processes.wait()
     return Run.open(folder.path)
@@ -110,7 +115,7 @@ def _rows(
             w, k = owners[place]
             pending.setdefault(w.id, {})[k] = answer
             if len(pending[w.id]) == len(w.requests) and w.id not in finished:
-                rows.append(_row(w, pending.pop(w.id), model.tokenizer))
+                rows.append(_row(w, pending.pop(w.id), getattr(model, "tokenizer", None)))
         yield rows
 
 

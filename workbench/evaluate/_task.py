@@ -22,7 +22,8 @@ __all__ = ["RequestTask", "RowTask", "Task", "TaskData", "TaskItem", "Work"]
 class TaskItem:
     """One question: its id (task name and position), its requests, and the columns its example row starts from.
 
-    ``requests`` go to language models, ``head`` to classifiers, ``bare`` to encoder-decoders, where they differ.
+    ``requests`` go to language models, ``head`` to classifiers and functions, ``bare`` to
+    encoder-decoders, where they differ.
     Items of equal ``cluster`` share a passage and are not independent: intervals resample clusters.
     """
 
@@ -37,7 +38,7 @@ class TaskItem:
         """What a model of ``kind`` is asked."""
         if kind is Kind.SEQ2SEQ and self.bare:
             return self.bare
-        return self.head if kind is Kind.CLASSIFIER and self.head else self.requests
+        return self.head if kind in (Kind.CLASSIFIER, Kind.FUNCTION) and self.head else self.requests
 
 
 @dataclass(frozen=True)

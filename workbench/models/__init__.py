@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from workbench.models._loaded import Kind, LoadedModel
-from workbench.models.loading import as_model, load, load_tokenizer, local_path, wrap
+from workbench.models.functions import TextFunction
+from workbench.models.loading import load, load_tokenizer, local_path
 from workbench.models.names import KNOWN_MODELS, KnownModel
+from workbench.models.wrapping import as_model, as_subject, wrap
 
 __all__ = [
     "KNOWN_MODELS",
     "Kind",
     "KnownModel",
     "LoadedModel",
+    "TextFunction",
     "as_model",
+    "as_subject",
     "load",
     "load_tokenizer",
     "local_path",

@@ -26,6 +26,7 @@ class Kind(StrEnum):
     SEQ2SEQ = "seq2seq"
     ENCODER = "encoder"
     CLASSIFIER = "classifier"
+    FUNCTION = "function"  # from texts to probabilities, without weights that can be seen: a TextFunction
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -20,14 +20,16 @@ from urllib.parse import urlsplit
 
 import torch
 
-from workbench.choices import DEFAULT_DTYPE, member
+from workbench.choices import DEFAULT_DTYPE
 from workbench.errors import ModelError, WorkbenchError, WorkbenchWarning
 from workbench.models._adapters import Adapter, has_adapter, load_base, read_adapter, with_adapter
 from workbench.models._folders import check_config, check_folder, check_weights, refuse_pickle
 from workbench.models._gguf import gguf_to_folder
-from workbench.models._kind import auto_classes, keep_sparse_attention, kind_of
+from workbench.models._kind import auto_classes, keep_sparse_attention
 from workbench.models._loaded import Kind, LoadedModel
 from workbench.models.device import resolve_device, resolve_dtype
+from workbench.models.function_names import is_function_name
+from workbench.models.functions import FUNCTIONS_GO_WITH, NoInternals
 from workbench.models.measured import looks_ahead
 from workbench.models.names import KNOWN_MODELS, checkpoint_path, expand_checkpoints, is_checkpoint_name
 from workbench.models.weights import content_hash, remember_files
@@ -35,7 +37,7 @@ from workbench.paths import user_path
 from workbench.pretrained import from_pretrained, quiet, reason
 from workbench.text.load import holds_tokenizer, open_tokenizer
 
-__all__ = ["as_model", "hub_answers", "load", "load_tokenizer", "local_path", "locate", "wrap"]
+__all__ = ["hub_answers", "load", "load_tokenizer", "local_path", "locate"]
 
 IMPLEMENTATIONS = ("hf", "builtin")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
@@ -105,47 +107,6 @@ def load(
     )
 
 
-def as_model(model: LoadedModel | str) -> LoadedModel:
-    """``model`` itself, or what :func:`load` gives for its name."""
-    return load(model) if isinstance(model, str) else model
-
-
-def wrap(model: Any, tokenizer: Any, *, name: str = "", kind: Kind | str | None = None) -> LoadedModel:
-    """A transformers model that is in memory already, with its tokenizer, as :func:`load` would return it.
-
-    The model is put into ``eval()``. ``kind`` is found from its class; name it where the class name does not say it.
-    Raises :class:`~workbench.errors.ModelError` for a tokenizer of more tokens than the model has embeddings.
-
-    Example:
-        ```python
-        import transformers
-        import workbench
-
-        mine = workbench.load("novels-decoder").path
-        model = transformers.AutoModelForCausalLM.from_pretrained(mine)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(mine)
-        wrapped = workbench.wrap(model, tokenizer, name="mine")
-        print(wrapped.kind, wrapped.num_parameters)
-        ```
-    """
-    rows = model.get_input_embeddings().weight.shape[0]
-    if len(tokenizer) > rows:
-        raise ModelError(
-            f"the tokenizer has {len(tokenizer):,} tokens, the model embeddings of {rows:,}; give the model's own"
-        )
-    weight = next(model.parameters())
-    return LoadedModel(
-        model=model.eval(),
-        tokenizer=tokenizer,
-        kind=member(Kind, kind, "kind", ModelError) if kind is not None else kind_of(type(model).__name__),
-        name=name or type(model).__name__,
-        revision=None,
-        dtype=weight.dtype,
-        device=weight.device,
-        implementation="builtin" if type(model).__module__.startswith("workbench.") else "hf",
-    )
-
-
 def load_tokenizer(name: str, revision: str | None = None) -> Any:
     """Only the tokenizer of the model called ``name``."""
     with quiet():
@@ -162,6 +123,11 @@ def _find(name: str) -> _Source:
     if not name.strip():
         raise ModelError(
             f"empty model name; known: {', '.join(sorted(KNOWN_MODELS))}, or a folder, file or hub id"
+        )
+    if is_function_name(name):
+        raise NoInternals(
+            f"this needs a model's internals; {name} names a function: {FUNCTIONS_GO_WITH}, by this name on the "
+            "command line, in Python as the function itself"
         )
     if is_checkpoint_name(name):
         name = _one_checkpoint(name)

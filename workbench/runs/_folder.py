@@ -248,10 +248,16 @@ def same_work(
     record = RunRecord.read(Path(path))
     stored = {k: v for k, v in record.recipe_in_force.items() if k in recipe or k in record.recipe}
     _refuse_difference("recipe", stored, plain(dict(recipe)), path)
-    for name, stored, given in (("model", record.model, model), ("data", record.data, data)):
-        if given is not None:
-            _refuse_difference(name, _identity(stored), _identity(plain(dict(given))), path)
+    if model is not None:
+        _refuse_difference("model", _model_identity(record.model), _model_identity(plain(dict(model))), path)
+    if data is not None:
+        _refuse_difference("data", _identity(record.data), _identity(plain(dict(data))), path)
     return record
+
+
+def _model_identity(values: dict[str, Any]) -> Any:
+    """What identifies the model's content; of a function that has no hash, its name and labels."""
+    return _identity(values) or {name: values.get(name) for name in ("name", "labels")}
 
 
 def _identity(values: Any) -> Any:

@@ -142,6 +142,27 @@ def test_a_link_to_a_model_that_cannot_be_is_refused_and_the_session_goes_on(
     assert page.selectbox(key="model").value == "bert"
 
 
+def test_a_function_is_refused_where_it_is_typed_and_where_a_link_names_it(open_page: Any) -> None:
+    refused = "names a function, which pages do not import"
+    page = open_page("models", model="os:getcwd")
+    next(button for button in page.button if button.label == "Open it").click().run()
+    assert refused in page.error[0].value
+    page = open_page("models")
+    page.text_input(key="another").input("os:getcwd")
+    page.button[-1].click().run()
+    assert not page.exception
+    assert refused in page.error[0].value
+
+
+def test_no_job_is_started_with_a_function(open_page: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORKBENCH_DASHBOARD_MODELS", "os:getcwd")
+    monkeypatch.setattr("workbench.dashboard.jobs.subprocess.Popen", lambda *_, **__: pytest.fail("started"))
+    page = open_page("evaluation", evaluation="run")
+    next(button for button in page.button if button.label == "Run").click().run()
+    assert not page.exception
+    assert "names a function, which pages do not import" in page.session_state["job problem"]
+
+
 def test_inspect_reproduces_what_the_address_says(open_page: Any) -> None:
     address = {
         "text": "the cat sat",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -139,6 +140,19 @@ def test_a_model_outside_the_allowed_folders_is_not_read(
     for action in (allowed_model, opened):
         with pytest.raises(WorkbenchError, match="lies outside the folders that this dashboard reads"):
             action(name)
+
+
+@pytest.mark.parametrize("place", ["by a page", "at the start"])
+def test_a_function_is_not_imported_by_a_page(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_code.py").write_text("raise SystemExit('this ran')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WORKBENCH_DASHBOARD_MODELS", "own_code:predict" if place == "at the start" else "")
+    for action in (allowed_model, opened):
+        with pytest.raises(WorkbenchError, match="names a function, which pages do not import"):
+            action("own_code:predict")
+    assert "own_code" not in sys.modules
 
 
 def test_models_inside_known_names_and_hub_ids_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ _SECTIONS = {part.splitlines()[0]: part for part in re.split(r"^## ", _PAGE, fla
 _FENCE = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```', flags=re.M | re.S)
 # section -> what holds after its block ran; the runs' numbers are those of two or more items, so n says all were asked
 _CHECKS = {
+    "A function of your own as a model": "assert len(run.results) > 10 and same.labels == predict.labels",
     "A task in a YAML file": 'assert run.results["capitals"]["accuracy"].n == 2',
     "Your own rows as a task": 'assert run.results["questions"]["accuracy"].n == 2',
     "A task by its type, in Python": 'assert run.results["capitals"]["accuracy"].n == 2',

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 
+import numpy as np
 import torch
 from scipy.special import expit
 from torch import Tensor
@@ -21,7 +22,7 @@ from workbench.evaluate._requests import (
     Tags,
 )
 from workbench.evaluate.inference.options import InferenceOptions
-from workbench.models import Kind, LoadedModel
+from workbench.models import Kind, LoadedModel, TextFunction
 from workbench.models.batching import HeadOutput, encode_row, head_outputs, row_of
 from workbench.models.problem import ProblemType, problem_of
 from workbench.scoring.streams import stream_heads
@@ -36,13 +37,20 @@ _PROBLEMS = {
     ProblemType.LABEL_SET: "several labels at once",
     ProblemType.NUMBER: "a number",
 }
+_TEXTS_AT_ONCE = 256  # given to a function
 _OVERLAP = 128  # tokens that two windows of a long context share
 
 
 def classify_texts(
-    model: LoadedModel, requests: list[ClassificationRequest], done: Set[int], options: InferenceOptions
+    model: LoadedModel | TextFunction,
+    requests: list[ClassificationRequest],
+    done: Set[int],
+    options: InferenceOptions,
 ) -> Iterator[list[tuple[int, HeadScores]]]:
-    """The scores of all labels, or one number for a regression head."""
+    """The scores of all labels, or one number for a regression head; a function's logarithms of probabilities."""
+    if isinstance(model, TextFunction):
+        yield from _by_function(model, requests, done)
+        return
     _require_head(model, "ForSequenceClassification")
     for request in requests:
         _require_problem(model, request)
@@ -51,6 +59,19 @@ def classify_texts(
         model, rows, done=done, batch_tokens=options.batch_tokens, progress=options.progress
     ):
         yield [(place, _label_scores(model, output["logits"])) for place, output in batch]
+
+
+def _by_function(
+    function: TextFunction, requests: list[ClassificationRequest], done: Set[int]
+) -> Iterator[list[tuple[int, HeadScores]]]:
+    """Natural logarithms, of a probability of 0 that of the smallest number: finite, as a head's logits are."""
+    todo = [place for place in range(len(requests)) if place not in done]
+    for start in range(0, len(todo), _TEXTS_AT_ONCE):
+        places = todo[start : start + _TEXTS_AT_ONCE]
+        asked = [requests[place] for place in places]
+        rows = function.probabilities([r.text if r.pair is None else (r.text, r.pair) for r in asked])
+        scores = np.log(rows.clip(np.finfo(rows.dtype).tiny)).tolist()
+        yield [(p, HeadScores(tuple(row), function.labels)) for p, row in zip(places, scores, strict=True)]
 
 
 def score_choices(

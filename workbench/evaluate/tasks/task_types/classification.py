@@ -39,7 +39,7 @@ class TextClassification(DeclaredTask):
     words: tuple[str, ...]
     prompt: Callable[[TextPair], str]
     measures: tuple[Metric, ...] = (ACCURACY,)
-    kinds: tuple[Kind, ...] = _KINDS
+    kinds: tuple[Kind, ...] = (*_KINDS, Kind.FUNCTION)
     accepts: tuple[str, ...] = ("shots", "chat", "split")
     problem: ProblemType = ProblemType.ONE_LABEL
 
@@ -117,6 +117,7 @@ class TextScore(TextClassification):
     """A number: the head's own, or the mean of the numbers among ``words`` weighted by how likely each is."""
 
     labels: tuple[str, ...] = ()
+    kinds: tuple[Kind, ...] = _KINDS
     problem: ProblemType = ProblemType.NUMBER
 
     def word(self, gold: float) -> str:
@@ -157,7 +158,7 @@ def match_labels(head: Sequence[str], sets: Sequence[Sequence[str]], task: str) 
         return list(range(len(labels)))
     raise TaskError(
         f"the head's labels {', '.join(head)} are not those of {task}: {', '.join(labels)}; "
-        "name them in the model's configuration (id2label)"
+        "name them in the model's configuration (id2label), or in workbench.wrap(function, labels=...)"
     )
 
 

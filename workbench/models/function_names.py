@@ -1,0 +1,69 @@
+"""Functions by name on the command line: ``module:function``, as servers and test runners take them."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import reduce
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import ModelError, did_you_mean
+from workbench.models.functions import TextFunction, wrap_function
+
+__all__ = ["is_function_name", "load_function"]
+
+_DOTTED = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
+_NAME = re.compile(f"({_DOTTED}):({_DOTTED})")
+
+
+def is_function_name(name: str) -> bool:
+    """Whether ``name`` reads ``module:function`` and is no file or folder."""
+    return _NAME.fullmatch(name) is not None and not Path(name).exists()
+
+
+def load_function(name: str) -> TextFunction:
+    """Import ``module:function``, from the current folder first, which runs the module's code.
+
+    Only for names that the user gives to a command: never for one that stands in a file, a link or a page. Raises
+    :class:`~workbench.errors.ModelError` for a module that cannot be imported, and for what is no such function.
+    """
+    match = _NAME.fullmatch(name)
+    assert match is not None, name
+    module = _imported(match[1])
+    try:
+        found = reduce(getattr, match[2].split("."), module)
+    except AttributeError:
+        public = [word for word in vars(module) if not word.startswith("_")]
+        raise ModelError(f"module {match[1]} has no {match[2]!r}; {did_you_mean(match[2], public)}") from None
+    return wrap_function(found, name=name)
+
+
+def _imported(name: str) -> Any:
+    try:
+        with _current_folder():
+            return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or f"{name}.".startswith(f"{error.name}."):
+            known = [path.stem for path in Path.cwd().glob("*.py")]
+            near = f"; {did_you_mean(name, known)}" if known else ""
+            raise ModelError(f"no module {error.name or name!r} in this folder or installed{near}") from None
+        raise ModelError(f"importing {name} raised ModuleNotFoundError: {error}") from error
+    except (Exception, SystemExit) as error:  # the module is the user's: it can raise anything
+        raise ModelError(f"importing {name} raised {type(error).__name__}: {error!s:.200}") from error
+
+
+@contextmanager
+def _current_folder() -> Iterator[None]:
+    """The current folder first on the path, and last afterwards: what is imported later is not shadowed by it."""
+    folder = str(Path.cwd())
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+        if folder not in sys.path:
+            sys.path.append(folder)

@@ -1,0 +1,107 @@
+"""What verbs are given becomes a model: a name, a model in memory, or a function of your own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, overload
+
+from workbench.choices import member
+from workbench.errors import ModelError
+from workbench.models._kind import kind_of
+from workbench.models._loaded import Kind, LoadedModel
+from workbench.models.functions import (
+    FUNCTIONS_GO_WITH,
+    NoInternals,
+    TextFunction,
+    is_function,
+    wrap_function,
+)
+from workbench.models.loading import load
+
+__all__ = ["as_model", "as_subject", "wrap"]
+
+
+def as_model(model: LoadedModel | TextFunction | str) -> LoadedModel:
+    """``model`` itself, or what :func:`load` gives for its name.
+
+    Raises :class:`~workbench.errors.ModelError` for a function, which has no internals.
+    """
+    if isinstance(model, LoadedModel):
+        return model
+    if isinstance(model, TextFunction) or is_function(model):
+        raise NoInternals(
+            f"this needs a model's internals; {getattr(model, 'name', model)!s:.60} is a function: {FUNCTIONS_GO_WITH}"
+        )
+    return load(model) if isinstance(model, str) else model
+
+
+def as_subject(model: Any) -> LoadedModel | TextFunction:
+    """``model`` as :func:`as_model` gives it, or a function as :func:`wrap` does: where only answers are needed."""
+    if isinstance(model, LoadedModel) or not is_function(model):
+        return as_model(model)
+    return wrap_function(model)
+
+
+@overload
+def wrap(model: Any, tokenizer: Any, *, name: str = "", kind: Kind | str | None = None) -> LoadedModel: ...
+
+
+@overload
+def wrap(model: Any, *, name: str = "", labels: Sequence[Any] | None = None) -> TextFunction: ...
+
+
+def wrap(
+    model: Any,
+    tokenizer: Any = None,
+    *,
+    name: str = "",
+    kind: Kind | str | None = None,
+    labels: Sequence[Any] | None = None,
+) -> LoadedModel | TextFunction:
+    """A transformers model that is in memory already, as :func:`load` would return it; or a function of your own.
+
+    A model needs its ``tokenizer`` and is put into ``eval()``. ``kind`` is found from its class; name it where the
+    class name does not say it. A function takes a list of texts and returns the probability of each of its
+    ``labels``, one row a text; anything with ``predict_proba`` will do, such as a scikit-learn pipeline, whose
+    ``classes_`` are its labels. Raises :class:`~workbench.errors.ModelError` for a tokenizer of more tokens than the
+    model has embeddings, and for a function without labels.
+
+    Example:
+        ```python
+        import transformers
+        import workbench
+
+        mine = workbench.load("novels-decoder").path
+        model = transformers.AutoModelForCausalLM.from_pretrained(mine)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(mine)
+        wrapped = workbench.wrap(model, tokenizer, name="mine")
+        print(wrapped.kind, wrapped.num_parameters)
+        ```
+    """
+    if tokenizer is None and is_function(model):
+        return wrap_function(model, labels, name)
+    if tokenizer is None or labels is not None or kind == Kind.FUNCTION:
+        raise ModelError(
+            f"{type(model).__name__} is a model, which needs its tokenizer and takes no labels: "
+            "workbench.wrap(model, tokenizer); a function takes labels and no tokenizer"
+        )
+    return _wrapped(model, tokenizer, name, kind)
+
+
+def _wrapped(model: Any, tokenizer: Any, name: str, kind: Kind | str | None) -> LoadedModel:
+    rows = model.get_input_embeddings().weight.shape[0]
+    if len(tokenizer) > rows:
+        raise ModelError(
+            f"the tokenizer has {len(tokenizer):,} tokens, the model embeddings of {rows:,}; give the model's own"
+        )
+    weight = next(model.parameters())
+    return LoadedModel(
+        model=model.eval(),
+        tokenizer=tokenizer,
+        kind=member(Kind, kind, "kind", ModelError) if kind is not None else kind_of(type(model).__name__),
+        name=name or type(model).__name__,
+        revision=None,
+        dtype=weight.dtype,
+        device=weight.device,
+        implementation="builtin" if type(model).__module__.startswith("workbench.") else "hf",
+    )
