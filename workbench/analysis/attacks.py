@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from workbench.analysis.saliency.embedding_model import differentiable
 from workbench.analysis.saliency.targets import TargetRequest, ask
 from workbench.errors import DataError, TaskError
 from workbench.estimate import Estimate
-from workbench.models import Kind, LoadedModel
+from workbench.models import Kind, LoadedModel, TextFunction
 from workbench.models.batching import head_outputs
 from workbench.models.problem import ProblemType, problem_of
 from workbench.statistics import bootstrap, mean_estimate
@@ -68,10 +68,10 @@ class AttackResult:
     success: bool
 
 
-Attack: TypeAlias = Callable[[LoadedModel, str], AttackResult]
+Attack: TypeAlias = Callable[[Any, str], AttackResult]
 
 
-def predictions(model: LoadedModel, texts: Sequence[str], batch_size: int = 32) -> list[int]:
+def predictions(model: LoadedModel | TextFunction, texts: Sequence[str], batch_size: int = 32) -> list[int]:
     """The class of each text.
 
     Raises :class:`TaskError` for a model that does not give a text one of several classes.
@@ -79,8 +79,11 @@ def predictions(model: LoadedModel, texts: Sequence[str], batch_size: int = 32) 
     return [int(logits.argmax()) for logits in _logits(model, texts, batch_size)]
 
 
-def _logits(model: LoadedModel, texts: Sequence[str], batch_size: int = 32) -> list[Tensor]:
-    """The logits (L,) of each text; raises :class:`TaskError` unless they decide for one of several labels."""
+def _logits(model: LoadedModel | TextFunction, texts: Sequence[str], batch_size: int = 32) -> list[Tensor]:
+    """The logits (L,) of each text, a function's log-probabilities; raises :class:`TaskError` unless they decide
+    for one of several labels."""
+    if isinstance(model, TextFunction):
+        return list(torch.from_numpy(np.log(model.probabilities(texts).clip(np.finfo(np.float64).tiny))))
     model.require(Kind.CLASSIFIER, verb="an attack")
     problem, count = problem_of(model.model), model.config.num_labels
     is_head_of_texts = type(model.model).__name__.endswith("ForSequenceClassification")
@@ -199,7 +202,9 @@ def _exchanges(
     return found
 
 
-def _margins(model: LoadedModel, texts: Sequence[str], target: int) -> tuple[list[int], list[float]]:
+def _margins(
+    model: LoadedModel | TextFunction, texts: Sequence[str], target: int
+) -> tuple[list[int], list[float]]:
     """Class of each text, and the target's logit minus the best other one."""
     logits = torch.stack(_logits(model, texts))  # (text, label)
     others = logits.clone()
@@ -207,7 +212,7 @@ def _margins(model: LoadedModel, texts: Sequence[str], target: int) -> tuple[lis
     return logits.argmax(-1).tolist(), (logits[:, target] - others.max(-1).values).tolist()
 
 
-def input_reduction(model: LoadedModel, text: str, *, beam: int = 3) -> AttackResult:
+def input_reduction(model: LoadedModel | TextFunction, text: str, *, beam: int = 3) -> AttackResult:
     """Take words away, the least missed first, as long as the class stays (Feng et al. 2018, section 2.2).
 
     How much a word is missed is measured by leaving it out, where they estimate it by the gradient. Keeps the ``beam``
@@ -234,7 +239,11 @@ def input_reduction(model: LoadedModel, text: str, *, beam: int = 3) -> AttackRe
 
 
 def rewrites(
-    model: LoadedModel, text: str, *, rules: Sequence[tuple[str, str]] = EQUIVALENTS, seed: int = 0
+    model: LoadedModel | TextFunction,
+    text: str,
+    *,
+    rules: Sequence[tuple[str, str]] = EQUIVALENTS,
+    seed: int = 0,
 ) -> AttackResult:
     """The first rewrite of equal meaning, in an order drawn with ``seed``, that changes the class.
 
@@ -271,7 +280,7 @@ def _differing(one: str, other: str) -> int:
 
 
 def attack_all(
-    model: LoadedModel, texts: Sequence[str], attack: Attack, *, seed: int = 0
+    model: LoadedModel | TextFunction, texts: Sequence[str], attack: Attack, *, seed: int = 0
 ) -> tuple[list[AttackResult], dict[str, Estimate]]:
     """Attack every text: the results, the success rate, and the words changed where it succeeded."""
     results = [attack(model, text) for text in texts]

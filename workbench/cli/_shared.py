@@ -259,7 +259,7 @@ def saved(view: View, out: Path) -> Path:
         raise WorkbenchError(f"cannot write {out}: {error.strerror or error}; name another --out") from error
 
 
-def model_record(model: LoadedModel | Run, *further: str) -> dict[str, Any]:
+def model_record(model: LoadedModel | TextFunction | Run, *further: str) -> dict[str, Any]:
     """``{"name", "dtype"}`` of a loaded model or of a run's, and ``further`` fields of a run's record.
 
     ``dtype`` is ``None`` for predictions, which no model has computed here.
@@ -268,7 +268,7 @@ def model_record(model: LoadedModel | Run, *further: str) -> dict[str, Any]:
     return {name: stored.get(name) for name in ("name", "dtype", *further)}
 
 
-def model_line(model: LoadedModel | Run) -> str:
+def model_line(model: LoadedModel | TextFunction | Run) -> str:
     """``gpt2 (124,439,808 parameters, float32)``; the kind of a model that has neither."""
     stored = _stored(model)
     size = stored.get("parameters")
@@ -276,9 +276,11 @@ def model_line(model: LoadedModel | Run) -> str:
     return f"{stored['name']} ({', '.join(filter(None, known)) or stored['kind']})"
 
 
-def _stored(model: LoadedModel | Run) -> dict[str, Any]:
-    from workbench.models import LoadedModel
+def _stored(model: LoadedModel | TextFunction | Run) -> dict[str, Any]:
+    from workbench.models import LoadedModel, TextFunction
 
+    if isinstance(model, TextFunction):
+        return model.identity()
     if not isinstance(model, LoadedModel):
         return model.record.model
     dtype = str(model.dtype).removeprefix("torch.")

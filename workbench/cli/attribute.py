@@ -21,6 +21,7 @@ from workbench.cli._shared import (
     check_figure,
     check_runs,
     load_named,
+    load_subject,
     model_line,
     model_options,
     model_record,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from workbench.analysis.faithfulness_examine import Examination
     from workbench.analysis.saliency import Attribution, SaliencyOptions
     from workbench.figures import View
-    from workbench.models import LoadedModel
+    from workbench.models import LoadedModel, TextFunction
 
 __all__ = ["command"]
 
@@ -67,7 +68,8 @@ def _outputs() -> Sequence[str]:
     "--method",
     "methods",
     multiple=True,
-    help="One or more; default integrated_gradients, with --data a cheap selection. 'all' runs every one.",
+    help="One or more; default integrated_gradients (of a function occlusion), with --data a cheap selection. 'all' "
+    "runs every one.",
 )
 @click.option(
     "--baseline",
@@ -131,6 +133,7 @@ def command(model: str, text: str | None, data: Path | None, as_json: bool, **op
     \b
     workbench attribute smollm2-135m "The keys to the cabinet" --target " are" --contrast " is" --out map.html
     workbench attribute sentiment-encoder --data dev.tsv --limit 100 --evaluate
+    workbench attribute mymodule:predict "A wonderful film" --method kernel_shap
     """
     if (text is None) == (data is None):
         raise WorkbenchError("give either a TEXT in quotes or --data FILE; see: workbench attribute --help")
@@ -154,12 +157,12 @@ def _method_options(options: dict[str, Any]) -> SaliencyOptions:
     return SaliencyOptions(unit=OcclusionUnit(options["unit"]), **chosen)
 
 
-def _names(given: tuple[str, ...], default: tuple[str, ...]) -> list[str]:
+def _names(given: tuple[str, ...], default: tuple[str, ...], of_function: bool = False) -> list[str]:
     from workbench.analysis.saliency import METHODS
 
     names = [name for part in given or default for name in part.split(",")]
     if names == ["all"]:
-        return METHODS.names()
+        return [name for name in METHODS if not of_function or METHODS.get(name).answers_only]
     for name in names:
         METHODS.get(name)
     return list(dict.fromkeys(names))
@@ -167,14 +170,21 @@ def _names(given: tuple[str, ...], default: tuple[str, ...]) -> list[str]:
 
 def _explain(name: str, text: str, options: dict[str, Any], as_json: bool) -> None:
     from workbench.analysis.saliency import attribute
+    from workbench.models import as_model
+    from workbench.models.function_names import is_function_name
 
     check_figure(options["out"], ".tex")
-    methods = _names(options["methods"], ("integrated_gradients",))
+    of_function = is_function_name(name)
+    methods = _names(
+        options["methods"], ("occlusion" if of_function else "integrated_gradients",), of_function
+    )
     chosen = _method_options(options)
-    model = load_named(name, options)
+    model = load_subject(name, options)
+    if options["evaluate"] or options["each"]:
+        as_model(model)  # a function is refused before it is asked
     source = text if options["pair"] is None else (text, options["pair"])
     if options["each"]:
-        _each(model, source, methods[0], options, as_json)
+        _each(as_model(model), source, methods[0], options, as_json)
         return
     asked = {
         key: options[key] for key in ("target", "contrast", "position", "output", "baseline", "normalise")
@@ -200,7 +210,7 @@ def _explain(name: str, text: str, options: dict[str, Any], as_json: bool) -> No
         )
     if options["out"] is not None:
         saved(_drawn(found, options["bars"]), options["out"])
-    report = _examined(model, source, methods, options) if options["evaluate"] else None
+    report = _examined(as_model(model), source, methods, options) if options["evaluate"] else None
     if as_json:
         say_json(_plain(model, found, report, options["out"]))
         return
@@ -211,7 +221,7 @@ def _explain(name: str, text: str, options: dict[str, Any], as_json: bool) -> No
         say(str(options["out"]))
 
 
-def _sink_is_first(model: LoadedModel, found: list[Attribution]) -> bool:
+def _sink_is_first(model: LoadedModel | TextFunction, found: list[Attribution]) -> bool:
     """Whether a decoder's first token has the largest score of a method that takes tokens out."""
     return str(model.kind) == "causal" and any(
         a.baseline is not None and a.attributed[0] and abs(a.scores[0]) == abs(a.scores).max() for a in found
@@ -309,7 +319,7 @@ def _evaluate(name: str, data: Path, options: dict[str, Any], as_json: bool) -> 
 
 
 def _plain(
-    model: LoadedModel, found: list[Attribution], report: Examination | None, out: Path | None
+    model: LoadedModel | TextFunction, found: list[Attribution], report: Examination | None, out: Path | None
 ) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "model": model_record(model),

@@ -20,7 +20,7 @@ __all__ = ["FUNCTIONS_GO_WITH", "AnyText", "NoInternals", "TextFunction", "is_fu
 AnyText: TypeAlias = str | tuple[str, ...]
 
 FUNCTIONS_GO_WITH = (
-    "functions go with suites, text classification, and attribute by methods that see only answers"
+    "functions go with suites, text classification, and attribute (occlusion, lime, kernel_shap)"
 )
 _TOLERANCE = 1e-3  # by which a row's sum may differ from 1
 _ROUNDING = 1e-6  # by which a probability may lie outside of 0 to 1

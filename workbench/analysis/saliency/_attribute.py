@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 
+from workbench.analysis.saliency._functions import (
+    BASELINE,
+    WordsOfFunction,
+    ask_function,
+    method_of_functions,
+)
 from workbench.analysis.saliency._integrated import SMALLEST
 from workbench.analysis.saliency._methods import METHODS, Raw, SaliencyMethod, SaliencyOptions
 from workbench.analysis.saliency._record import Attribution, Normalisation
@@ -18,7 +24,7 @@ from workbench.analysis.saliency.embedding_model import EmbeddingModel, differen
 from workbench.analysis.saliency.targets import TargetName, TargetRequest, ask
 from workbench.choices import member
 from workbench.errors import NumericsError, TaskError, WorkbenchWarning
-from workbench.models import Kind, LoadedModel, as_model
+from workbench.models import Kind, LoadedModel, TextFunction, as_subject
 from workbench.trace import Text
 from workbench.trace.encoding import say_cut
 
@@ -32,7 +38,7 @@ class AttributionWarning(WorkbenchWarning):
 
 
 def attribute(
-    model: LoadedModel | str,
+    model: LoadedModel | TextFunction | str | Callable[..., Any],
     text: Text,
     method: str = "integrated_gradients",
     *,
@@ -50,14 +56,17 @@ def attribute(
     """Score the tokens of ``text`` for one prediction of ``model``.
 
     Args:
-        model: a causal, masked, seq2seq or classifier model, or its name.
+        model: a causal, masked, seq2seq or classifier model, or its name; or a function from texts to probabilities
+            (:func:`workbench.wrap`), whose words are left out one by one or many at once: by "occlusion", "lime" or
+            "kernel_shap".
         text: a text, a ``(first, second)`` pair, or an alignment; for a masked model with its mask token.
         method: a name of :data:`METHODS`.
         target: a continuation (causal), word in the blank (masked), text to write (seq2seq), class or label
             (classifier), or "start", "end", "span"; an id where it makes sense; the likeliest by default.
         contrast: explain ``target`` rather than this: the difference of the two.
         position: which blank, generated token, or labelled token, from 0; see :func:`ask`.
-        output: "logit" (default of classifiers), "log_probability" (of language models) or "probability".
+        output: "logit" (default of classifiers), "log_probability" (of language models) or "probability" (of
+            functions).
         baseline: "mask" (default where there is one), "pad", "zero", "mean", or vectors (D,) or (T, D).
         words: merge sub-words: ``True``, "sum", "mean" or "max"; see :meth:`Attribution.words`.
         normalise: "none", "sum" or "max".
@@ -78,7 +87,7 @@ def attribute(
         ```
     """
     found = attribute_all(
-        as_model(model),
+        as_subject(model),
         [text],
         method,
         targets=[target],
@@ -101,7 +110,7 @@ def _seeded(options: SaliencyOptions, seed: int | None) -> SaliencyOptions:
 
 
 def attribute_all(
-    model: LoadedModel,
+    model: LoadedModel | TextFunction,
     texts: Sequence[Text],
     method: str = "integrated_gradients",
     *,
@@ -121,13 +130,34 @@ def attribute_all(
             f"{len(texts)} texts, {len(targets)} targets, {len(contrasts)} contrasts: one for each text"
         )
     METHODS.get(method)  # an unknown method is reported before the model runs
-    form = _output(output)
+    form, given = _output(output), options or SaliencyOptions()
+    asked = [TargetRequest(*both, position, form) for both in zip(targets, contrasts, strict=True)]
+    if isinstance(model, TextFunction):
+        return _of_function(model, texts, asked, method, baseline, given)
     with model.lock:
-        questions = [
-            ask(model, text, TargetRequest(target, contrast, position, form))
-            for text, target, contrast in zip(texts, targets, contrasts, strict=True)
-        ]
-    return attribute_targets(model, questions, method, baseline, options or SaliencyOptions(), allow_cost)
+        questions = [ask(model, text, one) for text, one in zip(texts, asked, strict=True)]
+    return attribute_targets(model, questions, method, baseline, given, allow_cost)
+
+
+def _of_function(
+    function: TextFunction,
+    texts: Sequence[Text],
+    asked: Sequence[TargetRequest],
+    method: str,
+    baseline: Baseline,
+    options: SaliencyOptions,
+) -> list[Attribution]:
+    """Scores of words for a function's answers, in the order of ``texts``."""
+    chosen = method_of_functions(method, function)
+    if baseline is not None:
+        raise TaskError(f"baseline {baseline!r} is a model's; words of a function's texts are left out")
+    questions = [ask_function(function, text, one) for text, one in zip(texts, asked, strict=True)]
+    if options.keep_first:
+        questions = [_keeping_first(question) for question in questions]
+    words = cast(EmbeddingModel, WordsOfFunction(function, questions))
+    results = _records(words, chosen.compute(words, options), chosen, BASELINE, options)
+    _warn(results, options)
+    return results
 
 
 def attribute_targets(

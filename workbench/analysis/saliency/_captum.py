@@ -300,6 +300,7 @@ def _register(
     inside: bool = False,
     unused_is_zero: bool = True,
     additive: bool = True,
+    answers_only: bool = False,
 ) -> None:
     METHODS.register(
         name,
@@ -310,6 +311,7 @@ def _register(
             source=source,
             passes=passes,
             additive=additive,
+            answers_only=answers_only,
             uses_baseline=True,
             seeded=seeded,
             inside=inside,
@@ -349,6 +351,7 @@ _register(
     seeded=True,
     unused_is_zero=False,
     additive=False,
+    answers_only=True,
 )
 
 
@@ -360,6 +363,7 @@ _register(
     shapley_passes,
     seeded=True,
     unused_is_zero=False,
+    answers_only=True,
 )
 
 

@@ -84,6 +84,9 @@ class SaliencyMethod:
     unused_is_zero: bool = True
     seeded: bool = False
     inside: bool = False
+    answers_only: bool = (
+        False  # sees only the target's values of texts with parts taken out: functions will do
+    )
     blind: bool = False  # does not look at the model: the floor
 
 

@@ -90,5 +90,6 @@ METHODS.register(
         source="Zeiler & Fergus 2014, section 4.2; Li et al. 2016, section 3",
         passes=lambda tokens, options: tokens + 1,
         uses_baseline=True,
+        answers_only=True,
     ),
 )

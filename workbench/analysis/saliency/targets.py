@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -25,7 +25,7 @@ from workbench.trace.decoder import decoder_prefix, generated_targets
 from workbench.trace.encoding import Encoded, Text, encode_all, inputs_of
 from workbench.trace.structure import call_model
 
-__all__ = ["TargetName", "TargetRequest", "ask", "generated_ids"]
+__all__ = ["TargetName", "TargetRequest", "ask", "class_number", "generated_ids", "named"]
 
 TargetName: TypeAlias = str | int | None
 
@@ -82,7 +82,7 @@ def _signed(pairs: Sequence[Any]) -> list[tuple[Any, float]]:
     return list(zip(pairs, (1.0, -1.0), strict=False))
 
 
-def _named(names: Sequence[str], form: Output) -> str:
+def named(names: Sequence[str], form: Output) -> str:
     """``log p(are) - log p(is)``."""
     shape = {Output.LOGIT: "logit({})", Output.LOG_PROBABILITY: "log p({})", Output.PROBABILITY: "p({})"}[
         form
@@ -119,7 +119,7 @@ def _causal(model: LoadedModel, text: Text, asked: TargetRequest) -> Attribution
         parts=parts,
         attributed=_words_only(encoded.alignment),
         output=form,
-        label=_named(names_shown, form),
+        label=named(names_shown, form),
         note="; ".join(dict.fromkeys(note for _, note in wanted)),
     )
 
@@ -201,7 +201,7 @@ def _masked(model: LoadedModel, text: Text, asked: TargetRequest) -> Attribution
         parts=parts,
         attributed=_words_only(encoded.alignment, without=places),
         output=form,
-        label=_named(shown, form),
+        label=named(shown, form),
         note="; ".join(dict.fromkeys(note for _, note in wanted)),
     )
 
@@ -273,7 +273,7 @@ def _seq2seq(model: LoadedModel, text: Text, asked: TargetRequest) -> Attributio
         parts=tuple(parts),
         attributed=_words_only(encoded.alignment),
         output=form,
-        label=_named(shown, form),
+        label=named(shown, form),
         note=f"{written[0][1]}; log-probabilities of its tokens are added, each after those before",
     )
 
@@ -343,19 +343,27 @@ def _classes(
     names = (asked.target, asked.contrast)
     classes = [_class(model, name, count) for name in names if name is not None]
     parts = tuple(TargetSum((TargetEntry(c, position),), 0, sign) for c, sign in _signed(classes))
-    return parts, _named([_class_name(model, c) for c in classes], form)
+    return parts, named([_class_name(model, c) for c in classes], form)
 
 
 def _class(model: LoadedModel, name: str | int, count: int) -> int:
     """The number of a class given by number or label."""
     labels = {str(label): int(number) for number, label in (model.config.id2label or {}).items()}
+    return class_number(name, labels, count, model.name)
+
+
+def class_number(name: str | int, labels: Mapping[str, int], count: int, owner: str) -> int:
+    """The number of a class given by number or label, of the ``count`` that the model called ``owner`` has.
+
+    Raises :class:`~workbench.errors.TaskError` for any other, with the nearest label.
+    """
     if str(name) in labels:
         return labels[str(name)]
     if str(name).lstrip("-").isdigit():
         if 0 <= int(name) < count:
             return int(name)
-        raise TaskError(f"class {name} is out of range: {model.name} has {count}, 0 to {count - 1}")
-    raise TaskError(f"{model.name} has no class {name!r}; {did_you_mean(str(name), list(labels))}")
+        raise TaskError(f"class {name} is out of range: {owner} has {count}, 0 to {count - 1}")
+    raise TaskError(f"{owner} has no class {name!r}; {did_you_mean(str(name), list(labels))}")
 
 
 def _class_name(model: LoadedModel, number: int) -> str:
