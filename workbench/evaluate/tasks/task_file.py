@@ -51,7 +51,7 @@ def read_task(path: Path | str) -> Task:
 
         lines = ["name: verbs", "type: generation", 'prompt: "{start}"']
         lines += ["rows:", "  - {start: The boys, answer: were}"]
-        Path("verbs.yaml").writetext_key("\\n".join(lines))
+        Path("verbs.yaml").write_text("\\n".join(lines))
         print(read_task("verbs.yaml").load(None).items)
         ```
     """
