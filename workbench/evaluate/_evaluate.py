@@ -88,7 +88,7 @@ def evaluate(
     inference = InferenceOptions(
         settings.first_token, batch_tokens, progress, settings.seed, settings.boundary, settings.keep_bos
     )
-    work = [[_work(subject, settings, t, i) for i in _within_limit(data[t.name], settings)] for t in chosen]
+    work = [_work(subject, settings, task, _within_limit(data[task.name], settings)) for task in chosen]
     ids = [w.id for of_task in work for w in of_task]
 
     def outcome(rows: pd.DataFrame) -> Outcome:
@@ -174,11 +174,15 @@ def _refuse_policy(settings: EvaluateSettings, task: Task) -> None:
             )
 
 
-def _work(model: Any, settings: EvaluateSettings, task: Task, item: TaskItem) -> Work:
+def _work(model: Any, settings: EvaluateSettings, task: Task, items: Sequence[TaskItem]) -> list[Work]:
     # ids of one set are its own; those of other tasks begin with the task's name already
-    labels = {"id": f"{task.name}/{item.id}" if isinstance(task, RowTask) else item.id, "task": task.name}
-    requests = item.requests_for(model.kind)
-    return Work(task, item, labels, in_chat(model, requests) if settings.chat else requests)
+    before = f"{task.name}/" if isinstance(task, RowTask) else ""
+    work = []
+    for item in items:
+        requests = item.requests_for(model.kind)
+        asked = in_chat(model, requests) if settings.chat else requests
+        work.append(Work(task, item, {"id": f"{before}{item.id}", "task": task.name}, asked))
+    return work
 
 
 def _rows_of(examples: pd.DataFrame, task: str) -> pd.DataFrame:

@@ -197,7 +197,7 @@ def plain(value: Any, *, finite: bool = True) -> Any:
     Python's; tuples and sets become lists; with ``finite``, infinities and NaN become ``None``.
     """
     if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
+        return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, dict):
         return {plain(str(k)): plain(v, finite=finite) for k, v in value.items()}
     if isinstance(value, list | tuple):
