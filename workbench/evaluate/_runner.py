@@ -89,7 +89,9 @@ def _score(
     """Score all that is unfinished, storing example rows as they are complete; items, tokens and seconds of it."""
     finished = folder.finished_ids()
     # asked once a task: looking a protocol's members up takes longer than many a case
-    row_tasks = {name for name, task in {w.task.name: w.task for w in work}.items() if isinstance(task, RowTask)}
+    row_tasks = {
+        name for name, task in {w.task.name: w.task for w in work}.items() if isinstance(task, RowTask)
+    }
     by_request = [w for w in work if w.task.name not in row_tasks]
     by_row = [w for w in work if w.task.name in row_tasks]
     with counted_tokens(getattr(model, "model", None)) as count:

@@ -1,4 +1,4 @@
-"""Each entry of the README's column "in Python" works after a bare ``import workbench``."""
+"""What the README's column "in Python" and the page "From other tools" name works after a bare ``import workbench``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from tests.examples import ROOT, Outcome, run_each
 
 _README = (ROOT / "README.md").read_text(encoding="utf-8")
 _TABLE = _README.partition("| in Python |\n")[2].partition("\n\n")[0]
-ENTRIES = [entry for row in _TABLE.splitlines()[1:] for entry in re.findall(r"`([^`]+)`", row.split("|")[3])]
+_OTHER_TOOLS = (ROOT / "docs" / "from_other_tools.md").read_text(encoding="utf-8")
+_ROWS = _OTHER_TOOLS.partition("| there | here |\n")[2].partition("\n\n")[0]
+ENTRIES = [
+    entry
+    for table in (_TABLE, _ROWS)
+    for row in table.splitlines()[1:]
+    for entry in re.findall(r"`([^`]+)`", row.split("|")[3])
+]
 # what the paragraph above the table has made
 _BEFORE = """import workbench
 model = workbench.load("novels-decoder")
@@ -34,8 +41,8 @@ def outcomes(tmp_path_factory) -> dict[str, Outcome]:
     return run_each(codes, tmp_path_factory.mktemp("readme"))
 
 
-def test_the_column_is_found():
-    assert len(ENTRIES) >= 16
+def test_the_columns_are_found():
+    assert len(ENTRIES) >= 16 + 17
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
