@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
 import pandas as pd
 
 from challenge_sets.sets.base import QuestionSet
-from challenge_sets.suite import load_suites, suite_names
+from challenge_sets.suite import REWRITES, load_suites, suite_names
 from challenge_sets.suites.predict import PredictionFile
 from challenge_sets.suites.suite_set import SuiteSet, suite_set
 from challenge_sets.suites.tests import Suite
@@ -117,7 +117,10 @@ def find_set(name: str, options: TaskOptions | None = None) -> QuestionSet:
 
 def find_suites(name: str, options: TaskOptions | None = None) -> SuiteSet:
     """What :func:`~challenge_sets.suite.load_suites` finds under ``name``, as one set."""
-    return with_options(suite_set(load_suites(name), name), options or TaskOptions())
+    options = options or TaskOptions()
+    place = Path(options.data_dir) if options.data_dir and name.startswith(REWRITES) else None
+    found = with_options(suite_set(load_suites(name, place), name), options)
+    return replace(found, version=found.version + 1) if name.startswith(REWRITES) else found
 
 
 def _chosen(challenge: QuestionSet | Suite | str, options: TaskOptions | None) -> QuestionSet:

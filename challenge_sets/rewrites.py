@@ -1,40 +1,43 @@
-"""Semantically equivalent rewrites: rules in the manner of SEARs (Ribeiro et al. 2018), kept where a score allows.
+"""Rewrites that should keep the meaning: rules for words that stand for one another, and which words may.
 
-A rule is applied wherever its pattern matches; a rewrite is kept if a paraphrase score between the two texts
-reaches a minimum. A model that changes its answer over such a rewrite has found an adversary in plain English.
+A word's replacements come from WordNet: words of one synset which is the commonest sense of each of them. Function
+words, phrases and marks have a table written by hand, and contractions. Whether a rule holds in a text is judged there:
+see :mod:`challenge_sets.rule_induction`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
+from itertools import permutations
 from typing import NamedTuple, TypeAlias
 
-import torch
-from jaxtyping import Float
-from torch import Tensor
+from workbench.data.grammar import contractions, indefinite_article, lexicon
 
-from challenge_sets._records import TestCase
-from challenge_sets.suites.expectations import Invariant, TestKind
-from challenge_sets.suites.tests import Suite, Test
-from workbench.errors import ConfigError, DataError
-from workbench.models import Kind, LoadedModel
-from workbench.nn import mean_of_tokens
+__all__ = ["PHRASES", "Edit", "Rule", "Swap", "may_replace", "synonyms"]
 
-__all__ = [
-    "RULES",
-    "ParaphraseScore",
-    "Rewrite",
-    "Rule",
-    "embedding_similarity",
-    "equivalent_rewrites",
-    "rewritten",
-]
+Swap: TypeAlias = tuple[str, str]
+"""A word, and the word that takes its place."""
 
-ParaphraseScore: TypeAlias = Callable[[Sequence[tuple[str, str]]], list[float]]
-MINIMUM_SCORE = 0.9
-_TEXTS_PER_BATCH = 32
+
+class Edit(NamedTuple):
+    """``new`` in place of ``text[start:end]``."""
+
+    text: str
+    start: int
+    end: int
+    new: str
+
+    def with_words(self, new: str) -> str:
+        """The text with ``new`` at the place of the edit."""
+        return self.text[: self.start] + new + self.text[self.end :]
+
+    @property
+    def changed(self) -> str:
+        """The text after the edit."""
+        return self.with_words(self.new)
 
 
 @dataclass(frozen=True)
@@ -45,13 +48,20 @@ class Rule:
     pattern: str
     replacement: str
 
-    def __call__(self, text: str) -> str:
-        """The text with every match replaced; a capital at the start of a match stays."""
-        return re.sub(self.pattern, self._replaced, text, flags=re.IGNORECASE)
+    @classmethod
+    def of_words(cls, swap: Swap, *, before: str = "", behind: str = "") -> Rule:
+        """One word for another, between given neighbours; not where a capital in the text may mark a name."""
+        old, new = (" ".join(filter(None, (before, word, behind))) for word in swap)
+        return cls(f"{old} -> {new}", rf"(?<!\w)(?:^|(?-i:(?=[a-z]))){re.escape(old)}(?!\w)", new)
 
-    def _replaced(self, match: re.Match[str]) -> str:
+    def edit(self, text: str) -> Edit | None:
+        """The change of the first match; a capital at its start stays. Nothing where it does not match."""
+        match = re.search(self.pattern, text, flags=re.IGNORECASE)
+        if match is None:
+            return None
         new = match.expand(self.replacement)
-        return new[:1].upper() + new[1:] if match[0][:1].isupper() else new
+        new = new[:1].upper() + new[1:] if match[0][:1].isupper() else new
+        return Edit(text, *match.span(), new) if new != match[0] else None
 
 
 def _either_way(first: str, second: str) -> tuple[Rule, Rule]:
@@ -60,22 +70,21 @@ def _either_way(first: str, second: str) -> tuple[Rule, Rule]:
     return there, back
 
 
-RULES: tuple[Rule, ...] = (
-    *_either_way("film", "movie"),
-    *_either_way("films", "movies"),
+def _contracted() -> Iterator[Rule]:
+    """Contractions before a word other than *n't*, and their long forms, but of *'s*, which may be *is* or *has*."""
+    for long, short in contractions().items():
+        yield Rule(f"{long} -> {short}", rf"\b{long}\b(?=\s+(?!n't)\w)", short)
+        if not short.endswith("'s"):
+            yield Rule(f"{short} -> {long}", rf"\b{short}\b(?=\s+\w)", long)
+
+
+PHRASES: tuple[Rule, ...] = (
     *_either_way("everybody", "everyone"),
     *_either_way("somebody", "someone"),
     *_either_way("nobody", "no one"),
-    *_either_way("maybe", "perhaps"),
-    *_either_way("almost", "nearly"),
     *_either_way("for example", "for instance"),
     *_either_way("because of", "due to"),
-    *_either_way("what is", "what's"),
-    *_either_way("who is", "who's"),
-    *_either_way("that is", "that's"),
-    Rule("is not -> isn't", r"\bis not\b(?=\s+\w)", "isn't"),
-    Rule("was not -> wasn't", r"\bwas not\b(?=\s+\w)", "wasn't"),
-    Rule("do not -> don't", r"\bdo not\b(?=\s+\w)", "don't"),
+    Rule("who is -> who's", r"\bwho is\b(?=\s+\w)", "who's"),
     Rule("I think -> I believe", r"\bI think\b", "I believe"),
     Rule("very -> really", r"\bvery(?=\s+\w)", "really"),
     Rule("lots of -> a lot of", r"\blots of\b", "a lot of"),
@@ -86,105 +95,48 @@ RULES: tuple[Rule, ...] = (
     Rule("begin -> start", r"\bbegin(s|ning)?\b", r"start\1"),
     Rule("? -> ??", r"(?<!\?)\?$", "??"),
     Rule("! -> .", r"(?<!!)!$", "."),
+    *_contracted(),
 )
 
 
-class Rewrite(NamedTuple):
-    """A text as a rule changed it, and its paraphrase score against the original."""
+def synonyms(words: Collection[str]) -> list[Swap]:
+    """Replacements for ``words`` (in small letters) that :func:`may_replace` allows."""
+    groups: Iterable[tuple[str, ...]] = (tuple(map(str, group)) for group in lexicon("commonest_sense"))
+    return [
+        (old, new)
+        for group in groups
+        for old, new in permutations(group, 2)
+        if old in words and may_replace(old, new)
+    ]
 
-    rule: str
-    text: str
-    score: float
 
+def may_replace(old: str, new: str) -> bool:
+    """Whether a word may take another's place, as far as lexicons know.
 
-def equivalent_rewrites(
-    texts: Sequence[str],
-    score: ParaphraseScore,
-    *,
-    minimum: float = MINIMUM_SCORE,
-    rules: Iterable[Rule] = RULES,
-) -> list[list[Rewrite]]:
-    """The rewrites of each text that reach ``minimum``: one a rule that matches, none where none does.
-
-    Raises :class:`~workbench.errors.ConfigError` if the score does not answer for every pair.
+    Not where either is a function word, a negation or a number, where one is positive and the other negative, and where
+    another article would have to stand before it.
     """
-    every = tuple(rules)
-    changed = [[(rule.name, new) for rule in every if (new := rule(text)) != text] for text in texts]
-    pairs = [(text, new) for text, found in zip(texts, changed, strict=True) for _, new in found]
-    scores = score(pairs) if pairs else []
-    if len(scores) != len(pairs):
-        raise ConfigError(f"the paraphrase score gave {len(scores)} numbers for {len(pairs)} pairs")
-    values = iter(scores)
-    scored = [[Rewrite(name, new, next(values)) for name, new in found] for found in changed]
-    return [[rewrite for rewrite in found if rewrite.score >= minimum] for found in scored]
-
-
-def embedding_similarity(model: LoadedModel) -> ParaphraseScore:
-    """Cosine of the two texts' mean token states under a sentence encoder (``minilm-l6``), -1 to 1.
-
-    Raises :class:`~workbench.errors.ModelError` for a model that is no encoder.
-    """
-    model.require(Kind.ENCODER, verb="a paraphrase score")
-
-    def similarity(pairs: Sequence[tuple[str, str]]) -> list[float]:
-        texts = list(dict.fromkeys(text for pair in pairs for text in pair))
-        vectors = torch.cat(
-            [
-                _embedded(model, texts[i : i + _TEXTS_PER_BATCH])
-                for i in range(0, len(texts), _TEXTS_PER_BATCH)
-            ]
-        )
-        place = {text: index for index, text in enumerate(texts)}
-        first, second = (vectors[[place[pair[k]] for pair in pairs]] for k in (0, 1))
-        return torch.cosine_similarity(first, second).tolist()
-
-    return similarity
-
-
-def _embedded(model: LoadedModel, texts: list[str]) -> Float[Tensor, "text width"]:
-    inputs = model.tokenizer(
-        texts, padding=True, truncation=True, max_length=model.max_length, return_tensors="pt"
-    ).to(model.device)
-    with model.lock, torch.inference_mode():
-        states = model.model(**inputs).last_hidden_state.float()  # (text, token, width)
-    return mean_of_tokens(states, inputs["attention_mask"])
-
-
-def rewritten(
-    suite: Suite, score: ParaphraseScore, *, minimum: float = MINIMUM_SCORE, rules: Iterable[Rule] = RULES
-) -> Suite:
-    """An invariance test a rule: over ``suite``'s texts, the label must survive the rule's rewrites.
-
-    Of an example of several texts the last is rewritten. Cases keep the template they came from. Raises
-    :class:`~workbench.errors.DataError` if no rule applies to any text.
-    """
-    examples = list(dict.fromkeys((c.template, e) for t in suite.tests for c in t.cases for e in c.examples))
-    found = equivalent_rewrites([texts[-1] for _, texts in examples], score, minimum=minimum, rules=rules)
-    by_rule: dict[str, list[TestCase]] = {}
-    for (template, texts), kept in zip(examples, found, strict=True):
-        for rewrite in kept:
-            cases = by_rule.setdefault(rewrite.rule, [])
-            pair = (texts, (*texts[:-1], rewrite.text))
-            cases.append(TestCase(f"{rewrite.rule}#{len(cases)}", template, pair, (None, None)))
-    if not by_rule:
-        raise DataError(
-            f"no rewrite of a text of suite {suite.name} reaches a paraphrase score of {minimum:g}"
-        )
-    return Suite(
-        name=f"rewrites_{suite.name}",
-        labels=suite.labels,
-        tests=tuple(_invariance(rule, tuple(cases), minimum) for rule, cases in sorted(by_rule.items())),
-        prompt=suite.prompt,
-        description=f"rewrites of {suite.name} that keep the meaning; a case fails if the label changes",
+    polarities = {_polarities().get(old), _polarities().get(new)}
+    return (
+        old != new
+        and not {old, new} & _protected()
+        and not polarities >= {"positive", "negative"}
+        and indefinite_article(old) == indefinite_article(new)
     )
 
 
-def _invariance(rule: str, cases: tuple[TestCase, ...], minimum: float) -> Test:
-    return Test(
-        name=rule,
-        capability="Equivalent rewrites",
-        kind=TestKind.INV,
-        cases=cases,
-        expectation=Invariant(),
-        description=f"paraphrase score of {minimum:g} or more",
-    )
+@cache
+def _protected() -> frozenset[str]:
+    kinds = ("function_word", "negation", "number_word", "number")
+    return frozenset(str(word) for kind in kinds for word in lexicon(kind))
+
+
+@cache
+def _polarities() -> dict[str, str]:
+    """The polarity of adjectives and verbs; none of those that are in lexicons of both."""
+    found: dict[str, set[str]] = {}
+    for polarity in ("positive", "negative"):
+        for kind in ("adjective", "trait", "verb"):
+            for word in lexicon(f"{polarity}_{kind}"):
+                found.setdefault(str(word), set()).add(polarity)
+    return {word: polarities.pop() for word, polarities in found.items() if len(polarities) == 1}

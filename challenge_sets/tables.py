@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pandas as pd
 
+from challenge_sets.suites.tests import REWRITING
 from workbench.runs import Run, reads_runs
 
-__all__ = ["failing", "groups_table", "suite_table"]
+__all__ = ["failing", "groups_table", "rules_table", "suite_table"]
 
 
 @reads_runs
@@ -59,6 +61,52 @@ def suite_table(run: Run) -> pd.DataFrame:
 
 
 _NAMES = ("suite", "capability", "test", "kind")
+
+
+@reads_runs
+def rules_table(run: Run) -> pd.DataFrame:
+    """A row a rule of rewriting, those that change most labels first; empty for a run of anything else.
+
+    Columns: ``suite``, ``rule``, ``texts`` (its coverage: texts in which it is accepted), ``flips`` (labels that it
+    changes), ``flip_rate`` with ``low`` and ``high``, ``undefined`` (why a number is), ``new_flips`` (texts whose
+    label no rule above changes), and an example, the one with the largest change: ``before``, ``after``, ``labels``
+    (one, if it stays).
+    """
+    tests = suite_table(run)
+    tests = tests[(tests["capability"] == REWRITING) & (tests["applied"] > 0)]
+    examples = run.examples() if len(tests) else pd.DataFrame(columns=["group"])
+    groups = {name: part.sort_values("margin", kind="stable") for name, part in examples.groupby("group")}
+    flipped = {
+        name: set(part.loc[part["correct"].eq(False), "texts"].map(_original))
+        for name, part in groups.items()
+    }
+    rows, seen = [], set[str]()
+    for test in sorted(
+        tests.to_dict("records"), key=lambda one: -groups[one["group"]]["correct"].eq(False).sum()
+    ):
+        part = groups[test["group"]]
+        before, after = (texts[-1] for texts in json.loads(part["texts"].iloc[0]))
+        numbers = {
+            "rule": test["test"],
+            "texts": test["applied"],
+            "flips": int(part["correct"].eq(False).sum()),
+        }
+        numbers |= {"flip_rate": test["failure_rate"], "low": test["low"], "high": test["high"]}
+        numbers |= {"undefined": test["undefined"], "new_flips": len(flipped[test["group"]] - seen)}
+        labels = " -> ".join(dict.fromkeys(json.loads(part["predicted"].iloc[0])))
+        rows.append({"suite": test["suite"], **numbers, "before": before, "after": after, "labels": labels})
+        seen |= flipped[test["group"]]
+    return pd.DataFrame(rows, columns=_RULE_COLUMNS)
+
+
+_RULE_COLUMNS = [
+    *("suite", "rule", "texts", "flips", "flip_rate", "low", "high", "undefined", "new_flips"),
+    *("before", "after", "labels"),
+]
+
+
+def _original(texts: str) -> str:
+    return json.dumps(json.loads(texts)[0])
 
 
 def _rest(test: dict[str, Any], applied: int) -> dict[str, Any]:

@@ -16,14 +16,14 @@ from challenge_sets._records import TestCase
 from challenge_sets.sets.base import QuestionSet, Results, Rows, within_limits
 from challenge_sets.suites.expectations import Prediction
 from challenge_sets.suites.predict import Example, PredictionFile, Predictor, predictor_for
-from challenge_sets.suites.tests import LeftOut, Suite, Test
+from challenge_sets.suites.tests import REWRITING, LeftOut, Suite, Test
 from workbench.data import Dataset
 from workbench.errors import ConfigError, TaskError
 from workbench.evaluate import TaskItem, TaskOptions
 from workbench.evaluate.inference import InferenceOptions
 from workbench.models import Kind, LoadedModel, TextFunction
 from workbench.runs import write_atomically
-from workbench.statistics import clustered_wilson
+from workbench.statistics import Estimate, clustered_wilson
 
 __all__ = ["SuiteCase", "SuiteSet", "export_texts", "suite_set"]
 
@@ -121,12 +121,14 @@ class SuiteSet(QuestionSet):
                 yield _judged(predictor, cases[start : start + self.chunk])
 
     def results(self, examples: pd.DataFrame) -> Results:
-        """Failure rate of each test, over the cases that applied."""
+        """Failure rate of each test, over the cases that applied; of rules, those with most failures first."""
         found: Results = {}
         for group, part in examples[examples["applied"].astype(bool)].groupby("group", sort=False):
             failed = [not passed for passed in part["correct"]]
             rate = clustered_wilson(failed, part["template"].tolist(), higher_is_better=False)
             found[str(group)] = {"failure_rate": rate}
+        if set(examples["capability"]) == {REWRITING}:
+            return dict(sorted(found.items(), key=lambda item: -_failures(item[1]["failure_rate"])))
         return found
 
     def notes(self, rows: pd.DataFrame) -> dict[str, Any]:
@@ -155,6 +157,10 @@ class SuiteSet(QuestionSet):
                 tests[group] = {**_note(suite, left), "budget": None, "cases": left.cases}
                 tests[group] |= {"asked": 0, "applied": 0, "reason": left.reason}
         return tests
+
+
+def _failures(rate: Estimate) -> int:
+    return round(rate.value * rate.n)
 
 
 def _note(suite: Suite, test: Test | LeftOut) -> dict[str, Any]:

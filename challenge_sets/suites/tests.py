@@ -12,7 +12,9 @@ from challenge_sets.suites.expectations import EqualLabel, Expectation, Invarian
 from workbench.choices import as_members
 from workbench.errors import ConfigError
 
-__all__ = ["DIR", "INV", "MFT", "LeftOut", "Suite", "SuitePrompt", "Test"]
+__all__ = ["DIR", "INV", "MFT", "REWRITING", "LeftOut", "Suite", "SuitePrompt", "Test"]
+
+REWRITING = "Equivalent rewrites"  # the capability of tests that are rules
 
 
 @dataclass(frozen=True, kw_only=True)

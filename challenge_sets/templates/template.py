@@ -25,7 +25,7 @@ from workbench.data.grammar import lexicon, lexicon_names
 from workbench.errors import did_you_mean
 
 if TYPE_CHECKING:
-    from challenge_sets.templates._suggest import Suggestion
+    from challenge_sets.templates.suggestions import Suggestion
     from workbench.models import LoadedModel
 
 __all__ = ["Case", "Template", "TemplateError"]
@@ -226,7 +226,7 @@ class Template:
         Raises :class:`~workbench.errors.ModelError` for a model that is not masked and
         :class:`TemplateError` for a slot that the template lacks.
         """
-        from challenge_sets.templates._suggest import MARK, suggest
+        from challenge_sets.templates.suggestions import MARK, suggest
 
         if min(count, contexts, pieces) < 1:
             raise TemplateError(

@@ -133,7 +133,7 @@ WORDS = {
     "split": ("train", "validation", "test", "sentence", "type", "document"),
     "stack": ("encoder", "decoder"),
     "strengths": ("1", "0.1,1", "0", "-1", "nan", "1e400"),
-    "suite": ("sentiment", "nli", "rewrites:sentiment", "rewrites:x", "all of them"),
+    "suite": ("sentiment", "nli", "rewrites:nli", "rewrites:x", "all of them"),
     "target": ("cat", " cat", "dogs", "LABEL_1", "0", "the cat"),
     "contrast": ("dogs", " ran", "LABEL_0"),
     "task": ("pos", "number", "tree_depth", "lambada_sample", "t", "sst2"),

@@ -23,6 +23,7 @@ __all__ = [
     "measures_text",
     "reasons_text",
     "results_table",
+    "rules_text",
     "scores_text",
     "table",
     "tests_text",
@@ -117,6 +118,29 @@ def tests_text(tests: Any) -> str:
     header = ("suite", "capability", "test", "kind", *rates)
     skip = 1 if tests["suite"].nunique() == 1 else 0  # one suite need not be named on each line
     return table(header[skip:], [row[skip:] for row in rows])
+
+
+_ABOUT_RULES = """rules of rewriting, those that flip most labels first; texts: those in which the rule is accepted, by
+embeddings and not by people; new flips: of texts that no rule above flips"""
+
+
+def rules_text(rules: Any) -> str:
+    """:func:`challenge_sets.tables.rules_table` as text: each rule's flips, and the example with the largest change."""
+    rows = [
+        (
+            row["rule"],
+            str(row["texts"]),
+            str(row["flips"]),
+            *printed(row["flip_rate"], row["low"], row["high"], row["undefined"], 3),
+            str(row["new_flips"]),
+            _parting(row["before"], row["after"])[1],
+            row["labels"],
+        )
+        for row in rules.to_dict("records")
+    ]
+    rates = ("flip rate", "95 % low", "95 % high", "new flips")
+    lines = table(("rule", "texts", "flips", *rates, "example, rewritten", "labels"), rows)
+    return f"{_ABOUT_RULES}\n\n{lines}"
 
 
 def reasons_text(tests: Any) -> str:

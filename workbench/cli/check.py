@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sys
@@ -39,7 +40,8 @@ __all__ = ["command"]
 @click.option("--set", "set_name", help="A challenge set: blimp, pairs_builtin, crows_pairs, agreement, ...")
 @click.option(
     "--suite",
-    help="A test suite: a name (sentiment, ...), a YAML or JSONL file, a folder of them, rewrites:NAME, or all.",
+    help="A test suite: a name (sentiment, ...), a YAML or JSONL file, a folder of them, or all; or rewrites:NAME, the "
+    "rules that rewrite the texts of a suite or task (glue/sst2).",
 )
 @click.option("--predictions", type=PATH, help="JSONL of predictions in place of MODEL.")
 @click.option("--export", type=PATH, help="Write the suite's texts as JSONL and stop.")
@@ -69,6 +71,7 @@ def command(context: click.Context, /, **_options: Any) -> None:
     workbench check smollm2-135m --set blimp --data-dir DIR --limit-per-paradigm 10 --convention lm-eval --json
     workbench check smollm2-135m --suite sentiment
     workbench check mymodule:predict --suite sentiment
+    workbench check sentiment-encoder --suite rewrites:glue/sst2 --data-dir DIR
     workbench check --suite sentiment --predictions FILE.jsonl
     """
     arguments = _completed(context)
@@ -180,8 +183,12 @@ def _explain(run: Any, model: Any, count: int) -> dict[str, Any]:
 
 def summary(run: Any) -> dict[str, Any]:
     """What ``--json`` prints: what it prints of every run, published numbers and what the set says of itself."""
+    from challenge_sets.tables import rules_table
+
+    rules = rules_table(run)
     return {
         **run_summary(run),
+        **({} if rules.empty else {"rules": json.loads(rules.to_json(orient="records"))}),
         "published": run.notes.get("published", {}),
         "tests": run.notes.get("tests", {}),
         "policy": run.notes.get("policy", ""),
@@ -191,15 +198,16 @@ def summary(run: Any) -> dict[str, Any]:
 
 
 def _print(run: Any) -> None:
-    from challenge_sets.tables import failing, groups_table, suite_table
-    from workbench.cli._tables import failures_text, groups_text, reasons_text, tests_text
+    from challenge_sets.tables import failing, groups_table, rules_table, suite_table
+    from workbench.cli._tables import failures_text, groups_text, reasons_text, rules_text, tests_text
 
     model, doctor = run.record.model, verdict(run)
     say(f"{model_line(run)}, doctor: {doctor}")
     say(f"{run.notes.get('policy', '')}\n")
-    suite = suite_table(run)
+    suite, rules = suite_table(run), rules_table(run)
     tests = (tests_text(suite), reasons_text(suite)) if run.notes.get("tests") else ()
-    for text in (failures_text(failing(run)), *tests, groups_text(groups_table(run))):
+    found = (failures_text(failing(run)), *tests) if rules.empty else (rules_text(rules), reasons_text(suite))
+    for text in (*found, groups_text(groups_table(run))):
         if text:
             say(f"{text}\n")
     for remark in set_remarks(run.notes):
