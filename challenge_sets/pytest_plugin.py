@@ -33,7 +33,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--workbench-suite", action="append", default=[], help="suite: a name or a file; repeatable"
     )
-    group.addoption("--workbench-model", help="model to test: a known name, a folder, a hub id")
+    group.addoption(
+        "--workbench-model", help="model to test: a known name, a folder, a hub id, module:function"
+    )
     group.addoption("--workbench-predictions", help="JSONL of predictions in place of a model")
     group.addoption("--workbench-dtype", default="float32", help="precision of the model")
     group.addoption(
@@ -107,6 +109,7 @@ def _run(config: pytest.Config, path: Path, folder: Path) -> Run:
     from challenge_sets.checking import check, check_predictions, find_suites
     from workbench.evaluate import TaskOptions
     from workbench.models import load
+    from workbench.models.function_names import is_function_name, load_function
 
     options = TaskOptions(limit_per_paradigm=config.getoption("--workbench-limit"))
     challenge = find_suites(str(path), options)
@@ -114,7 +117,8 @@ def _run(config: pytest.Config, path: Path, folder: Path) -> Run:
     if predictions:
         return check_predictions(Path(predictions), challenge, out=folder)
     name, dtype = config.getoption("--workbench-model"), config.getoption("--workbench-dtype")
-    return check(load(name, dtype=dtype), challenge, out=folder, doctor=False)
+    model = load_function(name) if is_function_name(name) else load(name, dtype=dtype)
+    return check(model, challenge, out=folder, doctor=False)
 
 
 class SuiteTestItem(pytest.Item):

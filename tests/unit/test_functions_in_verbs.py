@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 
 import numpy as np
@@ -152,6 +153,15 @@ def test_verbs_take_a_function_by_name(folder):
     done = run_command("evaluate", "own_verbs:fitted", "--task", "glue/sst2", f"--data-dir={data}")
     assert done.returncode == 0, done.stderr
     assert "own_verbs:fitted (function), doctor: skipped" in done.stdout
+    assert " items/s; run stored in " in done.stdout
+
+
+def test_pytest_takes_a_function_by_name(folder):
+    options = ["--workbench-suite=sentiment", "--workbench-model=own_verbs:predict", "--workbench-limit=3"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 1, done.stdout  # six training sentences are too few for the suite
+    assert "above the budget 0.1" in done.stdout
 
 
 @pytest.mark.parametrize(

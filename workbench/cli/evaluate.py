@@ -310,8 +310,9 @@ def print_run(run: Any) -> None:
         say(policy)
     for remark in _remarks(run.notes):
         say(remark)
-    rate = run.throughput.get("tokens_per_second", 0.0)
-    say(f"\n{rate:,.0f} tokens/s; run stored in {run.path}")
+    unit = "items" if model.get("kind") == "function" else "tokens"  # a function's tokens are not seen
+    rate = run.throughput.get(f"{unit}_per_second", 0.0)
+    say(f"\n{rate:,.0f} {unit}/s; run stored in {run.path}")
     say(f"next: workbench report {shlex.quote(str(run.path))}")
     if doctor == "fail":
         say(f"warning: the doctor found faults; see: workbench doctor {model['name']}", error=True)
