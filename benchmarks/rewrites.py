@@ -64,9 +64,9 @@ def sisters(folder: Path) -> Choose:
     for offset, (words, pointers, _) in nouns.items():
         for word in words:
             of_word[word].add(offset)
-            for kind, above in pointers:
+            for kind, to in pointers:
                 if kind == "@":
-                    under[above] |= {word}
+                    under[to] |= {word}
     above = {w: {to for o in own for kind, to in nouns[o][1] if kind == "@"} for w, own in of_word.items()}
     return lambda word: {
         other for up in above.get(word, ()) for other in under[up] if not of_word[other] & of_word[word]
