@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import ModelError, did_you_mean
-from workbench.models.functions import TextFunction, wrap_function
+from workbench.models.functions import TextFunction, in_a_line, wrap_function
 
 __all__ = ["is_function_name", "load_function"]
 
@@ -51,9 +51,9 @@ def _imported(name: str) -> Any:
             known = [path.stem for path in Path.cwd().glob("*.py")]
             near = f"; {did_you_mean(name, known)}" if known else ""
             raise ModelError(f"no module {error.name or name!r} in this folder or installed{near}") from None
-        raise ModelError(f"importing {name} raised ModuleNotFoundError: {error}") from error
+        raise ModelError(f"importing {name} raised {in_a_line(error)}") from error
     except (Exception, SystemExit) as error:  # the module is the user's: it can raise anything
-        raise ModelError(f"importing {name} raised {type(error).__name__}: {error!s:.200}") from error
+        raise ModelError(f"importing {name} raised {in_a_line(error)}") from error
 
 
 @contextmanager

@@ -15,7 +15,15 @@ from workbench.models._loaded import Kind
 from workbench.shapes import Array
 from workbench.terminal import counted
 
-__all__ = ["FUNCTIONS_GO_WITH", "AnyText", "NoInternals", "TextFunction", "is_function", "wrap_function"]
+__all__ = [
+    "FUNCTIONS_GO_WITH",
+    "AnyText",
+    "NoInternals",
+    "TextFunction",
+    "in_a_line",
+    "is_function",
+    "wrap_function",
+]
 
 AnyText: TypeAlias = str | tuple[str, ...]
 
@@ -88,12 +96,10 @@ class TextFunction:
         except WorkbenchError:
             raise
         except Exception as error:  # a function of a user's can raise anything
-            given = counted(len(texts), "text" if isinstance(texts[0], str) else "tuple") + (
-                "" if isinstance(texts[0], str) else " of texts"
-            )
+            single = isinstance(texts[0], str)
+            given = counted(len(texts), "text" if single else "tuple") + ("" if single else " of texts")
             raise ModelError(
-                f"{self.name} raised {type(error).__name__}: {error!s:.200} (given {given}, the first "
-                f"{texts[0]!r:.60})"
+                f"{self.name} raised {in_a_line(error)} (given {given}, the first {texts[0]!r:.60})"
             ) from error
         return self._checked(found, texts)
 
@@ -112,7 +118,9 @@ class TextFunction:
         if rows.shape != shape:
             raise ModelError(f"{self.name} returned numbers of shape {rows.shape}; they must be {wanted}")
         if (bad := _first(~np.isfinite(rows).all(1))) is not None:
-            raise NumericsError(f"{self.name} returned {rows[bad].tolist()} for {texts[bad]!r:.60}")
+            raise NumericsError(
+                f"{self.name} returned {_shown(rows[bad])} for {texts[bad]!r:.60}, not finite numbers"
+            )
         if (bad := _first(((rows < -_ROUNDING) | (rows > 1 + _ROUNDING)).any(1))) is not None:
             raise ModelError(
                 f"{self.name} returned {_shown(rows[bad])} for {texts[bad]!r:.60}: probabilities are from 0 to 1; "
@@ -125,6 +133,11 @@ class TextFunction:
                 "apply softmax"
             )
         return rows.clip(0, 1)
+
+
+def in_a_line(error: BaseException) -> str:
+    """Type and words of an exception of a user's code, on one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}".rstrip(": ")
 
 
 def is_function(model: Any) -> bool:

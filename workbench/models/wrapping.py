@@ -24,13 +24,18 @@ __all__ = ["as_model", "as_subject", "wrap"]
 def as_model(model: LoadedModel | TextFunction | str) -> LoadedModel:
     """``model`` itself, or what :func:`load` gives for its name.
 
-    Raises :class:`~workbench.errors.ModelError` for a function, which has no internals.
+    Raises :class:`~workbench.errors.ModelError` for a function, which has no internals, and for a transformers model
+    that is not wrapped.
     """
     if isinstance(model, LoadedModel):
         return model
     if isinstance(model, TextFunction) or is_function(model):
         raise NoInternals(
             f"this needs a model's internals; {getattr(model, 'name', model)!s:.60} is a function: {FUNCTIONS_GO_WITH}"
+        )
+    if hasattr(model, "get_input_embeddings"):
+        raise ModelError(
+            f"{type(model).__name__} is a model without its tokenizer; give both: workbench.wrap(model, tokenizer)"
         )
     return load(model) if isinstance(model, str) else model
 

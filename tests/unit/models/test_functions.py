@@ -90,11 +90,16 @@ def test_an_exception_of_the_function_is_one_line_with_its_cause():
     def broken(texts):
         raise KeyError("weights")
 
+    def talkative(texts):
+        raise ValueError("first line\n  second line")
+
     with pytest.raises(
         ModelError, match=r"broken raised KeyError: 'weights' \(given 2 texts, .*'a good film'"
     ) as caught:
         workbench.wrap(broken, labels=LABELS).probabilities(TEXTS)
     assert isinstance(caught.value.__cause__, KeyError)
+    with pytest.raises(ModelError, match="talkative raised ValueError: first line second line"):
+        workbench.wrap(talkative, labels=LABELS).probabilities(TEXTS)
     with pytest.raises(
         ModelError, match=r"AttributeError: .* \(given 1 tuple of texts, the first \('a', 'b'\)"
     ):
@@ -127,7 +132,7 @@ def test_labels_stand_on_the_function_or_are_numbers():
     assert workbench.wrap(pipeline((4, 2))).labels == ("2", "4")
 
 
-def test_what_cannot_be_called_and_models_without_a_tokenizer_are_refused(monkeypatch):
+def test_what_cannot_be_called_and_models_without_a_tokenizer_are_refused():
     with pytest.raises(
         ModelError, match="is a 'CountVectorizer', which cannot be called and has no predict_proba"
     ):
@@ -136,6 +141,15 @@ def test_what_cannot_be_called_and_models_without_a_tokenizer_are_refused(monkey
     for options in ({}, {"labels": LABELS}):
         with pytest.raises(ModelError, match="needs its tokenizer and takes no labels"):
             workbench.wrap(model.model, **options)
+    for use in (
+        lambda: workbench.doctor(model.model),
+        lambda: workbench.trace(model.model, "a film"),
+        lambda: workbench.check(model.model, "sentiment"),
+    ):
+        with pytest.raises(
+            ModelError, match=r"without its tokenizer; give both: workbench.wrap\(model, tokenizer\)"
+        ):
+            use()
     with pytest.raises(ModelError, match="a function takes labels and no tokenizer"):
         workbench.wrap(model.model, model.tokenizer, kind="function")
 
