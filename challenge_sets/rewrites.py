@@ -1,7 +1,7 @@
 """Rewrites that should keep the meaning: rules for words that stand for one another, and which words may.
 
-A word's replacements come from WordNet: words of one synset which is the commonest sense of each of them. Function
-words, phrases and marks have a table written by hand, and contractions. Whether a rule holds in a text is judged there:
+A word's replacements come from a lexicon of pairs that may stand for one another in some texts. Function words,
+phrases and marks have a table of their own, and contractions. Whether a rule holds in a text is judged there:
 see :mod:`challenge_sets.rule_induction`.
 """
 
@@ -101,7 +101,7 @@ PHRASES: tuple[Rule, ...] = (
 
 def synonyms(words: Collection[str]) -> list[Swap]:
     """Replacements for ``words`` (in small letters) that :func:`may_replace` allows."""
-    groups: Iterable[tuple[str, ...]] = (tuple(map(str, group)) for group in lexicon("commonest_sense"))
+    groups: Iterable[tuple[str, ...]] = (tuple(map(str, group)) for group in lexicon("near_synonyms"))
     return [
         (old, new)
         for group in groups

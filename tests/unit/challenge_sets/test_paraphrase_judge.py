@@ -28,7 +28,7 @@ def test_an_edit_must_be_nearer_than_every_filler(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.weights
 def test_the_models_of_the_package_accept_a_synonym_and_refuse_another_sense() -> None:
-    """*director* and *manager* share WordNet's first sense, which is not that of films."""
+    """*director* and *manager* share a sense, which is not that of films."""
     judge = nearer_than_fillers(load("novels-encoder"), embedding_similarity(load("minilm-l6")))
     text = "the director of this film knows what he wants ."
     long = "and so on " * 200 + text  # *film* is behind what the similarity reads

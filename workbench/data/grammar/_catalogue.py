@@ -105,7 +105,7 @@ def _things() -> dict[str, tuple[Entry, ...]]:
         "profession": tuple(read_lexicon("professions")),
         "synonyms": _synonyms(),
         "noun_synonyms": _synonyms("noun"),
-        "commonest_sense": tuple(map(tuple, read_lexicon("commonest_sense"))),
+        "near_synonyms": tuple(map(tuple, read_lexicon("near_synonyms"))),
         "adjective": _opinions(),
         "transitive_verb": tuple(_verb(verb) for verb in verbs("transitive")),
         "intransitive_verb": tuple(_verb(verb) for verb in verbs("intransitive")),
@@ -141,8 +141,8 @@ def lexicon(name: str) -> tuple[Entry, ...]:
     Most are strings. A record's first field stands for it; its fields belong together: ``person`` has
     ``name``, ``gender``, ``origin`` and the pronouns; ``nation`` has ``name`` and ``nationality``;
     ``adjective`` has ``text`` and ``polarity``; ``food_noun`` and its like have ``singular`` and ``plural``;
-    ``transitive_verb`` has the five forms; ``synonyms`` are pairs;
-    ``commonest_sense`` are words that WordNet has in one synset, which is the commonest sense of each.
+    ``transitive_verb`` has the five forms; ``synonyms`` are pairs, and
+    so are ``near_synonyms``, which may stand for one another in some texts only.
     Raises :class:`~workbench.errors.ConfigError` with the nearest names for an unknown one.
     """
     if name not in _lexicons():
