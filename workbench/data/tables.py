@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+
+import pandas as pd
 
 from workbench.characters import check_text
 from workbench.data.files import read_json, read_jsonl, read_lines, read_text
@@ -16,16 +18,21 @@ from workbench.errors import DataError, did_you_mean
 __all__ = [
     "FORMATS",
     "Row",
+    "Rows",
     "check_column",
     "class_label",
     "number_of",
     "read_marks",
     "read_rows",
     "read_table",
+    "records_of",
     "text_column",
 ]
 
 Row = dict[str, Any]
+Rows: TypeAlias = "pd.DataFrame | Iterable[Mapping[str, Any]]"
+"""Rows in memory: a DataFrame, a ``datasets.Dataset``, or mappings from column to value."""
+
 _TEXT_COLUMNS = ("sentence", "text", "sentence1", "premise", "question")
 FORMATS = (".csv", ".tsv", ".txt", ".jsonl", ".json", ".parquet")
 
@@ -64,6 +71,32 @@ def read_rows(path: Path, columns: Sequence[str] | None = None) -> list[Row]:
     if not rows:
         raise DataError(f"{path} has no rows")
     return rows
+
+
+def records_of(rows: Rows, where: str) -> list[Row]:
+    """Rows in memory as mappings: a pandas DataFrame, a ``datasets.Dataset``, or mappings themselves.
+
+    What is missing in a DataFrame (NaN, ``None``, ``NaT``) is ``None``. Raises :class:`~workbench.errors.DataError` for
+    anything else, for no rows, and for columns of one name or without a text as name.
+    """
+    if isinstance(rows, pd.DataFrame):
+        names = [str(name) for name in rows.columns]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise DataError(f"{where}: two columns are called {twice!r}; rename one")
+        values = rows.astype(object).where(rows.notna(), None).itertuples(index=False, name=None)
+        found: list[Any] = [dict(zip(names, row, strict=True)) for row in values]
+    else:
+        found = list(rows) if isinstance(rows, Iterable) and not isinstance(rows, str | Mapping) else [rows]
+    for number, row in enumerate(found, 1):
+        if not isinstance(row, Mapping) or not all(isinstance(name, str) for name in row):
+            raise DataError(
+                f"{where}, row {number} is {row!r:.60}; give a DataFrame, a Dataset, or a mapping from column to value "
+                "for each row"
+            )
+    if not found:
+        raise DataError(f"{where} has no rows")
+    return [dict(row) for row in found]
 
 
 def check_column(column: str | None, columns: Sequence[str], where: object) -> None:

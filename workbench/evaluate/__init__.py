@@ -12,6 +12,7 @@ from workbench.evaluate._runner import Outcome, run_tasks
 from workbench.evaluate._settings import EvaluateSettings
 from workbench.evaluate._task import RowTask, Task, TaskData, TaskItem, Work
 from workbench.evaluate.tasks import AVERAGES, GROUPS, TASKS
+from workbench.evaluate.tasks.task_file import own_task
 from workbench.rooms import callable_room
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "evaluate",
     "expand",
     "find_task",
+    "own_task",
     "read_data",
     "register_tasks",
     "run_tasks",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import pandas as pd
 
@@ -21,6 +21,7 @@ from workbench.evaluate._settings import EvaluateSettings
 from workbench.evaluate._summaries import summarize
 from workbench.evaluate._task import RequestTask, RowTask, Task, TaskData, TaskItem, Work
 from workbench.evaluate.inference import InferenceOptions
+from workbench.evaluate.tasks.task_file import own_task
 from workbench.models import Kind, LoadedModel, TextFunction, as_subject
 from workbench.records import settings_of, takes_fields_of
 from workbench.runs import Run, RunRecord
@@ -29,6 +30,7 @@ from workbench.scoring import resolve_first_token
 __all__ = ["evaluate", "read_data"]
 
 _SUBJECT = "subject"
+Tasks: TypeAlias = "str | Task | pd.DataFrame | Sequence[str | Task | Mapping[str, Any]] | None"
 
 
 @takes_fields_of(EvaluateSettings)
@@ -36,7 +38,7 @@ def evaluate(
     model: LoadedModel | TextFunction | str | Callable[..., Any],
     settings: EvaluateSettings | None = None,
     *,
-    tasks: str | Task | Sequence[str | Task] | None = None,
+    tasks: Tasks = None,
     data: Mapping[str, TaskData] | None = None,
     out: Path | str | None = None,
     resume: Path | str | None = None,
@@ -53,7 +55,8 @@ def evaluate(
         model: a loaded model, or a name as :func:`workbench.load` takes it; for text classification also a
             function from texts to probabilities with its labels (:func:`workbench.wrap`).
         settings: the recipe; or name ``tasks`` and its other fields as keywords.
-        tasks: a name, names, or tasks of your own, which need not be registered.
+        tasks: a name, names, or tasks of your own, which need not be registered; a DataFrame, or rows as mappings,
+            is the task that its columns tell (:func:`own_task`).
         data: what :func:`read_data` gave, if it was called already.
         out: the folder that gets the run folder; ``runs/`` by default.
         resume: the folder of an interrupted run, which then ends with the numbers it would have had.
@@ -100,11 +103,11 @@ def evaluate(
 
 def _chosen(
     settings: EvaluateSettings | None,
-    tasks: str | Task | Sequence[str | Task] | None,
+    tasks: Tasks,
     options: Mapping[str, Any],
 ) -> tuple[EvaluateSettings, list[Task] | None]:
     """The recipe, and the tasks themselves where any is not just a name."""
-    given = [tasks] if isinstance(tasks, str) or not isinstance(tasks, Sequence | None) else list(tasks or ())
+    given = _listed(tasks)
     names = tuple(task if isinstance(task, str) else task.name for task in given)
     recipe = settings_of(EvaluateSettings, settings, options if settings else {"tasks": names, **options})
     if all(isinstance(task, str) for task in given):
@@ -116,6 +119,21 @@ def _chosen(
         else:
             found.append(with_options(task, recipe.options) if recipe.options != TaskOptions() else task)
     return recipe, found
+
+
+def _listed(tasks: Any) -> list[str | Task]:
+    """Names and tasks; a table in memory, or its rows, as the task that its columns tell."""
+    if tasks is None:
+        return []
+    if isinstance(tasks, str) or hasattr(tasks, "load"):
+        return [tasks]
+    if (
+        hasattr(tasks, "columns")
+        or hasattr(tasks, "column_names")
+        or any(isinstance(t, Mapping) for t in tasks)
+    ):
+        return [own_task(tasks)]
+    return [own_task(one) if hasattr(one, "columns") else one for one in tasks]
 
 
 def _within_limit(data: TaskData, settings: EvaluateSettings) -> list[TaskItem]:

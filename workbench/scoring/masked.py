@@ -21,7 +21,7 @@ from workbench.scoring.streams import Stream, by_group, collect
 from workbench.text import Pieces, split_texts
 from workbench.trace.padding import together
 
-__all__ = ["MaskedEngine", "MaskedRow", "MaskedText", "Masking", "pseudo_log_likelihood", "read_rows"]
+__all__ = ["MaskedEngine", "MaskedRow", "MaskedText", "Masking", "answers_at_masks", "pseudo_log_likelihood"]
 
 Answer = TypeVar("Answer")
 
@@ -160,7 +160,7 @@ def _score(group: Sequence_[MaskedRow], answers: list[_Answer]) -> Score:
 
 def _forward(model: LoadedModel, batch: list[MaskedRow]) -> list[_Answer]:
     """Answers of rows."""
-    return read_rows(
+    return answers_at_masks(
         model,
         batch,
         lambda logits, targets: list(
@@ -169,7 +169,7 @@ def _forward(model: LoadedModel, batch: list[MaskedRow]) -> list[_Answer]:
     )
 
 
-def read_rows(
+def answers_at_masks(
     model: LoadedModel,
     batch: list[MaskedRow],
     answers: Callable[[Float[Tensor, "N V"], Int[Tensor, " N"]], list[Answer]],

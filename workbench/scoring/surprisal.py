@@ -22,7 +22,7 @@ from workbench.scoring._forward import in_rows, scored_logits, target_statistics
 from workbench.scoring._requests import Request, encode_texts
 from workbench.scoring._requests import Sequence as TokenSequence
 from workbench.scoring.engine import Engine
-from workbench.scoring.masked import MaskedEngine, MaskedRow, read_rows
+from workbench.scoring.masked import MaskedEngine, MaskedRow, answers_at_masks
 from workbench.scoring.streams import Stream, by_group, collect
 from workbench.shapes import Array
 from workbench.terminal import counted
@@ -83,7 +83,8 @@ class Surprisal(Drawn):
     def words(self) -> pd.DataFrame:
         """One row a word: its surprisal in bits and nats, entropy and rank at its first token, tokens, characters.
 
-        The surprisal is the sum over its tokens (the chain rule), or what :class:`WordBoundary` makes of it.
+        The surprisal is the sum over its tokens (the chain rule), or what :class:`WordBoundary` makes of it. Tokens of
+        white space alone (line breaks, some blanks) are of no word.
         """
         frame = self.to_frame().dropna(subset=["word_number"])
         grouped = frame.groupby("word_number", sort=True)
@@ -247,7 +248,7 @@ def _masked(engine: MaskedEngine, texts: list[str]) -> list[Surprisal]:
     read = _readings(None)
 
     def forward(model: LoadedModel, batch: list[MaskedRow]) -> list[_Reading]:
-        return read_rows(model, batch, lambda logits, targets: read(logits, targets, None))
+        return answers_at_masks(model, batch, lambda logits, targets: read(logits, targets, None))
 
     stream = Stream(engine.model, forward, engine.batch_tokens, engine.progress)
     rows = collect(by_group(stream, groups, frozenset()), len(groups))

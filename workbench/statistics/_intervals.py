@@ -110,7 +110,9 @@ def mean_estimate(
 ) -> Estimate:
     """The mean of ``values`` (item,): of 0 and 1 with Wilson's interval (:func:`clustered_wilson`), else bootstrapped.
 
-    ``n`` counts the ``clusters``, of which a single one counts as one item, right or wrong as all of its items are.
+    Values of a measure from 0 to 1 that all happen to be 0 or 1 (F1 of short answers) have the widest spread that
+    their mean allows, so the interval of proportions serves for them too. ``n`` counts the ``clusters``, of which a
+    single one counts as one item, right or wrong as all of its items are.
     Raises :class:`~workbench.errors.NumericsError` as :func:`bootstrap` does.
     """
     found = set(np.unique(values).tolist())

@@ -1,14 +1,13 @@
-"""What kind of task a table of rows is, told by its columns: ``workbench evaluate MODEL --task questions.jsonl``."""
+"""What kind of task rows are, told by their columns: ``workbench evaluate MODEL --task questions.jsonl``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from workbench.data.source import Record
-from workbench.data.tables import class_label, read_table
+from workbench.data.tables import class_label
 from workbench.errors import DataError
 
 __all__ = ["FORMS", "TABLE_FILES", "declared_by"]
@@ -43,46 +42,33 @@ FORMS = (
 )
 
 
-def declared_by(path: Path) -> dict[str, Any]:
-    """The keys that declare the task of a table (see :func:`~workbench.evaluate.tasks.task_file.read_task`).
+def declared_by(rows: Sequence[Record], where: object, name: str) -> dict[str, Any]:
+    """The keys that declare the task ``name`` of rows (see :func:`~workbench.evaluate.tasks.task_file.read_task`).
 
     Forms, by columns: ``context_options, continuation, gold`` (partial scoring) and ``query, choices, gold`` (multiple
     choice), as llm-foundry has them; ``text, candidates, answer`` (a gap ``___`` in the text); ``question, answer``
     (free text); ``text, label`` (classification); ``text`` (perplexity). Other usual names of these columns do too.
 
-    Raises :class:`~workbench.errors.DataError` for a table that is of none of these forms.
+    Raises :class:`~workbench.errors.DataError` for rows that are of none of these forms.
     """
-    rows = [row for _, row in read_table(path)]
-    if not rows:
-        raise DataError(f"{path} has no rows")
     names = list(rows[0])
     for form in FORMS:
         columns = form.found(names)
         if columns is not None:
-            keys = _KEYS[form.type](columns, rows, path)
-            return {
-                "name": path.stem,
-                "type": form.type,
-                "data": path.name,
-                "about": _about(form, path),
-                **keys,
-            }
+            about = f"{form.type.replace('_', ' ')}, told by the columns of its rows"
+            return {"name": name, "type": form.type, "about": about, **_KEYS[form.type](columns, rows, where)}
     wanted = "; ".join(" + ".join(options[0] for options in form.columns) for form in FORMS)
     raise DataError(
-        f"{path}: cannot tell the task from its columns {', '.join(map(repr, names))}; allowed: {wanted}; or declare "
+        f"{where}: cannot tell the task from its columns {', '.join(map(repr, names))}; allowed: {wanted}; or declare "
         "it in a YAML file (docs/extending.md)"
     )
 
 
-def _about(form: _Form, path: Path) -> str:
-    return f"{form.type.replace('_', ' ')} in {path.name}, told by its columns"
-
-
-def _labels(columns: tuple[str, ...], rows: Sequence[Record], path: Path) -> dict[str, Any]:
+def _labels(columns: tuple[str, ...], rows: Sequence[Record], where: object) -> dict[str, Any]:
     text, label = columns
-    labels = sorted({class_label(row.get(label), f"{path}, row {n}") for n, row in enumerate(rows, 1)})
+    labels = sorted({class_label(row.get(label), f"{where}, row {n}") for n, row in enumerate(rows, 1)})
     if not 2 <= len(labels) <= _MOST_LABELS:
-        raise DataError(f"{path}: column {label!r} has {len(labels)} classes; allowed: 2 to {_MOST_LABELS}")
+        raise DataError(f"{where}: column {label!r} has {len(labels)} classes; allowed: 2 to {_MOST_LABELS}")
     return {"prompt": f"{{{text}}}", "label": label, "labels": labels}
 
 

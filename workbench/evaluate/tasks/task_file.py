@@ -6,14 +6,15 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from workbench.errors import ConfigError, did_you_mean
+from workbench.data.tables import Rows, read_table, records_of
+from workbench.errors import ConfigError, DataError, did_you_mean
 from workbench.evaluate._task import Task
 from workbench.evaluate.tasks.declared import Declared, text_key
 from workbench.evaluate.tasks.declared_types import TYPES
 from workbench.evaluate.tasks.table_task import TABLE_FILES, declared_by
 from workbench.yaml_reader import read_values
 
-__all__ = ["TASK_FILES", "read_task"]
+__all__ = ["TASK_FILES", "own_task", "read_task"]
 
 _YAML = (".yaml", ".yml")
 TASK_FILES = (*_YAML, *TABLE_FILES)
@@ -56,10 +57,45 @@ def read_task(path: Path | str) -> Task:
         ```
     """
     file = Path(path)
-    values = read_values(file) if file.suffix in _YAML else declared_by(file)
+    values = read_values(file) if file.suffix in _YAML else _of_table(file)
+    return _made(values, file, crc32(file.read_bytes()))
+
+
+def own_task(rows: Rows, name: str = "rows", **keys: Any) -> Task:
+    """The task that rows in memory are: a pandas DataFrame, a ``datasets.Dataset``, or mappings.
+
+    Its type is told by the columns as that of a table, or declared by ``keys``, as in a YAML file
+    (:func:`read_task`): ``type="generation", prompt="Q: {question}"``. Raises as :func:`read_task` does.
+
+    Example:
+        ```python
+        import pandas as pd
+        import workbench
+        from workbench.evaluate import own_task
+
+        frame = pd.DataFrame({"query": ["The sky is", "Grass is"], "choices": [["blue", "wet"], ["green", "red"]]})
+        task = own_task(frame.assign(gold=0), "colours")
+        print(workbench.evaluate("novels-decoder", tasks=task, doctor=False).to_frame())
+        ```
+    """
+    records = records_of(rows, name)
+    told = {"name": name} if "type" in keys else declared_by(records, name, name)
+    return _made({**told, **keys, "rows": records}, Path(name), crc32(repr((keys, records)).encode()))
+
+
+def _of_table(file: Path) -> dict[str, Any]:
+    rows = [row for _, row in read_table(file)]
+    if not rows:
+        raise DataError(f"{file} has no rows")
+    return {**declared_by(rows, file, file.stem), "data": file.name}
+
+
+def _made(values: Any, file: Path, version: int) -> Task:
+    """The task; ``version`` changes with the rows, so that a run is not resumed after that."""
     if not isinstance(values, dict):
         raise ConfigError(f"{file} must hold keys such as name and type, is {values!r:.40}")
-    _refuse_booleans(values, file)
+    if file.suffix in _YAML:
+        _refuse_booleans(values, file)
     kind = values.get("type")
     if kind not in TYPES:
         raise ConfigError(f"{file}: unknown type {kind!r}; {did_you_mean(str(kind), list(TYPES))}")
@@ -67,12 +103,8 @@ def read_task(path: Path | str) -> Task:
     for key in values:
         if key not in (*_COMMON, *keys):
             raise ConfigError(f"{file}: unknown key {key!r}; {did_you_mean(str(key), [*_COMMON, *keys])}")
-    name = text_key(values, "name", file)
-    shared = {
-        "name": name,
-        "about": str(values.get("about", f"declared in {file.name}")),
-        "version": crc32(file.read_bytes()),  # a run is not resumed after the file was changed
-    }
+    about = str(values.get("about", f"declared in {file.name}"))
+    shared = {"name": text_key(values, "name", file), "about": about, "version": version}
     return make(Declared(file, values), shared)
 
 

@@ -15,6 +15,7 @@ import torch
 from transformers import set_seed
 from transformers.trainer_callback import PrinterCallback
 
+from workbench.data.tables import Rows
 from workbench.errors import ConfigError, ModelError, WorkbenchError
 from workbench.estimate import Estimate
 from workbench.folders import share
@@ -67,7 +68,7 @@ __all__ = ["default_folder", "finetune", "model_identity"]
 @takes_fields_of(FineSettings)
 def finetune(
     model: LoadedModel | str,
-    rows: TaskRows | str | Path,
+    rows: TaskRows | str | Path | Rows,
     out: Path | str | None = None,
     settings: FineSettings | None = None,
     *,
@@ -92,7 +93,8 @@ def finetune(
 
     Args:
         model: a name as :func:`workbench.load` takes it, or a model loaded from files, which stays as it is.
-        rows: a GLUE task, a table's file or ``hub:owner/name``; or rows that :func:`load_task` read.
+        rows: a GLUE task, a table's file or ``hub:owner/name``; a DataFrame, a ``datasets.Dataset`` or mappings; or
+            what :func:`load_task` read.
         out: the folder that gets the model; by default ``runs/MODEL-TASK-METHOD``.
         settings: the recipe; or name its fields as keywords.
         data_dir, kind, text, pair, label, rationale, validation, limit: of :func:`load_task`.
@@ -123,7 +125,7 @@ def finetune(
     if not isinstance(rows, TaskRows):
         files = {"data_dir": data_dir, "validation": validation}
         paths = {what: None if path is None else Path(path) for what, path in files.items()}
-        rows = load_task(str(rows), **paths, **columns, limit=limit)  # type: ignore[arg-type]
+        rows = load_task(rows, **paths, **columns, limit=limit)  # type: ignore[arg-type]
     where = Path(out) if out is not None else default_folder(name, rows, settings)
     return _finetune(name, rows, where, settings, resume, device, progress)
 

@@ -14,7 +14,7 @@ import numpy as np
 from workbench.choices import as_members, member
 from workbench.data.files import find_file
 from workbench.data.glue import GLUE as LAYOUTS
-from workbench.data.tables import Row, class_label, number_of, read_rows
+from workbench.data.tables import Row, Rows, class_label, number_of, read_rows, records_of
 from workbench.errors import DataError, did_you_mean
 from workbench.training.finetuning._hub import PREFIX, read_hub
 
@@ -126,7 +126,7 @@ _METRICS = {
 
 
 def load_task(
-    name: str,
+    name: str | Path | Rows,
     data_dir: Path | None = None,
     *,
     kind: str | None = None,
@@ -139,6 +139,8 @@ def load_task(
     seed: int = 0,
 ) -> TaskRows:
     """A GLUE task by name out of ``data_dir``, the table in a file, or a set on the hub as ``hub:owner/name``.
+
+    Rows in memory (a DataFrame, a ``datasets.Dataset``, mappings) are a table too, under the name "rows".
 
     A tenth is held out if nothing else is given.
 
@@ -157,8 +159,13 @@ def load_task(
         print(found.task.labels, len(found.train), len(found.validation))
         ```
     """
+    in_memory = None if isinstance(name, str | Path) else records_of(name, "rows")
+    name = "rows" if in_memory is not None else str(name)
     short = name.removeprefix("glue/")
-    if short in GLUE:
+    if in_memory is not None:
+        task = _table_task(name, kind, text, pair, label)
+        train, held = in_memory, []
+    elif short in GLUE:
         task = GLUE[short]
         folder = Path(data_dir or ".") / task.folder
         train = read_rows(find_file(folder, *task.train), task.header)
