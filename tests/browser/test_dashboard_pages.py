@@ -142,7 +142,7 @@ def test_runs_are_compared(visit: Visit) -> None:
     page.get_by_label("Containing").fill("number 3")
     page.get_by_label("Containing").press("Enter")
     settle(page)
-    page.get_by_text("1 examples;").wait_for()
+    page.get_by_text("1 example;").wait_for()
     choose_row(page)
     page.get_by_role("button", name="Inspect", exact=True).click()
     page.get_by_role("heading", name="Inspect").wait_for()
