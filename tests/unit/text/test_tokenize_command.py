@@ -80,7 +80,7 @@ def test_standard_input(
     folder: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO("né\n".encode())))
-    assert "2 characters, 1 words, 4 tokens" in run(capsys, "-", "--model", folder)[1]
+    assert "2 characters, 1 word, 4 tokens" in run(capsys, "-", "--model", folder)[1]
     monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(b"n\xff")))
     code, _, err = run(capsys, "-", "--model", folder)
     assert (code, err.count("\n")) == (2, 1)
