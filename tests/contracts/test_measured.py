@@ -96,7 +96,7 @@ def test_a_text_of_exactly_the_longest_length_is_scored_and_a_longer_one_refused
     exact, longer = Engine(gpt2).score([Request("cat " * 40, "dog"), Request("dog " + "cat " * 40, "dog")])
     assert (exact.truncated, longer.truncated) == (0, 1)
     assert exact.log_probability == pytest.approx(longer.log_probability, abs=1e-6)
-    with pytest.warns(WorkbenchWarning, match="1 tokens were"):
+    with pytest.warns(WorkbenchWarning, match="1 token truncated"):
         recorded = trace(mpnet, ["cat " * 37], {"hidden"})
     assert len(recorded.texts[0].tokens) == 38
 
