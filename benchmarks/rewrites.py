@@ -18,7 +18,7 @@ from pathlib import Path
 
 import workbench
 from challenge_sets.paraphrase_judge import embedding_similarity, nearer_than_fillers
-from challenge_sets.rewrites import Edit, Rule, synonyms
+from challenge_sets.rewrites import Replacement, Rule, synonyms
 from workbench.data.grammar import lexicon
 from workbench.statistics import wilson
 
@@ -73,10 +73,10 @@ def sisters(folder: Path) -> Choose:
     }
 
 
-def places(sentences: Sequence[str], choose: Choose, allowed: set[str]) -> list[Edit]:
+def places(sentences: Sequence[str], choose: Choose, allowed: set[str]) -> list[Replacement]:
     """One edit in each of the first sentences that have a word with replacements."""
     chance, counts = random.Random(0), Counter[str]()
-    found: list[Edit] = []
+    found: list[Replacement] = []
     for sentence in sentences:
         words = [w for w in re.findall("[a-z]+", sentence) if w in allowed and counts[w] < _EACH]
         chance.shuffle(words)

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from challenge_sets.rewrites import Edit
+from challenge_sets.rewrites import Replacement
 from challenge_sets.templates.suggestions import MARK, suggest
 from workbench.models import Kind, LoadedModel
 from workbench.nn import mean_of_tokens
@@ -22,7 +22,7 @@ __all__ = ["Judge", "ParaphraseScore", "embedding_similarity", "nearer_than_fill
 ParaphraseScore: TypeAlias = Callable[[Sequence[tuple[str, str]]], list[float]]
 """How alike the two texts of each pair are; higher is more alike."""
 
-Judge: TypeAlias = Callable[[Sequence[Edit]], list[bool]]
+Judge: TypeAlias = Callable[[Sequence[Replacement]], list[bool]]
 """Whether each edit keeps the meaning of its text."""
 
 _TEXTS_PER_BATCH = 32
@@ -49,17 +49,17 @@ def nearer_than_fillers(masked: LoadedModel, score: ParaphraseScore, *, fillers:
         ```python
         import workbench
         from challenge_sets.paraphrase_judge import embedding_similarity, nearer_than_fillers
-        from challenge_sets.rewrites import Edit
+        from challenge_sets.rewrites import Replacement
 
         similarity = embedding_similarity(workbench.load("minilm-l6"))
         judge = nearer_than_fillers(workbench.load("novels-encoder"), similarity)
-        print(judge([Edit("the film was long", 4, 8, new) for new in ("movie", "train")]))
+        print(judge([Replacement("the film was long", 4, 8, new) for new in ("movie", "train")]))
         ```
     """
     masked.require(Kind.MASKED, verb="what else could stand in a text")
 
-    def judge(edits: Sequence[Edit]) -> list[bool]:
-        places: dict[tuple[str, int, int], list[Edit]] = defaultdict(list)
+    def judge(edits: Sequence[Replacement]) -> list[bool]:
+        places: dict[tuple[str, int, int], list[Replacement]] = defaultdict(list)
         for edit in edits:
             places[edit.text, edit.start, edit.end].append(edit)
         accepted = {
@@ -79,7 +79,9 @@ def _likeliest(masked: LoadedModel, text: str, start: int, end: int) -> list[str
     return list(dict.fromkeys(one.text.lower() for one in found if _WORD.fullmatch(one.text)))
 
 
-def _nearer(edits: list[Edit], likeliest: list[str], score: ParaphraseScore, count: int) -> list[Edit]:
+def _nearer(
+    edits: list[Replacement], likeliest: list[str], score: ParaphraseScore, count: int
+) -> list[Replacement]:
     """The edits of one place that are nearer to the text than every filler."""
     text, start, end, _ = edits[0]
     ours = {text[start:end].lower(), *(edit.new.lower() for edit in edits)}

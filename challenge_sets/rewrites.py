@@ -16,13 +16,13 @@ from typing import NamedTuple, TypeAlias
 
 from workbench.data.grammar import contractions, indefinite_article, lexicon
 
-__all__ = ["PHRASES", "Edit", "Rule", "Swap", "may_replace", "synonyms"]
+__all__ = ["PHRASES", "Replacement", "Rule", "Swap", "may_replace", "synonyms"]
 
 Swap: TypeAlias = tuple[str, str]
 """A word, and the word that takes its place."""
 
 
-class Edit(NamedTuple):
+class Replacement(NamedTuple):
     """``new`` in place of ``text[start:end]``."""
 
     text: str
@@ -54,14 +54,14 @@ class Rule:
         old, new = (" ".join(filter(None, (before, word, behind))) for word in swap)
         return cls(f"{old} -> {new}", rf"(?<!\w)(?:^|(?-i:(?=[a-z]))){re.escape(old)}(?!\w)", new)
 
-    def edit(self, text: str) -> Edit | None:
+    def edit(self, text: str) -> Replacement | None:
         """The change of the first match; a capital at its start stays. Nothing where it does not match."""
         match = re.search(self.pattern, text, flags=re.IGNORECASE)
         if match is None:
             return None
         new = match.expand(self.replacement)
         new = new[:1].upper() + new[1:] if match[0][:1].isupper() else new
-        return Edit(text, *match.span(), new) if new != match[0] else None
+        return Replacement(text, *match.span(), new) if new != match[0] else None
 
 
 def _either_way(first: str, second: str) -> tuple[Rule, Rule]:

@@ -31,7 +31,7 @@ from scipy.stats import fisher_exact
 
 from challenge_sets._records import TestCase
 from challenge_sets.paraphrase_judge import Judge
-from challenge_sets.rewrites import PHRASES, Edit, Rule, Swap, may_replace, synonyms
+from challenge_sets.rewrites import PHRASES, Replacement, Rule, Swap, may_replace, synonyms
 from challenge_sets.suites.expectations import Invariant, TestKind
 from challenge_sets.suites.tests import REWRITING, Suite, Test
 from workbench.errors import DataError
@@ -54,7 +54,7 @@ class InducedRule:
 
 class _Candidate(NamedTuple):
     rule: Rule
-    edits: tuple[Edit, ...]
+    edits: tuple[Replacement, ...]
     swap: Swap | None  # of a word, which may be tried between neighbours
 
 
@@ -101,7 +101,7 @@ def _candidate(rule: Rule, texts: Iterable[str], swap: Swap | None) -> _Candidat
     return _Candidate(rule, tuple(edit for text in texts if (edit := rule.edit(text))), swap)
 
 
-def _holding(candidate: _Candidate, accepted: set[Edit], least: int) -> Iterator[InducedRule]:
+def _holding(candidate: _Candidate, accepted: set[Replacement], least: int) -> Iterator[InducedRule]:
     """The rule, if it holds; else those with a neighbour that do and have a text that the ones before lack."""
     if rule := _judged(candidate, accepted, least):
         yield rule
@@ -119,13 +119,13 @@ def _holding(candidate: _Candidate, accepted: set[Edit], least: int) -> Iterator
             yield rule
 
 
-def _judged(candidate: _Candidate, accepted: set[Edit], least: int) -> InducedRule | None:
+def _judged(candidate: _Candidate, accepted: set[Replacement], least: int) -> InducedRule | None:
     rewrites = {edit.text: edit.changed for edit in candidate.edits if edit in accepted}
     holds = len(rewrites) >= max(least, _ACCEPTED * len(candidate.edits))
     return InducedRule(candidate.rule, rewrites, len(candidate.edits)) if holds else None
 
 
-def _by_chance(one: _Candidate, candidate: _Candidate, accepted: set[Edit]) -> float:
+def _by_chance(one: _Candidate, candidate: _Candidate, accepted: set[Replacement]) -> float:
     """How likely as many of ``one``'s edits are accepted if neighbours do not matter (one-sided)."""
     inside = sum(edit in accepted for edit in one.edits)
     outside = sum(edit in accepted for edit in candidate.edits) - inside

@@ -175,9 +175,8 @@ def _explain(name: str, text: str, options: dict[str, Any], as_json: bool) -> No
 
     check_figure(options["out"], ".tex")
     of_function = is_function_name(name)
-    methods = _names(
-        options["methods"], ("occlusion" if of_function else "integrated_gradients",), of_function
-    )
+    default = "occlusion" if of_function else "integrated_gradients"
+    methods = _names(options["methods"], (default,), of_function)
     chosen = _method_options(options)
     model = load_subject(name, options)
     if options["evaluate"] or options["each"]:

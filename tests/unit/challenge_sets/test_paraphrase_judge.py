@@ -8,7 +8,7 @@ from transformers import BertConfig, BertModel
 
 from challenge_sets import paraphrase_judge
 from challenge_sets.paraphrase_judge import embedding_similarity, nearer_than_fillers
-from challenge_sets.rewrites import Edit
+from challenge_sets.rewrites import Replacement
 from tests.model_folders import SIZES, framed_tokenizer
 from tests.unit.tiny import loaded, tiny_causal
 from tests.unit.trace.tiny import bert
@@ -21,7 +21,7 @@ def test_an_edit_must_be_nearer_than_every_filler(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(paraphrase_judge, "_likeliest", lambda *_: ["book", "film", "play", "idea"])
     near = {"book": 0.5, "play": 0.8, "idea": 0.99, "movie": 0.9, "scene": 0.8, "film": 1.0}
     judge = nearer_than_fillers(bert(), lambda pairs: [near[new.split()[1]] for _, new in pairs], fillers=2)
-    edits = [Edit("the film ran", 4, 8, new) for new in ("movie", "scene")]
+    edits = [Replacement("the film ran", 4, 8, new) for new in ("movie", "scene")]
     assert judge(edits) == [True, False]  # as near as a filler is not nearer
     assert judge([]) == []
 
@@ -32,7 +32,11 @@ def test_the_models_of_the_package_accept_a_synonym_and_refuse_another_sense() -
     judge = nearer_than_fillers(load("novels-encoder"), embedding_similarity(load("minilm-l6")))
     text = "the director of this film knows what he wants ."
     long = "and so on " * 200 + text  # *film* is behind what the similarity reads
-    edits = [Edit(text, 21, 25, "movie"), Edit(text, 4, 12, "manager"), Edit(long, 2021, 2025, "movie")]
+    edits = [
+        Replacement(text, 21, 25, "movie"),
+        Replacement(text, 4, 12, "manager"),
+        Replacement(long, 2021, 2025, "movie"),
+    ]
     assert judge(edits) == [True, False, False]
     with pytest.raises(ModelError, match="what else could stand in a text needs"):
         nearer_than_fillers(tiny_causal(), lambda pairs: [])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from challenge_sets.rewrites import PHRASES, Edit, Rule, may_replace, synonyms
+from challenge_sets.rewrites import PHRASES, Replacement, Rule, may_replace, synonyms
 from workbench.data.grammar import lexicon
 
 
@@ -59,7 +59,7 @@ def test_a_rule_between_neighbours_needs_them() -> None:
     rule = Rule.of_words(("big", "large"), before="the")
     assert rule.name == "the big -> the large"
     assert rule.edit("a big cat") is None
-    assert rule.edit("see the big cat") == Edit("see the big cat", 4, 11, "the large")
+    assert rule.edit("see the big cat") == Replacement("see the big cat", 4, 11, "the large")
 
 
 @pytest.mark.parametrize(

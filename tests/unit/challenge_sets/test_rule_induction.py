@@ -10,7 +10,7 @@ import pytest
 
 from challenge_sets.checking import check_predictions
 from challenge_sets.paraphrase_judge import Judge
-from challenge_sets.rewrites import Edit
+from challenge_sets.rewrites import Replacement
 from challenge_sets.rule_induction import InducedRule, induced_rules, rewritten
 from challenge_sets.suite import MFT, Suite, TestCase, export_texts, load_suites, suite_set
 from challenge_sets.tables import rules_table
@@ -28,7 +28,7 @@ def only(*accepted: str) -> Judge:
     return lambda edits: [any(e.changed[: e.start + len(e.new)].endswith(a) for a in accepted) for e in edits]
 
 
-def every(edits: Sequence[Edit]) -> list[bool]:
+def every(edits: Sequence[Replacement]) -> list[bool]:
     return [True] * len(edits)
 
 
