@@ -24,6 +24,7 @@ from workbench.errors import DataError, TaskError
 from workbench.estimate import Estimate
 from workbench.models import Kind, LoadedModel, TextFunction
 from workbench.models.batching import head_outputs
+from workbench.models.functions import finite_logs
 from workbench.models.problem import ProblemType, problem_of
 from workbench.statistics import bootstrap, mean_estimate
 from workbench.trace.encoding import batches_of, encode_all
@@ -83,7 +84,7 @@ def _logits(model: LoadedModel | TextFunction, texts: Sequence[str], batch_size:
     """The logits (L,) of each text, a function's log-probabilities; raises :class:`TaskError` unless they decide
     for one of several labels."""
     if isinstance(model, TextFunction):
-        return list(torch.from_numpy(np.log(model.probabilities(texts).clip(np.finfo(np.float64).tiny))))
+        return list(torch.from_numpy(finite_logs(model.probabilities(texts))))
     model.require(Kind.CLASSIFIER, verb="an attack")
     problem, count = problem_of(model.model), model.config.num_labels
     is_head_of_texts = type(model.model).__name__.endswith("ForSequenceClassification")

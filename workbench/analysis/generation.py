@@ -16,10 +16,10 @@ from workbench.errors import ConfigError, TraceError
 from workbench.models import Kind, LoadedModel
 from workbench.records import LARGEST_SEED
 from workbench.shapes import Array
-from workbench.text import align
 from workbench.trace import Record, Stack, trace
-from workbench.trace.decoder import as_read, decoder_prefix, generation_start
+from workbench.trace.decoder import as_read, decoder_prefix, end_ids, generation_start, prompt_ids
 from workbench.trace.encoding import encode_all, inputs_of
+from workbench.trace.padding import cache_works
 
 __all__ = ["Decoding", "Generation", "GenerationStep", "generate_all", "generate_steps"]
 
@@ -172,16 +172,17 @@ def generate_all(
         raise ConfigError(f"count and top are {count} and {top}; allowed: 1 or more")
     if model.kind is Kind.SEQ2SEQ:
         return _from_source(model, text, count, top, decoding)
-    begun = align(text, model.tokenizer)
-    if len(begun) == 0 or len(begun) + count > model.max_length:
+    begun = prompt_ids(model, text)
+    if len(begun) + count > model.max_length:
         raise TraceError(
             f"{len(begun)} tokens and {count} more do not fit: {model.name} reads 1 to {model.max_length:,}"
         )
-    inputs = torch.tensor([list(begun.ids)], device=model.device)
-    start = {"input_ids": inputs, "attention_mask": torch.ones_like(inputs)}
+    inputs = torch.tensor([begun], device=model.device)
+    cached = cache_works(model.model)
+    start = {"input_ids": inputs, "attention_mask": torch.ones_like(inputs), "use_cache": cached}
     texts = []
     for found in _chosen(model, start, count, decoding, len(begun)):
-        whole = as_read(model, [*begun.ids, *found])
+        whole = as_read(model, [*begun, *found])
         traced = trace(model, [whole], {Record.ATTENTION, Record.LOGITS})[0]
         places = range(len(begun), len(begun) + len(found))
         steps = _steps(model, whole.tokens, found, places, traced.attention, traced.get("logits"), top)
@@ -193,8 +194,7 @@ def _chosen(
     model: LoadedModel, inputs: dict[str, Any], count: int, decoding: Decoding, prefix: int
 ) -> list[list[int]]:
     """The generated ids of each text behind ``prefix`` ids, an end of text included."""
-    ends = model.model.generation_config.eos_token_id
-    ends = {model.tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
+    ends = end_ids(model)
     devices = [model.device] if model.device.type == "cuda" else []
     with model.lock, torch.inference_mode(), torch.random.fork_rng(devices):
         torch.manual_seed(decoding.seed)

@@ -132,10 +132,7 @@ def _check(options: dict[str, Any]) -> None:
 def _samples(path: Path | None) -> list[str] | None:
     from workbench.data.corpus import read_corpus
 
-    if path is None:
-        return None
-    corpus = read_corpus(path)
-    return [*corpus.lines, *(tree.text for tree in corpus.trees)]
+    return None if path is None else read_corpus(path).texts
 
 
 def _effects(pair: PatchPair, options: dict[str, Any], samples: list[str] | None) -> Statistic:

@@ -105,6 +105,8 @@ def command(model: str, source: str, as_json: bool, **options: Any) -> None:
 def _sentences(source: str, options: dict[str, Any]) -> list[RegionText]:
     from workbench.scoring.regions import RegionText, read_sentences
 
+    if not source.strip():
+        raise WorkbenchError("the text is empty; give a text in quotes, or a file")
     path = user_path(source) if len(source) < 256 and "\n" not in source else None
     if path is not None and (path.suffix in _ENDINGS or path.is_file()):
         names = {"text": options["text_column"], "region": options["region_column"]}

@@ -39,6 +39,12 @@ class ConlluSentence:
         return [word.form for word in self.words]
 
     @property
+    def written(self) -> str:
+        """The sentence as its ``text`` comment has it, or its words with the spaces that follow them."""
+        parts = (word.form + " " * word.space_after for word in self.words)
+        return self.text or "".join(parts).rstrip()
+
+    @property
     def space_after(self) -> list[bool]:
         """Whether a space follows each word."""
         return [word.space_after for word in self.words]

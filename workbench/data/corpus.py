@@ -23,6 +23,11 @@ class Corpus:
     lines: Sequence[str] = ()
     trees: Sequence[ConlluSentence] = ()
 
+    @property
+    def texts(self) -> list[str]:
+        """All of them as texts."""
+        return [*self.lines, *(tree.written for tree in self.trees)]
+
     def __len__(self) -> int:
         return len(self.lines) + len(self.trees)
 

@@ -100,7 +100,7 @@ def records_of(rows: Rows, where: str) -> list[Row]:
 
 
 def check_column(column: str | None, columns: Sequence[str], where: object) -> None:
-    """Raise :class:`~workbench.errors.DataError`, with the nearest name, for a column that is asked for and missing."""
+    """Raise :class:`~workbench.errors.DataError`, with the nearest name, for a column that is missing."""
     if column is not None and column not in columns:
         raise DataError(f"{where} has no column {column!r}; {did_you_mean(column, list(columns))}")
 

@@ -56,7 +56,7 @@ def evaluate(
             function from texts to probabilities with its labels (:func:`workbench.wrap`).
         settings: the recipe; or name ``tasks`` and its other fields as keywords.
         tasks: a name, names, or tasks of your own, which need not be registered; a DataFrame, or rows as mappings,
-            is the task that its columns tell (:func:`own_task`).
+            is the task that its columns make it (:func:`own_task`).
         data: what :func:`read_data` gave, if it was called already.
         out: the folder that gets the run folder; ``runs/`` by default.
         resume: the folder of an interrupted run, which then ends with the numbers it would have had.
@@ -118,11 +118,17 @@ def _chosen(
             found += [find_task(name, recipe.options) for name in expand([task])]
         else:
             found.append(with_options(task, recipe.options) if recipe.options != TaskOptions() else task)
+    names = tuple(task.name for task in found)
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise TaskError(
+            f"two tasks are called {twice!r}; name tables with workbench.evaluate.own_task(rows, name)"
+        )
     return recipe, found
 
 
 def _listed(tasks: Any) -> list[str | Task]:
-    """Names and tasks; a table in memory, or its rows, as the task that its columns tell."""
+    """Names and tasks; a table in memory, or its rows, as the task of its columns (:func:`own_task`)."""
     if tasks is None:
         return []
     if isinstance(tasks, str) or hasattr(tasks, "load"):
@@ -163,8 +169,8 @@ def _results_and_notes(
         for task in tasks
         if isinstance(task, RowTask)
     }
-    asked = examples[~examples["task"].isin(of_sets)]
-    notes = _notes(model, inference, settings, data, asked)
+    by_request = examples[~examples["task"].isin(of_sets)]
+    notes = _notes(model, inference, settings, data, by_request)
     return results, {**notes, "sets": of_sets} if of_sets else notes
 
 
@@ -198,8 +204,8 @@ def _work(model: Any, settings: EvaluateSettings, task: Task, items: Sequence[Ta
     work = []
     for item in items:
         requests = item.requests_for(model.kind)
-        asked = in_chat(model, requests) if settings.chat else requests
-        work.append(Work(task, item, {"id": f"{before}{item.id}", "task": task.name}, asked))
+        written = in_chat(model, requests) if settings.chat else requests
+        work.append(Work(task, item, {"id": f"{before}{item.id}", "task": task.name}, written))
     return work
 
 

@@ -88,7 +88,7 @@ def _score(
 ) -> dict[str, float]:
     """Score all that is unfinished, storing example rows as they are complete; items, tokens and seconds of it."""
     finished = folder.finished_ids()
-    # asked once a task: looking a protocol's members up takes longer than many a case
+    # checked once a task: looking a protocol's members up takes longer than many a case
     row_tasks = {
         name for name, task in {w.task.name: w.task for w in work}.items() if isinstance(task, RowTask)
     }

@@ -20,6 +20,7 @@ __all__ = [
     "AnyText",
     "NoInternals",
     "TextFunction",
+    "finite_logs",
     "in_a_line",
     "is_function",
     "wrap_function",
@@ -38,7 +39,7 @@ _INTERNALS |= {"max_length", "max_target_length", "looks_ahead", "num_parameters
 
 
 class NoInternals(ModelError, AttributeError):
-    """What only a model has was asked of a function."""
+    """A function has nothing of what only a model has."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -133,6 +134,11 @@ class TextFunction:
                 "apply softmax"
             )
         return rows.clip(0, 1)
+
+
+def finite_logs(probabilities: Float[Array, "text label"]) -> Float[Array, "text label"]:
+    """Natural logarithms, of 0 that of the smallest number: finite, as a head's logits are."""
+    return np.log(probabilities.clip(np.finfo(np.float64).tiny))
 
 
 def in_a_line(error: BaseException) -> str:

@@ -40,9 +40,11 @@ def read_sentences(
     :class:`~workbench.errors.DataError` naming file and line for a missing column or an empty text.
     """
     if path.suffix not in FORMATS or path.suffix == ".txt":
-        check_column(text or region, [], path)
-        corpus = read_corpus(path, limit)
-        return [RegionText(line) for line in (*corpus.lines, *(tree.text for tree in corpus.trees))]
+        if text or region:
+            raise DataError(
+                f"{path} is no table, so it has no column {text or region!r}; leave that option out"
+            )
+        return [RegionText(one) for one in read_corpus(path, limit).texts]
     found: list[RegionText] = []
     for where, row in read_table(path):
         if len(found) == limit:

@@ -273,8 +273,8 @@ def _begins(model: LoadedModel) -> Bool[Tensor, " V"]:
     found = [number for piece, number in model.tokenizer.get_vocab().items() if piece.startswith(_SPACES)]
     if not found:
         raise ModelError(
-            f"{model.name}: no token of its vocabulary begins with white space, so word_boundary 'trailing' cannot "
-            "be told; use 'leading'"
+            f"{model.name}: no token of its vocabulary begins with white space, so word_boundary 'trailing' has "
+            "no meaning; use 'leading'"
         )
     size = int(model.config.get_text_config().vocab_size)
     begins = torch.zeros(size, dtype=torch.bool, device=model.device)

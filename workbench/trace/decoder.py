@@ -12,8 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from workbench.characters import check_text
 from workbench.errors import DataError, ModelError, TraceError
-from workbench.models import LoadedModel
+from workbench.models import Kind, LoadedModel
 from workbench.text import Alignment, align
 from workbench.trace.attention_hook import Stack
 from workbench.trace.encoding import Encoded, Text, cut_to, encode_all, inputs_of, say_cut
@@ -25,9 +26,11 @@ __all__ = [
     "decoder_batch",
     "decoder_prefix",
     "encode_targets",
+    "end_ids",
     "generated_targets",
     "generation_start",
     "pass_inputs",
+    "prompt_ids",
     "read_by",
     "started",
     "text_passes",
@@ -140,6 +143,25 @@ def generation_start(model: LoadedModel, rows: int) -> dict[str, Any]:
         "decoder_start_token_id": prefix[0],
         "forced_bos_token_id": None,  # it stands in the prefix
     }
+
+
+def prompt_ids(model: LoadedModel, text: str) -> list[int]:
+    """Ids of a text that ``generate`` goes on from, with the special tokens that the tokenizer adds.
+
+    A decoder's prompt loses the end of text that some tokenizers add; of an empty one its BOS (or EOS) is left.
+    """
+    tokenizer = model.tokenizer
+    ids: list[int] = tokenizer(check_text(text, f"text {text[:40]!r}"), verbose=False).input_ids
+    if model.kind is Kind.CAUSAL and ids[-1:] == [tokenizer.eos_token_id]:
+        ids = ids[:-1]
+    first = (token for token in (tokenizer.bos_token_id, tokenizer.eos_token_id, 0) if token is not None)
+    return ids or [next(first)]
+
+
+def end_ids(model: LoadedModel) -> set[int]:
+    """Ids that end a generated text: the tokenizer's EOS, and those of the generation configuration."""
+    ends = model.model.generation_config.eos_token_id
+    return {model.tokenizer.eos_token_id, *(ends if isinstance(ends, list | tuple) else [ends])} - {None}
 
 
 def generated_targets(model: LoadedModel, sources: Sequence[Encoded]) -> list[Encoded]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+import workbench
 from tests.helpers import assert_near, run_command
 from tests.model_folders import save_bart, save_bert
 from tests.unit.tiny import tiny_causal
@@ -46,6 +48,21 @@ def test_an_encoder_decoder_attends_to_its_source(tmp_path) -> None:
     # the last token is forced to be the end (forced_eos_token_id), all before are the likeliest
     assert [step.candidates[0][0] == step.token for step in found.steps[:-1]] == [True] * 3
     assert found.tokens[-1] == "</s>"
+
+
+def test_the_verb_and_tasks_go_on_from_the_same_tokens() -> None:
+    """Of no text BOS, or else EOS; what a tokenizer appends to end a text is not read."""
+    model = tiny_causal()
+    for text in ("the cats sat", ""):
+        tokens = [
+            t for t in generate_steps(model, text, 5).tokens if t not in model.tokenizer.all_special_tokens
+        ]
+        assert " ".join(tokens) == workbench.generate(model, text, max_tokens=5).text
+    whole = model.tokenizer("the cats sat").input_ids
+    tokenizer = copy.copy(model.tokenizer)
+    model = workbench.wrap(model.model, tokenizer, name="ends")
+    tokenizer.eos_token = tokenizer.convert_ids_to_tokens(whole[-1])
+    assert len(generate_steps(model, "the cats sat", 1).steps[0].read) == len(whole) - 1
 
 
 def test_what_cannot_be_written_is_said(tmp_path) -> None:

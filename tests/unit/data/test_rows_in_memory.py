@@ -10,7 +10,7 @@ import pytest
 
 import workbench
 from workbench.data.tables import records_of
-from workbench.errors import ConfigError, DataError
+from workbench.errors import ConfigError, DataError, TaskError
 from workbench.evaluate import own_task
 from workbench.training.finetuning import load_task
 
@@ -57,13 +57,18 @@ def test_a_task_of_rows_gives_the_numbers_of_its_file(tmp_path: Path) -> None:
         assert run.results["rows"] == by_file.results["colours"]
 
 
+def test_two_tables_of_one_name_are_refused() -> None:
+    with pytest.raises(TaskError, match="two tasks are called 'rows'; name tables with"):
+        workbench.evaluate("novels-decoder", tasks=[pd.DataFrame(ROWS), pd.DataFrame(ROWS)], doctor=False)
+
+
 def test_the_keys_of_a_yaml_file_declare_it() -> None:
     task = own_task([{"q": "2+2?", "a": "4"}], "sums", type="generation", prompt="Q: {q}", answer="a")
     (item,) = task.load(None).items
     assert (task.name, item.fields["text"], item.fields["references"]) == ("sums", "Q: 2+2?", ["4"])
     with pytest.raises(ConfigError, match="unknown key 'promt'; did you mean 'prompt'"):
         own_task(ROWS, promt="x")
-    with pytest.raises(DataError, match="rows: cannot tell the task from its columns 'q'"):
+    with pytest.raises(DataError, match="rows: no kind of task has its columns 'q'"):
         own_task([{"q": 1}])
 
 

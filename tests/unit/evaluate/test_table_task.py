@@ -81,7 +81,7 @@ def test_labels_of_a_classifier_are_those_of_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([{"a": 1}], "cannot tell the task from its columns 'a'; allowed: context_options"),
+        ([{"a": 1}], "no kind of task has its columns 'a'; allowed: context_options"),
         ([], "own.jsonl is empty"),
         ([{"query": "q", "choices": ["only"], "gold": 0}], "a list of two or more"),
         ([{"query": "q", "choices": ["a", "b"], "gold": 2}], "label 2 is outside the set; allowed: a, b"),

@@ -139,6 +139,17 @@ def test_a_file_of_an_experiment_gives_a_row_a_text_and_keeps_its_cells(
     assert_near(table["bits"][1], found[1].words()["bits"][1:].sum(), 1e-6)
 
 
+def test_a_treebank_without_text_comments_is_its_words(tmp_path: Path) -> None:
+    rows = ["She PRON 2 nsubj _", "left VERB 0 root SpaceAfter=No", ". PUNCT 2 punct _"]
+    lines = []
+    for number, row in enumerate(rows, 1):
+        form, upos, head, relation, misc = row.split()
+        lines.append("\t".join([str(number), form, form, upos, "_", "_", head, relation, "_", misc]))
+    file = tmp_path / "trees.conllu"
+    file.write_text("\n".join(lines) + "\n\n")
+    assert [one.text for one in read_sentences(file)] == ["She left."]
+
+
 def test_the_verb_prints_and_stores_every_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("items.tsv").write_text("sentence\troi\nShe was happy.\thappy\nHe left.\t0\n")
@@ -170,6 +181,8 @@ def test_the_verb_prints_and_stores_every_word(tmp_path: Path, monkeypatch: pyte
         (("items.csv", "--region-column", "roi"), "items.csv, line 2 has no column 'roi'"),
         (("items.csv", "--out", "a.html"), "draws one text, and there are 2"),
         (("missing.csv",), "cannot read missing.csv"),
+        (("lines.txt", "--region-column", "roi"), "lines.txt is no table, so it has no column 'roi'"),
+        (("",), "the text is empty; give a text in quotes, or a file"),
         (("a text", "--region-column", "roi"), "--region-column is of a FILE; 'a text' is read as a text"),
         (("a text", "--word-boundary", "trail"), "did you mean 'trailing'?"),
         (("a text", "--out", "a.xyz"), ".csv"),
@@ -180,6 +193,7 @@ def test_mistakes_are_one_line_before_a_model_is_opened(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("items.csv").write_text("text,n\none two,1\nthree four,2\n")
+    Path("lines.txt").write_text("one two\n")
     monkeypatch.setattr("workbench.models.load", lambda *_, **__: pytest.fail("loaded a model"))
     done = run_command("surprisal", "novels-decoder", *arguments)
     assert (done.returncode, done.stdout) == (2, "")

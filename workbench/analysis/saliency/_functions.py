@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,6 +19,7 @@ from workbench.analysis.saliency.targets import TargetRequest, class_number, nam
 from workbench.characters import check_text
 from workbench.errors import TaskError
 from workbench.models import TextFunction
+from workbench.models.functions import finite_logs
 from workbench.text import Alignment, split_words
 from workbench.trace import Text
 from workbench.trace.encoding import Encoded
@@ -61,7 +61,7 @@ class WordsOfFunction:
         kept = (embeddings[..., 0] != 0).tolist()
         texts = [_without(q.encoded.alignment, words) for q, words in zip(asked, kept, strict=True)]
         probabilities = self.model.probabilities(texts)
-        logs = np.log(probabilities.clip(np.finfo(np.float64).tiny))
+        logs = finite_logs(probabilities)
         values = [
             sum(
                 part.weight

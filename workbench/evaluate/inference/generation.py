@@ -15,7 +15,7 @@ from workbench.evaluate.inference.options import InferenceOptions
 from workbench.models import Kind, LoadedModel, as_model
 from workbench.models.batching import HeadRow, padded, padding_id
 from workbench.scoring import collect, leading_bos, token_budget
-from workbench.trace.decoder import decoder_prefix, generation_start
+from workbench.trace.decoder import decoder_prefix, end_ids, generation_start, prompt_ids
 from workbench.trace.padding import cache_works, together
 
 __all__ = ["generate", "generate_texts"]
@@ -125,11 +125,7 @@ def _encode(model: LoadedModel, prompt: GenerationRequest, keep_bos: bool) -> li
         raise DataError(
             f"{prompt.max_tokens} new tokens leave no room for a prompt; {model.name} reads at most {model.max_length}"
         )
-    ids: list[int] = model.tokenizer(prompt.text, verbose=False).input_ids
-    if model.kind is Kind.CAUSAL and ids and ids[-1] == model.tokenizer.eos_token_id:
-        ids = ids[:-1]  # a tokenizer that ends texts would end the prompt
-    if not ids:
-        ids = [model.tokenizer.bos_token_id or model.tokenizer.eos_token_id or 0]
+    ids = prompt_ids(model, prompt.text)
     kept = leading_bos(model.tokenizer, ids) if keep_bos and len(ids) > room else ()
     return [*kept, *ids[len(ids) - room + len(kept) :]] if len(ids) > room else ids
 
@@ -199,14 +195,10 @@ def _generate(
 
 def _read(model: LoadedModel, ids: list[int], prompt: GenerationRequest) -> Generated:
     """The text before the end token and the first stop string."""
-    ends = {model.tokenizer.eos_token_id, *_listed(model.model.generation_config.eos_token_id)} - {None}
+    ends = end_ids(model)
     end = next((i for i, token in enumerate(ids) if token in ends), None)
     kept = ids if end is None else ids[:end]
     text = model.tokenizer.decode(kept, skip_special_tokens=True)
     stops = [text.find(s) for s in prompt.stop if s in text]
     finished = end is not None or bool(stops)
     return Generated(text[: min(stops)] if stops else text, len(kept), finished)
-
-
-def _listed(value: Any) -> list[int]:
-    return [] if value is None else list(value) if isinstance(value, list | tuple) else [value]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 
-import numpy as np
 import torch
 from scipy.special import expit
 from torch import Tensor
@@ -24,6 +23,7 @@ from workbench.evaluate._requests import (
 from workbench.evaluate.inference.options import InferenceOptions
 from workbench.models import Kind, LoadedModel, TextFunction
 from workbench.models.batching import HeadOutput, encode_row, head_outputs, row_of
+from workbench.models.functions import finite_logs
 from workbench.models.problem import ProblemType, problem_of
 from workbench.scoring.streams import stream_heads
 from workbench.text import align_words, require_fast
@@ -64,13 +64,13 @@ def classify_texts(
 def _by_function(
     function: TextFunction, requests: list[ClassificationRequest], done: Set[int]
 ) -> Iterator[list[tuple[int, HeadScores]]]:
-    """Natural logarithms, of a probability of 0 that of the smallest number: finite, as a head's logits are."""
+    """Log-probabilities as scores."""
     todo = [place for place in range(len(requests)) if place not in done]
     for start in range(0, len(todo), _TEXTS_AT_ONCE):
         places = todo[start : start + _TEXTS_AT_ONCE]
-        asked = [requests[place] for place in places]
-        rows = function.probabilities([r.text if r.pair is None else (r.text, r.pair) for r in asked])
-        scores = np.log(rows.clip(np.finfo(rows.dtype).tiny)).tolist()
+        chosen = [requests[place] for place in places]
+        rows = function.probabilities([r.text if r.pair is None else (r.text, r.pair) for r in chosen])
+        scores = finite_logs(rows).tolist()
         yield [(p, HeadScores(tuple(row), function.labels)) for p, row in zip(places, scores, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""What kind of task rows are, told by their columns: ``workbench evaluate MODEL --task questions.jsonl``."""
+"""What kind of task rows are, recognised by their columns: ``workbench evaluate MODEL --task questions.jsonl``."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def declared_by(rows: Sequence[Record], where: object, name: str) -> dict[str, A
     for form in FORMS:
         columns = form.found(names)
         if columns is not None:
-            about = f"{form.type.replace('_', ' ')}, told by the columns of its rows"
+            about = f"{form.type.replace('_', ' ')}, recognised by the columns of its rows"
             return {"name": name, "type": form.type, "about": about, **_KEYS[form.type](columns, rows, where)}
     wanted = "; ".join(" + ".join(options[0] for options in form.columns) for form in FORMS)
     raise DataError(
-        f"{where}: cannot tell the task from its columns {', '.join(map(repr, names))}; allowed: {wanted}; or declare "
+        f"{where}: no kind of task has its columns {', '.join(map(repr, names))}; allowed: {wanted}; or declare "
         "it in a YAML file (docs/extending.md)"
     )
 

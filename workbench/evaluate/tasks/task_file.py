@@ -64,7 +64,7 @@ def read_task(path: Path | str) -> Task:
 def own_task(rows: Rows, name: str = "rows", **keys: Any) -> Task:
     """The task that rows in memory are: a pandas DataFrame, a ``datasets.Dataset``, or mappings.
 
-    Its type is told by the columns as that of a table, or declared by ``keys``, as in a YAML file
+    Its type is recognised by the columns, as that of a table, or declared by ``keys``, as in a YAML file
     (:func:`read_task`): ``type="generation", prompt="Q: {question}"``. Raises as :func:`read_task` does.
 
     Example:
@@ -79,8 +79,8 @@ def own_task(rows: Rows, name: str = "rows", **keys: Any) -> Task:
         ```
     """
     records = records_of(rows, name)
-    told = {"name": name} if "type" in keys else declared_by(records, name, name)
-    return _made({**told, **keys, "rows": records}, Path(name), crc32(repr((keys, records)).encode()))
+    declared = {"name": name} if "type" in keys else declared_by(records, name, name)
+    return _made({**declared, **keys, "rows": records}, Path(name), crc32(repr((keys, records)).encode()))
 
 
 def _of_table(file: Path) -> dict[str, Any]:
