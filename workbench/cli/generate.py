@@ -91,13 +91,13 @@ def _print(found: list[Generation], path: Path | None) -> None:
 
     for number, one in enumerate(found, 1):
         mark = f"{number}: " if len(found) > 1 else ""
-        say(f"{mark}{one.generated!r}  log-probability {one.log_probability:.3f}")
+        say(f"{mark}{one.generated!r}  log-probability {one.log_probability:.3f} nats")
     rows = [
         (printable(s.token), f"{s.probability:.3f}", f"{s.entropy:.2f}", s.rank, _likeliest(s.candidates))
         for s in found[0].steps
     ]
     say()
-    say(table(("token", "probability", "entropy", "rank", "likeliest"), rows))
+    say(table(("token", "probability", "entropy (bits)", "rank", "likeliest"), rows))
     say(f"\n{path}" if path else "\nsee all of it with --out generated.html")
 
 

@@ -175,7 +175,8 @@ def _print(words: pd.DataFrame, regions: pd.DataFrame | None) -> None:
     shown = words if regions is None else regions
     columns = [*(["text"] if words["text"].nunique() > 1 else []), *_COLUMNS]
     chosen = shown[columns] if regions is None else regions
-    say(table(chosen.columns, (_cells(row) for row in chosen.head(_SHOWN).itertuples(index=False))))
+    names = [f"{name} (bits)" if name == "entropy" else name for name in chosen.columns]
+    say(table(names, (_cells(row) for row in chosen.head(_SHOWN).itertuples(index=False))))
     if len(shown) > _SHOWN:
         say(f"... {counted(len(shown) - _SHOWN, 'more row')}")
 

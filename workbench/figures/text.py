@@ -134,8 +134,8 @@ def _generated(found: Generation, text: _ScoredText) -> Markup:
         for token, step in zip(text.tokens, found.steps, strict=True)
     )
     table = Markup(
-        "<table><thead><tr><th>token</th><th>probability</th><th>entropy</th><th>rank</th><th>likeliest</th></tr>"
-        "</thead><tbody>{}</tbody></table>"
+        "<table><thead><tr><th>token</th><th>probability</th><th>entropy (bits)</th><th>rank</th>"
+        "<th>likeliest</th></tr></thead><tbody>{}</tbody></table>"
     ).format(rows)
     note = f"log-probability {found.log_probability:.2f} nats, {counted(len(found.steps), 'token')}"
     return text.markup(found.text, "bits", note) + table

@@ -48,11 +48,13 @@ def as_subject(model: Any) -> LoadedModel | TextFunction:
 
 
 @overload
-def wrap(model: Any, tokenizer: Any, *, name: str = "", kind: Kind | str | None = None) -> LoadedModel: ...
+def wrap(model: Any, tokenizer: Any, *, name: str = "", kind: Kind | str | None = None) -> LoadedModel:
+    """A transformers model with its tokenizer."""
 
 
 @overload
-def wrap(model: Any, *, name: str = "", labels: Sequence[Any] | None = None) -> TextFunction: ...
+def wrap(model: Any, *, name: str = "", labels: Sequence[Any] | None = None) -> TextFunction:
+    """A function with its labels."""
 
 
 def wrap(
