@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
+from workbench.cli._shared import PATH
+from workbench.paths import check_folder
 from workbench.terminal import say
 
 __all__ = ["command"]
@@ -13,7 +17,10 @@ __all__ = ["command"]
 @click.option("--presets", is_flag=True, help="List the built-in configurations with their parameters.")
 @click.pass_context
 def command(context: click.Context, presets: bool) -> None:
-    """List the known models; with --presets the built-in configurations; with `show PRESET` one of them."""
+    """List the known models; with --presets the built-in configurations; with `show PRESET` one of them.
+
+    `export NAME DIR` writes a built-in model in its original architecture.
+    """
     if context.invoked_subcommand is not None:
         return
     from workbench.cli._tables import table
@@ -36,6 +43,24 @@ def command(context: click.Context, presets: bool) -> None:
         for m in KNOWN_MODELS.values()
     ]
     say(table(("model", "weights", "about", "on held-out data (95 % interval)"), rows))
+
+
+@command.command(name="export")
+@click.argument("name")
+@click.argument("folder", type=PATH, metavar="DIR")
+def export(name: str, folder: Path) -> None:
+    """Write the built-in model NAME to DIR in its original architecture (Llama, GPT-2, BERT, BART, T5), in float32.
+
+    Plain transformers and other tools open DIR; outputs are compared first.
+
+    \b
+    workbench models export novels-decoder plain
+    """
+    check_folder(folder)
+    from workbench.models import load
+    from workbench.models.exporting import export_model
+
+    say(f"{export_model(load(name, dtype='float32', device='cpu'), folder)} written to {folder}")
 
 
 @command.command(name="show")
