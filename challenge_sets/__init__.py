@@ -16,6 +16,7 @@ _LATER = {
     "load_suites": "challenge_sets.suite",
     "groups_table": "challenge_sets.tables",
     "induced_rules": "challenge_sets.rule_induction",
+    "own_set": "challenge_sets.sets.own",
     "pair_scorer": "challenge_sets.pairs",
     "rewritten": "challenge_sets.rule_induction",
     "rules_table": "challenge_sets.tables",

@@ -9,13 +9,16 @@ from typing import Any, cast
 
 import pandas as pd
 
+from challenge_sets.readers.generic import read_columns
 from challenge_sets.sets.base import QuestionSet
+from challenge_sets.sets.own import is_own_set, own_set
 from challenge_sets.suite import REWRITES, load_suites, suite_names
 from challenge_sets.suites.predict import PredictionFile
 from challenge_sets.suites.suite_set import SuiteSet, suite_set
 from challenge_sets.suites.tests import Suite
 from challenge_sets.tasks import set_names
 from workbench.data import check_ids
+from workbench.data.tables import FORMATS
 from workbench.errors import TaskError, UnknownName
 from workbench.evaluate import Outcome, TaskData, TaskOptions, Work, find_task, run_tasks, with_options
 from workbench.evaluate.inference import InferenceOptions
@@ -46,8 +49,8 @@ def check(
     Args:
         model: a loaded model or its name; for a suite also a file of predictions, or a function from texts to
             probabilities with its labels (:func:`workbench.wrap`).
-        challenge: the name of a set ("blimp", "pairs_builtin", ...) or suite ("sentiment"), a suite's file, a set or
-            a suite.
+        challenge: the name of a set ("blimp", "pairs_builtin", ...) or suite ("sentiment"), the file of a suite or
+            of a set (:func:`challenge_sets.own_set`), a set or a suite.
         settings: the options; or name them as keywords.
         out: the folder that gets the run folder; ``runs/`` by default.
         resume: the folder of a run that was cut short.
@@ -107,8 +110,17 @@ def check_predictions(
     )
 
 
-def find_set(name: str, options: TaskOptions | None = None) -> QuestionSet:
-    """The challenge set called ``name``; raises :class:`~workbench.errors.UnknownName` with the nearest names."""
+def find_set(name: str, options: TaskOptions | None = None, columns: str | None = None) -> QuestionSet:
+    """The challenge set called ``name``, or of that file, of which ``columns`` binds the columns to roles.
+
+    Raises :class:`~workbench.errors.UnknownName` with the nearest names, and as
+    :func:`~challenge_sets.sets.own.own_set` and :func:`~challenge_sets.readers.generic.read_columns` do.
+    """
+    if Path(name).suffix in FORMATS:
+        found = own_set(name, columns=read_columns(columns))
+        return with_options(replace(found, file=name, columns=columns), options or TaskOptions())
+    if columns:
+        raise TaskError(f"--columns binds the columns of a file; set {name} has its own: leave it out")
     names = set_names()
     if name not in names:
         raise UnknownName("challenge set", name, names)
@@ -130,7 +142,7 @@ def _chosen(challenge: QuestionSet | Suite | str, options: TaskOptions | None) -
     if not isinstance(challenge, str):
         return challenge if options is None else with_options(challenge, options)
     names = set_names()
-    if challenge in names:
+    if challenge in names or is_own_set(challenge):
         return find_set(challenge, options)
     try:
         return find_suites(challenge, options)
@@ -146,6 +158,7 @@ def _record(subject: Any, task: QuestionSet, data: TaskData, policy: str) -> Run
         # a suite in a file goes by the name that it gives itself
         "set": named if named and not Path(named).is_file() else task.name,
         "suite": named,
+        **({} if task.file is None else {"file": task.file, "columns": task.columns}),
         **{name: options[name] for name in IN_RECIPE},
     }
     return RunRecord.new(

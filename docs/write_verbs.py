@@ -25,7 +25,8 @@ WIDEST = 150
 # {verb} stands for the last run that the verb made, {verb:2} for the one before it
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "models": ("workbench models",),
-    "tasks": ("workbench tasks",),
+    "tasks": ("workbench tasks", "workbench tasks reviews.csv"),
+    "sets": ("workbench sets",),
     "tokenize": ('workbench tokenize "The keys to the cabinet are here." --model novels-decoder',),
     "doctor": ("workbench doctor novels-decoder",),
     "evaluate": (

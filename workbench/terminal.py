@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import sys
 from typing import Any
 
 from workbench.characters import neutral
 
-__all__ = ["counted", "say", "say_json"]
+__all__ = ["LOGGER", "counted", "say", "say_json", "shows_progress"]
+
+LOGGER = logging.getLogger("workbench")  # its level is what --quiet and --verbose set
 
 
 def counted(number: int, noun: str) -> str:
@@ -17,6 +20,11 @@ def counted(number: int, noun: str) -> str:
     if number == 1:
         return f"1 {noun}"
     return f"{number:,} {noun}{'es' if noun.endswith('s') else 's'}"
+
+
+def shows_progress() -> bool:
+    """Whether bars are drawn: on a terminal, unless ``--quiet``."""
+    return sys.stderr.isatty() and LOGGER.getEffectiveLevel() < logging.ERROR
 
 
 def say(text: object = "", *, error: bool = False, end: str = "\n") -> None:

@@ -10,12 +10,14 @@ from challenge_sets._records import MinimalPair
 from challenge_sets.readers import gulordava
 from challenge_sets.readers._rows import Row, refuse_equal, table_rows
 from workbench.data.files import find_file, read_lines
+from workbench.data.tables import find_table
 from workbench.errors import DataError
 
-__all__ = ["AgreementItem", "read_gold_text", "read_marvin_linzen"]
+__all__ = ["MARVIN_LINZEN", "AgreementItem", "read_gold_text", "read_marvin_linzen"]
 
 _END = "<eos>"
 _GOLD = ("position", "correct", "wrong", "attractors")
+MARVIN_LINZEN = ("construction", "case", "sentence_good", "sentence_bad")
 
 
 class AgreementItem(NamedTuple):
@@ -116,9 +118,8 @@ def read_marvin_linzen(path: Path | str) -> Iterator[MinimalPair]:
     A row with a second bad sentence (the polarity cases) gives two pairs with the same good one;
     ``metadata["bad"]`` says which, and ids end in ``a`` or ``b``.
     """
-    path = Path(path)
-    file = find_file(path, "marvin_linzen.tsv", "marvin_linzen_first60_each.tsv") if path.is_dir() else path
-    for index, row in enumerate(table_rows(file, ("construction", "case", "sentence_good", "sentence_bad"))):
+    file = find_table(path, MARVIN_LINZEN, "marvin_linzen.tsv", "marvin_linzen_first60_each.tsv")
+    for index, row in enumerate(table_rows(file, MARVIN_LINZEN)):
         bad_members = [("a", row["sentence_bad"]), ("b", row.fields.get("sentence_bad2", ""))]
         for letter, bad in bad_members:
             if not bad:

@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 
 from challenge_sets.readers._rows import one_of, table_rows
 from workbench.characters import check_text
-from workbench.data.files import find_file, read_json
+from workbench.data.files import find_fitting, read_json
+from workbench.data.tables import has_columns
 from workbench.errors import DataError
 
-__all__ = ["ContrastSet", "Member", "read_boolq", "read_imdb"]
+__all__ = ["ContrastSet", "Member", "is_boolq", "read_boolq", "read_imdb"]
 
+_IMDB = ("Sentiment", "Text")
 _SENTIMENTS = ("Positive", "Negative")
 _PLACEHOLDER = "Gold Answer"  # the first entry of the BoolQ file explains the fields
 
@@ -42,10 +44,18 @@ def _unquoted(text: str) -> str:
 
 def _reviews(path: Path, *, original: bool) -> list[Member]:
     members = []
-    for row in table_rows(path, ("Sentiment", "Text")):
+    for row in table_rows(path, _IMDB):
         label = one_of(row["Sentiment"], _SENTIMENTS, row.where, "Sentiment").lower()
         members.append(Member((_unquoted(row["Text"]),), label, original))
     return members
+
+
+def _file_of_imdb(folder: Path, split: str, kind: str) -> Path:
+    def fits(path: Path) -> bool:
+        return split in path.name and kind in path.name and has_columns(path, _IMDB)
+
+    what = f"the columns {', '.join(_IMDB)} and {split} and {kind} in the name"
+    return find_fitting(folder, fits, what, f"imdb_{split}_{kind}.tsv", f"{split}_{kind}.tsv")
 
 
 def read_imdb(folder: Path | str, split: str = "test") -> Iterator[ContrastSet]:
@@ -55,10 +65,7 @@ def read_imdb(folder: Path | str, split: str = "test") -> Iterator[ContrastSet]:
     without ``imdb_``, as published). Raises :class:`~workbench.errors.DataError` if the files do not go
     line by line. ``<br />`` stays in the text.
     """
-    before_path, after_path = (
-        find_file(folder, f"imdb_{split}_{kind}.tsv", f"{split}_{kind}.tsv")
-        for kind in ("original", "contrast")
-    )
+    before_path, after_path = (_file_of_imdb(Path(folder), split, kind) for kind in ("original", "contrast"))
     before, after = _reviews(before_path, original=True), _reviews(after_path, original=False)
     if len(before) != len(after):
         raise DataError(
@@ -83,14 +90,27 @@ def _question(question: str, passage: str, answer: str, where: str, *, original:
     return Member((question, passage), "yes" if label == "TRUE" else "no", original)
 
 
+def is_boolq(path: Path) -> bool:
+    """Whether a file is in BoolQ's form: an object with a list ``data`` of entries with ``perturbed_questions``."""
+    if path.suffix != ".json":
+        return False
+    try:
+        content = read_json(path)
+    except DataError:
+        return False
+    entries = content.get("data") if isinstance(content, dict) else None
+    return isinstance(entries, list) and any(
+        isinstance(entry, dict) and "perturbed_questions" in entry for entry in entries
+    )
+
+
 def read_boolq(path: Path | str) -> Iterator[ContrastSet]:
     """Questions about a passage with their perturbations, from ``boolq_perturbed.json`` or its folder.
 
     Labels are ``yes`` and ``no``. The file's first entry explains the fields and is no example, and five
     perturbed questions are empty; both are left out: 69 sets with 335 perturbed questions.
     """
-    path = Path(path)
-    file = find_file(path, "boolq_perturbed.json") if path.is_dir() else path
+    file = find_fitting(path, is_boolq, "perturbed questions", "boolq_perturbed.json")
     content = read_json(file)
     if not isinstance(content, dict) or not isinstance(content.get("data"), list):
         raise DataError(f"{file}: must be an object with a list 'data'")

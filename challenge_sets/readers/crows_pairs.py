@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
 from challenge_sets.readers._rows import one_of, table_rows
-from workbench.data.files import find_file
+from workbench.data.tables import find_table
 
 __all__ = ["StereotypePair", "read"]
 
@@ -30,9 +30,8 @@ class StereotypePair(NamedTuple):
 
 
 def read(path: Path | str) -> Iterator[StereotypePair]:
-    """The pairs of ``crows_pairs_anonymized.csv``, or of the folder that holds it."""
-    path = Path(path)
-    file = find_file(path, "crows_pairs_anonymized.csv") if path.is_dir() else path
+    """The pairs of ``crows_pairs_anonymized.csv``, or of the folder that holds it, under whatever name."""
+    file = find_table(path, _COLUMNS, "crows_pairs_anonymized.csv")
     for index, row in enumerate(table_rows(file, _COLUMNS)):
         direction = one_of(row["stereo_antistereo"], ("stereo", "antistereo"), row.where, "stereo_antistereo")
         yield StereotypePair(

@@ -72,11 +72,19 @@ def read(path: Path | str) -> Iterator[TargetItem]:
     sentence. Raises :class:`~workbench.errors.DataError` for files that do not go together, naming file and line.
     """
     path = Path(path)
-    folder, stem = (path, "generated") if path.is_dir() else (path.parent, path.stem)
+    folder, stem = (path, _stem(path)) if path.is_dir() else (path.parent, path.stem)
     if path.suffix != ".tab" and (folder / f"{stem}.gold").is_file():
         yield from _from_gold(find_file(folder, f"{stem}.text"), folder / f"{stem}.gold")
     else:
         yield from _from_tab(find_file(folder, f"{stem}.tab", f"{stem}.gold"))
+
+
+def _stem(folder: Path) -> str:
+    """``generated``, or else the one name under which the folder holds a file in this format."""
+    others = {file.stem for file in folder.glob("*.gold") if is_gold(file)} | {
+        file.stem for file in folder.glob("*.tab")
+    }
+    return others.pop() if len(others) == 1 else "generated"
 
 
 def _from_gold(text_path: Path, gold_path: Path) -> Iterator[TargetItem]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from challenge_sets.readers._rows import one_of, table_rows
-from workbench.data.files import find_file
+from workbench.data.tables import find_table
 
 __all__ = ["HEURISTICS", "HansItem", "read"]
 
@@ -29,9 +29,8 @@ class HansItem(NamedTuple):
 
 
 def read(path: Path | str) -> Iterator[HansItem]:
-    """The items of ``heuristics_evaluation_set.txt`` (tab-separated with header), or of its folder."""
-    path = Path(path)
-    file = find_file(path, "heuristics_evaluation_set.txt") if path.is_dir() else path
+    """The items of ``heuristics_evaluation_set.txt`` (tab-separated with header), or of its folder, by its columns."""
+    file = find_table(path, _COLUMNS, "heuristics_evaluation_set.txt")
     for row in table_rows(file, _COLUMNS):
         yield HansItem(
             id=row["pairID"],

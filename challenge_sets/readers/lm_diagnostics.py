@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from challenge_sets.readers._rows import Row, one_of, table_rows
-from workbench.data.files import find_file
 from workbench.data.grammar import indefinite_article
+from workbench.data.tables import find_table
 from workbench.errors import DataError
 
 __all__ = ["CpragItem", "NegItem", "RoleItem", "read_cprag", "read_neg", "read_role"]
@@ -67,11 +67,6 @@ class NegItem(NamedTuple):
         return self.affirmative.replace(_ARTICLE, article), self.negative.replace(_ARTICLE, article)
 
 
-def _file(path: Path | str, *names: str) -> Path:
-    path = Path(path)
-    return find_file(path, *names) if path.is_dir() else path
-
-
 def read_cprag(path: Path | str) -> Iterator[CpragItem]:
     """The 34 items of ``CPRAG-102.tsv``, or of its folder; each has three targets, hence 102."""
     columns = (
@@ -83,7 +78,7 @@ def read_cprag(path: Path | str) -> Iterator[CpragItem]:
         "between_category",
         "constraint",
     )
-    for row in table_rows(_file(path, "CPRAG-102.tsv"), columns):
+    for row in table_rows(find_table(path, columns, "CPRAG-102.tsv"), columns):
         level = one_of(row["constraint"], ("H", "L"), row.where, "constraint")
         yield CpragItem(
             id=row["item"],
@@ -98,7 +93,7 @@ def read_cprag(path: Path | str) -> Iterator[CpragItem]:
 def read_role(path: Path | str) -> Iterator[RoleItem]:
     """The 88 items of ``ROLE-88.tsv``, or of its folder: 44 pairs, ids ending in ``a`` and ``b``."""
     columns = ("item", "context", "expected", "exp_cloze", "target", "tgt_cloze")
-    for row in table_rows(_file(path, "ROLE-88.tsv"), columns):
+    for row in table_rows(find_table(path, columns, "ROLE-88.tsv"), columns):
         match = _ROLE_ID.fullmatch(row["item"])
         if match is None:
             raise DataError(f"{row.where}: item must be a number with -a or -b, is {row['item']!r:.40}")
@@ -122,7 +117,9 @@ def _licensed(row: Row) -> bool | None:
 def read_neg(path: Path | str, part: str = "SIMP") -> Iterator[NegItem]:
     """The items of ``NEG-136-SIMP.tsv`` (18) or ``NEG-136-NAT.tsv`` (16), or that ``part`` in its folder."""
     columns = ("item", "context_aff", "context_neg", "target_aff", "target_neg")
-    for row in table_rows(_file(path, f"NEG-136-{part}.tsv"), columns):
+    natural = ("licensing",)
+    needs, without = (columns, natural) if part == "SIMP" else ((*columns, *natural), ())
+    for row in table_rows(find_table(path, needs, f"NEG-136-{part}.tsv", without=without), columns):
         yield NegItem(
             id=row["item"],
             affirmative=row["context_aff"].strip(),

@@ -27,7 +27,6 @@ __all__ = [
     "Results",
     "Rows",
     "by_groups",
-    "data_folder",
     "within_limits",
 ]
 
@@ -46,7 +45,9 @@ _FILES = ["*.jsonl", "*.json", "*.tsv", "*.csv", "*.txt", "*.text", "*.gold", "*
 class QuestionSet:
     """A challenge set: a task that asks the model itself, ``chunk`` items at a time where it has :meth:`scored`.
 
-    ``about`` is one line: what is measured, and on which files. ``version`` rises whenever numbers can change.
+    ``about`` is one line: what is measured. ``files`` names what :meth:`folder` must hold (empty: nothing is read),
+    ``hub`` the repository with them. A set in a user's table says which ``file``, and how its ``columns`` are bound.
+    ``version`` rises whenever numbers can change.
     """
 
     name: str
@@ -56,6 +57,10 @@ class QuestionSet:
     kinds: tuple[Kind, ...] = LANGUAGE_MODELS
     chunk: int = 64
     options: TaskOptions = field(default_factory=TaskOptions)
+    files: str = ""
+    hub: str | None = None
+    file: str | None = None
+    columns: str | None = None
     accepts: ClassVar[tuple[str, ...]] = (
         "limit_per_paradigm",
     )  # of TaskOptions, those that change what is scored
@@ -65,6 +70,26 @@ class QuestionSet:
         reduction(self.options.reduction)
         if self.options.masking not in ("original", "within_word_l2r"):
             raise ConfigError(f"unknown masking {self.options.masking!r}; allowed: original, within_word_l2r")
+
+    def folder(self, options: TaskOptions | None = None) -> Path:
+        """The folder (or file) with the set's files: the ``data_dir`` of the options, else the set's repository.
+
+        ``hub:owner/name/folder`` stands for a folder of a data set repository on the hub, whose data files are
+        downloaded once. Raises :class:`~workbench.errors.DataError` naming the files if there is no such place.
+        """
+        place = (options or self.options).data_dir or self.hub
+        if place is None:
+            raise DataError(
+                f"set {self.name} reads {self.files}; give their folder with --data-dir FOLDER or hub:owner/name"
+            )
+        if not place.startswith(HUB):
+            return Path(place)
+        match = _NAME.fullmatch(place)
+        if match is None or ".." in place:
+            raise DataError(
+                f"--data-dir {place!r} is no place on the hub; write hub:owner/name or hub:owner/name/folder"
+            )
+        return _downloaded(match[1], self.name, self.files) / match[2].lstrip("/")
 
     def items(self) -> Dataset[Any]:
         """The items within the limits of the options, each with an ``id`` that is unique in the set."""
@@ -127,27 +152,6 @@ def within_limits(items: Sequence[Value], group: Callable[[Value], str], options
         if options.limit_per_paradigm is None or counts[group(item)] <= options.limit_per_paradigm:
             kept.append(item)
     return [kept[i] for i in spread([group(item) for item in kept], options.limit, options.seed)]
-
-
-def data_folder(name: str, options: TaskOptions, files: str, hub: str | None = None) -> Path:
-    """The folder with the ``files`` of set ``name``: the ``data_dir`` of the options, else the repository ``hub``.
-
-    ``hub:owner/name/folder`` stands for a folder of a data set repository on the hub, whose data files are
-    downloaded once. Raises :class:`~workbench.errors.DataError` naming ``files`` if there is no such place.
-    """
-    place = options.data_dir or hub
-    if place is None:
-        raise DataError(
-            f"set {name} reads {files}; give their folder with --data-dir FOLDER or hub:owner/name"
-        )
-    if not place.startswith(HUB):
-        return Path(place)
-    match = _NAME.fullmatch(place)
-    if match is None or ".." in place:
-        raise DataError(
-            f"--data-dir {place!r} is no place on the hub; write hub:owner/name or hub:owner/name/folder"
-        )
-    return _downloaded(match[1], name, files) / match[2].lstrip("/")
 
 
 def _downloaded(repository: str, name: str, files: str) -> Path:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from challenge_sets._conventions import convention
 from challenge_sets.readers import lama, lm_diagnostics
-from challenge_sets.sets.base import QuestionSet, Results, by_groups, data_folder, within_limits
+from challenge_sets.sets.base import QuestionSet, Results, by_groups, within_limits
 from workbench.data import Dataset
 from workbench.errors import DataError
 from workbench.evaluate.inference import InferenceOptions
@@ -61,7 +61,7 @@ class LmDiagnostics(ClozeSet):
 
     def items(self) -> Dataset[DiagnosticItem]:
         """The items of all four files."""
-        folder = data_folder(self.name, self.options, "CPRAG-102.tsv, ROLE-88.tsv and NEG-136-*.tsv")
+        folder = self.folder()
         items = [*_cprag(folder), *_role(folder), *_neg(folder, "SIMP"), *_neg(folder, "NAT")]
         kept = within_limits(items, lambda item: item.part, self.options)
         texts = (text for item in kept for b in item.blanks for text in (b.before, b.answer))
@@ -174,9 +174,7 @@ class Lama(ClozeSet):
 
     def items(self) -> Dataset[FactItem]:
         """The facts of every file in the folder."""
-        folder = data_folder(
-            self.name, self.options, "LAMA's relations.jsonl, TREx*, Google_RE/* and Squad/*"
-        )
+        folder = self.folder()
         facts = _facts(folder)
         frequent = _most_frequent(facts)
         items = [_fact_item(fact, frequent) for fact in facts]
@@ -267,5 +265,11 @@ LM_DIAGNOSTICS = LmDiagnostics(
     "Ettinger's psycholinguistic diagnostics: CPRAG-102, ROLE-88, NEG-136",
     version=2,
     chunk=256,
+    files="CPRAG-102.tsv, ROLE-88.tsv and NEG-136-*.tsv",
 )
-LAMA = Lama("lama", "facts as cloze sentences: T-REx, Google-RE, SQuAD", chunk=256)
+LAMA = Lama(
+    "lama",
+    "facts as cloze sentences: T-REx, Google-RE, SQuAD",
+    chunk=256,
+    files="LAMA's relations.jsonl, TREx*, Google_RE/* and Squad/*",
+)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from challenge_sets._conventions import convention
 from challenge_sets.readers import gulordava
-from challenge_sets.sets.base import QuestionSet, Results, by_groups, data_folder, within_limits
+from challenge_sets.sets.base import QuestionSet, Results, by_groups, within_limits
 from workbench.data import Dataset
 from workbench.errors import DataError
 from workbench.evaluate.inference import InferenceOptions
@@ -37,7 +37,7 @@ class Gulordava(QuestionSet):
 
     def items(self) -> Dataset[gulordava.TargetItem]:
         """The items, within the limits (``limit_per_paradigm`` by pattern)."""
-        folder = data_folder(self.name, self.options, "generated.text with generated.gold, or generated.tab")
+        folder = self.folder()
         kept = within_limits(list(gulordava.read(folder)), lambda item: item.pattern, self.options)
         if not kept:
             raise DataError(f"{folder} holds no sentence of Gulordava et al.")
@@ -96,5 +96,7 @@ def _row(item: gulordava.TargetItem, scores: Sequence[tuple[float, int]]) -> dic
 
 
 GULORDAVA = Gulordava(
-    "gulordava", "number agreement in text and in nonsense made from it: generated.text with .gold, or .tab"
+    "gulordava",
+    "number agreement in text and in nonsense made from it",
+    files="generated.text with generated.gold, or generated.tab",
 )

@@ -9,16 +9,16 @@ import pandas as pd
 
 from challenge_sets._records import TestCase
 from challenge_sets.readers import contrast_sets, hans
-from challenge_sets.sets.base import Results, data_folder
+from challenge_sets.sets.base import Results
 from challenge_sets.suites.checklist import SENTIMENT_PROMPT, read_checklist_suite
 from challenge_sets.suites.expectations import EqualLabel, TestKind
 from challenge_sets.suites.suite_set import SuiteSet
 from challenge_sets.suites.tests import Suite, SuitePrompt, Test
 from workbench.errors import DataError
 from workbench.evaluate import TaskOptions
-from workbench.statistics import proportion
+from workbench.statistics import clustered_wilson, proportion
 
-__all__ = ["CHECKLIST", "CONTRAST_SETS", "HANS"]
+__all__ = ["CHECKLIST", "CONTRAST_SETS", "HANS", "ContrastSets", "consistency_suite"]
 
 _CONSISTENCY = "Consistency"
 _NLI_LABELS = {
@@ -43,20 +43,24 @@ def _labelled(name: str, capability: str, cases: Iterable[TestCase], description
 
 
 class ContrastSets(SuiteSet):
-    """Contrast sets: beside failure rates the consistency, which is the share of sets with all members right."""
+    """Contrast sets: beside failure rates accuracy, and consistency: the share of sets with all members right."""
 
     def results(self, examples: pd.DataFrame) -> Results:
-        """As :class:`SuiteSet`, with ``consistency`` for the tests whose cases are whole sets."""
+        """As :class:`SuiteSet`, with ``consistency`` of whole sets, and ``accuracy`` of originals and of edits."""
         found = super().results(examples)
-        judged = examples[examples["applied"].astype(bool) & (examples["capability"] == _CONSISTENCY)]
-        for group, part in judged.groupby("group", sort=False):
-            found[str(group)]["consistency"] = proportion(part["correct"].tolist())
+        judged = examples[examples["applied"].astype(bool)]
+        for (group, capability), part in judged.groupby(["group", "capability"], sort=False):
+            right = part["correct"].tolist()
+            if capability == _CONSISTENCY:
+                found[str(group)]["consistency"] = proportion(right)
+            else:
+                found[str(group)]["accuracy"] = clustered_wilson(right, part["template"].tolist())
         return found
 
 
 def _hans(options: TaskOptions) -> tuple[Suite, ...]:
     groups: dict[tuple[str, str, str], list[TestCase]] = {}
-    for item in hans.read(data_folder("hans", options, "heuristics_evaluation_set.txt")):
+    for item in hans.read(HANS.folder(options)):
         label = "entailment" if item.entailed else "non-entailment"
         case = TestCase(item.id, item.template, ((item.premise, item.hypothesis),), (label,))
         groups.setdefault((item.heuristic, label, item.subcase), []).append(case)
@@ -69,25 +73,25 @@ def _hans(options: TaskOptions) -> tuple[Suite, ...]:
 
 
 def _contrast(options: TaskOptions) -> tuple[Suite, ...]:
-    folder = data_folder(
-        "contrast_sets", options, "imdb_*_original.tsv with imdb_*_contrast.tsv, or boolq_perturbed.json"
-    )
+    folder = CONTRAST_SETS.folder(options)
     suites = []
     labels: dict[str, tuple[str, ...]]
-    if any(folder.glob("*test_original.tsv")):
+    if any(folder.glob("*test*original*.tsv")):
         labels = {"negative": ("LABEL_0", "0"), "positive": ("LABEL_1", "1")}
         answers = {k: v for k, v in SENTIMENT_PROMPT.answers.items() if k in labels}
         prompt = SuitePrompt(SENTIMENT_PROMPT.text, answers)
-        suites.append(_consistency("imdb", contrast_sets.read_imdb(folder), labels, prompt))
-    if (folder / "boolq_perturbed.json").is_file():
+        suites.append(consistency_suite("contrast_imdb", contrast_sets.read_imdb(folder), labels, prompt))
+    if (folder / "boolq_perturbed.json").is_file() or any(map(contrast_sets.is_boolq, folder.glob("*.json"))):
         labels = {"no": ("false", "LABEL_0", "0"), "yes": ("true", "LABEL_1", "1")}
-        suites.append(_consistency("boolq", contrast_sets.read_boolq(folder), labels, _BOOLQ_PROMPT))
+        suites.append(
+            consistency_suite("contrast_boolq", contrast_sets.read_boolq(folder), labels, _BOOLQ_PROMPT)
+        )
     if not suites:
         raise DataError(f"no contrast sets in {folder}; it needs imdb_test_*.tsv or boolq_perturbed.json")
     return tuple(suites)
 
 
-def _consistency(
+def consistency_suite(
     name: str,
     sets: Iterable[contrast_sets.ContrastSet],
     labels: dict[str, tuple[str, ...]],
@@ -105,7 +109,12 @@ def _consistency(
         _labelled(
             "originals",
             "Accuracy",
-            [_members(s, f"original-{s.id}", (m,)) for s in found for m in s.members if m.original],
+            [
+                _members(s, f"original-{s.id}-{i}" if i else f"original-{s.id}", (m,))
+                for s in found
+                for i, m in enumerate(s.members)
+                if m.original
+            ],
             "the unedited examples",
         ),
         _labelled(
@@ -120,7 +129,7 @@ def _consistency(
             "the edited examples, clustered by the original",
         ),
     )
-    return Suite(name=f"contrast_{name}", labels=labels, tests=tests, prompt=prompt)
+    return Suite(name=name, labels=labels, tests=tests, prompt=prompt)
 
 
 def _members(
@@ -130,7 +139,7 @@ def _members(
 
 
 def _checklist(options: TaskOptions) -> tuple[Suite, ...]:
-    folder = data_folder("checklist", options, "exported suites (*.jsonl)")
+    folder = CHECKLIST.folder(options)
     if folder.is_file():
         return (read_checklist_suite(folder),)
     files = sorted(Path(folder).glob("*.jsonl"))
@@ -140,8 +149,13 @@ def _checklist(options: TaskOptions) -> tuple[Suite, ...]:
 
 
 HANS_ABOUT = "HANS: three heuristics of natural language inference that fail"
-HANS = SuiteSet("hans", HANS_ABOUT, _hans)
+HANS = SuiteSet("hans", HANS_ABOUT, _hans, files="heuristics_evaluation_set.txt")
 CONTRAST_SETS = ContrastSets(
-    "contrast_sets", "IMDb and BoolQ with small edits; consistency of a set", _contrast
+    "contrast_sets",
+    "IMDb and BoolQ with small edits; consistency of a set",
+    _contrast,
+    files="imdb_*_original.tsv with imdb_*_contrast.tsv, or boolq_perturbed.json",
 )
-CHECKLIST = SuiteSet("checklist", "CheckList's release suites exported as JSONL", _checklist)
+CHECKLIST = SuiteSet(
+    "checklist", "CheckList's release suites exported as JSONL", _checklist, files="exported suites (*.jsonl)"
+)

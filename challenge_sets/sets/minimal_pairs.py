@@ -16,8 +16,9 @@ from challenge_sets._records import MinimalPair
 from challenge_sets.pairs import PairScore, PairScorer, pair_scorer, too_long
 from challenge_sets.paradigms import PARADIGMS, SET_NAME, all_pairs
 from challenge_sets.readers import agreement, blimp, crows_pairs
-from challenge_sets.sets.base import QuestionSet, Results, Rows, by_groups, data_folder, within_limits
+from challenge_sets.sets.base import QuestionSet, Results, Rows, by_groups, within_limits
 from workbench.data import Dataset
+from workbench.data.tables import has_columns
 from workbench.errors import DataError
 from workbench.evaluate import TaskItem, TaskOptions
 from workbench.evaluate.inference import InferenceOptions
@@ -101,17 +102,16 @@ class PairSet(QuestionSet):
                 yield [_row(asked[n], score, self._tie_is_right) for n, score in batch]
 
     def results(self, examples: pd.DataFrame) -> Results:
-        """Accuracy over all pairs, of each phenomenon and of each paradigm, with Wilson's intervals.
+        """Accuracy over all pairs, of each phenomenon and of each paradigm that has a name, with Wilson's intervals.
 
         The intervals are over pairs and take the paradigms as given.
         """
         rows = _with_scores(examples)
         found: Results = {self.name: {"accuracy": proportion(rows["correct"].tolist())}}
-        for phenomenon, part in rows.groupby("phenomenon", sort=False):
-            found[f"{self.name}/{phenomenon}"] = {"accuracy": proportion(part["correct"].tolist())}
-        for names, part in rows.groupby(["phenomenon", "paradigm"], sort=False):
-            name = "/".join([self.name, *map(str, names)])
-            found[name] = {"accuracy": proportion(part["correct"].tolist())}
+        for columns in (["phenomenon"], ["phenomenon", "paradigm"]):
+            for names, part in rows.groupby(columns, sort=False):
+                name = "/".join(filter(None, [self.name, *map(str, names)]))
+                found.setdefault(name, {"accuracy": proportion(part["correct"].tolist())})
         return found
 
     def notes(self, rows: pd.DataFrame) -> dict[str, Any]:
@@ -186,7 +186,7 @@ _BLIMP_HUB = "hub:nyu-mll/blimp"
 
 
 def _blimp(options: TaskOptions) -> list[MinimalPair]:
-    return blimp.read(data_folder("blimp", options, "BLiMP's *.jsonl, *.parquet or its table", _BLIMP_HUB))
+    return blimp.read(BLIMP.folder(options))
 
 
 def _blimp_published(options: TaskOptions) -> Published:
@@ -227,13 +227,13 @@ def _agreement(options: TaskOptions) -> list[MinimalPair]:
 
     Linzen et al. compare the verb's two forms after the words before it alone.
     """
-    folder = data_folder("agreement", options, "linzen/*.text with *.gold, and marvin_linzen*.tsv")
+    folder = AGREEMENT.folder(options)
     pairs: list[MinimalPair] = []
     for place in (folder / "linzen", folder):
         if any(place.glob("*.text")):
             pairs += [item.pair() for item in agreement.read_gold_text(place)]
             break
-    if any(folder.glob("marvin_linzen*.tsv")):
+    if any(has_columns(file, agreement.MARVIN_LINZEN) for file in folder.glob("*.*")):
         pairs += agreement.read_marvin_linzen(folder)
     if not pairs:
         raise DataError(f"no linzen/*.text with *.gold, and no marvin_linzen*.tsv, in {folder}")
@@ -246,10 +246,15 @@ BLIMP = PairSet(
     _blimp,
     _blimp_published,
     default_source=_BLIMP_HUB,
+    files="BLiMP's *.jsonl, *.parquet or its table",
+    hub=_BLIMP_HUB,
 )
 BUILTIN = PairSet(SET_NAME, f"{len(PARADIGMS)} generated paradigms; needs no files", _builtin)
 AGREEMENT = PairSet(
-    "agreement", "subject-verb agreement in text (Linzen) and templates (Marvin & Linzen)", _agreement
+    "agreement",
+    "subject-verb agreement in text (Linzen) and templates (Marvin & Linzen)",
+    _agreement,
+    files="linzen/*.text with *.gold, and marvin_linzen*.tsv",
 )
 
 
@@ -263,7 +268,7 @@ class CrowsPairs(QuestionSet):
 
     def items(self) -> Dataset[crows_pairs.StereotypePair]:
         """The pairs within the limits (``limit_per_paradigm`` by bias type)."""
-        pairs = list(crows_pairs.read(data_folder(self.name, self.options, "crows_pairs_anonymized.csv")))
+        pairs = list(crows_pairs.read(self.folder()))
         kept = within_limits(pairs, lambda pair: pair.bias_type, self.options)
         texts = (text for pair in kept for text in (pair.more, pair.less))
         return self.dataset(kept, texts, "crows_pairs_anonymized.csv")
@@ -311,5 +316,7 @@ def _crows_row(pair: crows_pairs.StereotypePair, score: PairScore | None, reason
 
 
 CROWS_PAIRS = CrowsPairs(
-    "crows_pairs", "1,508 pairs: is the stereotyping sentence more probable? by bias type (offensive text)"
+    "crows_pairs",
+    "1,508 pairs: is the stereotyping sentence more probable? by bias type (offensive text)",
+    files="crows_pairs_anonymized.csv",
 )

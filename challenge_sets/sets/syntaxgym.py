@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from challenge_sets.readers import syntaxgym
-from challenge_sets.sets.base import QuestionSet, Results, by_groups, data_folder, within_limits
+from challenge_sets.sets.base import QuestionSet, Results, by_groups, within_limits
 from workbench.data import Dataset
 from workbench.errors import DataError
 from workbench.evaluate.inference import InferenceOptions
@@ -43,7 +43,7 @@ class SyntaxGym(QuestionSet):
 
     def items(self) -> Dataset[SuiteItem]:
         """The items of every suite in the folder, or of one file."""
-        folder = data_folder(self.name, self.options, "SyntaxGym's *.json")
+        folder = self.folder()
         files = [folder] if folder.is_file() else sorted(Path(folder).glob("*.json"))
         if not files:
             raise DataError(f"no SyntaxGym suite (*.json) in {folder}")
@@ -109,6 +109,7 @@ def _row(item: SuiteItem, bits: list[dict[tuple[str, int], float]]) -> dict[str,
 
 SYNTAXGYM = SyntaxGym(
     "syntaxgym",
-    "SyntaxGym suites (JSON): surprisal of regions, and formulas about them",
+    "SyntaxGym suites: surprisal of regions, and formulas about them",
+    files="SyntaxGym's *.json",
     kinds=(Kind.CAUSAL,),
 )

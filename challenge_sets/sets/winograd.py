@@ -10,9 +10,10 @@ import pandas as pd
 
 from challenge_sets._conventions import convention
 from challenge_sets.readers import winograd
-from challenge_sets.sets.base import QuestionSet, Results, Rows, data_folder
+from challenge_sets.sets.base import QuestionSet, Results, Rows
 from workbench.data import Dataset
-from workbench.data.files import find_file
+from workbench.data.files import find_fitting
+from workbench.data.tables import has_columns
 from workbench.errors import DataError
 from workbench.evaluate import TaskItem
 from workbench.evaluate.inference import InferenceOptions
@@ -21,6 +22,9 @@ from workbench.scoring import Engine, Request
 from workbench.statistics import proportion
 
 __all__ = ["WSC", "Winograd"]
+
+
+_PARTIAL = ("context_options",)
 
 
 class Winograd(QuestionSet):
@@ -34,7 +38,7 @@ class Winograd(QuestionSet):
 
     def items(self) -> Dataset[winograd.PartialItem]:
         """The schemas."""
-        folder = data_folder(self.name, self.options, "winogrande.jsonl, or WSC/val.jsonl")
+        folder = self.folder()
         items = tuple(_read(folder))[: self.options.limit or self.options.limit_per_paradigm]
         if not items:
             raise DataError(f"no schema in {folder} has at least two nouns of which exactly one is right")
@@ -71,13 +75,16 @@ class Winograd(QuestionSet):
 
 
 def _read(folder: Path) -> Iterable[winograd.PartialItem]:
-    partial = [p for p in (folder, folder / "winogrande.jsonl") if p.is_file() and p.suffix == ".jsonl"]
-    if partial and "context_options" in partial[0].read_text(encoding="utf-8", errors="replace")[:2000]:
-        return winograd.read_partial(partial[0])
-    place = folder / "WSC" if (folder / "WSC").is_dir() else folder
-    if place.is_dir():
-        place = find_file(place, "val.jsonl", "winogrande.jsonl")
-    return _schemas(winograd.read_wsc(place))
+    inside = (folder / "WSC").is_dir() and not (folder / "winogrande.jsonl").is_file()
+    file = find_fitting(
+        folder / "WSC" if inside else folder,
+        lambda path: has_columns(path, _PARTIAL) or has_columns(path, ("text", "target")),
+        "Winograd schemas",
+        "winogrande.jsonl",
+        "val.jsonl",
+    )
+    partial = has_columns(file, _PARTIAL)
+    return winograd.read_partial(file) if partial else _schemas(winograd.read_wsc(file))
 
 
 def _schemas(items: Iterable[winograd.WscItem]) -> Iterable[winograd.PartialItem]:
@@ -118,5 +125,8 @@ def _row(item: winograd.PartialItem, scores: dict[int, float]) -> dict[str, Any]
 
 
 WSC = Winograd(
-    "wsc", "Winograd schemas: WinoGrande, or SuperGLUE's WSC; partial scoring", kinds=(Kind.CAUSAL,)
+    "wsc",
+    "Winograd schemas: WinoGrande, or SuperGLUE's WSC; partial scoring",
+    kinds=(Kind.CAUSAL,),
+    files="winogrande.jsonl, or WSC/val.jsonl",
 )

@@ -199,6 +199,7 @@ BASE = {
     "surprisal": "MODEL TEXT",
     "sweep": "--recipe TRAIN --vary depth.layers=1 --out NEW",
     "tasks": "",
+    "sets": "",
     "tokenize": "TEXT --model MODEL",
     "train": "--recipe TRAIN --out NEW",
 }

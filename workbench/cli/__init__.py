@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,10 +16,11 @@ import click
 
 from workbench import __version__
 from workbench.characters import lone_surrogate, neutral
+from workbench.cli._completion import install_completion
 from workbench.cli._elsewhere import elsewhere
 from workbench.errors import WorkbenchError, WorkbenchWarning, did_you_mean
 from workbench.folders import another_place
-from workbench.terminal import say
+from workbench.terminal import LOGGER, say
 
 __all__ = ["main"]
 
@@ -60,6 +63,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "probe": ("workbench.cli.probe", "Ask what each layer knows, with controls."),
     "report": ("workbench.cli.report", "Write stored runs as one HTML page, or as a table for a paper."),
     "runs": ("workbench.cli.runs", "List the stored runs."),
+    "sets": ("workbench.cli.sets", "List the challenge sets and suites, and the files that each wants."),
     "surprisal": ("workbench.cli.surprisal", "Show how many bits each word of a text carries."),
     "sweep": ("workbench.cli.sweep", "Train variants on the same data and budget; compare them in a table."),
     "tasks": ("workbench.cli.tasks", "List the tasks."),
@@ -99,8 +103,29 @@ class _LazyGroup(click.Group):
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="workbench")
-def cli() -> None:
+@click.option("--quiet", is_flag=True, help="No bars, no notes: results and errors alone.")
+@click.option(
+    "--verbose", is_flag=True, help="Also the log of other packages, and where a refused input was found."
+)
+@click.option(
+    "--install-completion",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=install_completion,
+    help="Complete verbs and options in this shell (bash, zsh, fish).",
+)
+def cli(quiet: bool, verbose: bool) -> None:
     """Evaluate transformer language models and look inside them."""
+    if quiet and verbose:
+        raise WorkbenchError("--quiet and --verbose do not go together; leave one out")
+    if quiet:
+        LOGGER.setLevel(logging.ERROR)
+        warnings.simplefilter("ignore", WorkbenchWarning)
+    if verbose:
+        LOGGER.setLevel(logging.DEBUG)
+        os.environ.setdefault("TRANSFORMERS_VERBOSITY", "info")  # read when it is imported
+        logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
 
 
 def _note() -> Callable[..., None]:
@@ -158,12 +183,15 @@ def _check_words(words: Sequence[str]) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line. A user's mistake prints one line and exits with 2; Ctrl-C exits with 130."""
     words = sys.argv[1:] if arguments is None else arguments
+    LOGGER.setLevel(logging.NOTSET)  # a run before, in this process, may have been quiet
     code: Any = 0
     try:
         with _harmless_output():
             _check_words(words)
             code = cli.main(list(words), prog_name="workbench", standalone_mode=False)
     except WorkbenchError as error:
+        if LOGGER.level == logging.DEBUG:
+            say("".join(traceback.format_exception(error)), error=True, end="")
         code = _refuse(error, elsewhere(error))
     except click.ClickException as error:
         code = _refuse(error.format_message(), " (see --help)")

@@ -12,10 +12,19 @@ __all__ = ["elsewhere"]
 def elsewhere(error: WorkbenchError) -> str:
     """What to add to ``error``: the verb that has the unknown name, or nothing."""
     if not isinstance(error, UnknownName):
-        return ""
+        return _as_set(error)
     for noun, names, command in _HOMES:
         if error.name in names():
             return f"; {error.name!r} is a {noun}: workbench {command.format(error.name)}"
+    return ""
+
+
+def _as_set(error: WorkbenchError) -> str:
+    from challenge_sets.sets.own import is_own_set
+    from workbench.evaluate.tasks.table_task import UnknownForm
+
+    if isinstance(error, UnknownForm) and is_own_set(error.where):
+        return f"; it is a challenge set: workbench check MODEL --set {error.where}"
     return ""
 
 

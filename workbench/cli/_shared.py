@@ -42,6 +42,7 @@ __all__ = [
     "model_line",
     "model_options",
     "model_record",
+    "report_option",
     "run_summary",
     "saved",
     "set_options",
@@ -208,6 +209,29 @@ def set_options(function: Command) -> Command:
     ):
         function = option(function)
     return function
+
+
+class _Trackers(click.ParamType):  # type: ignore[type-arg]
+    """Experiment trackers separated by commas, found to be installed before the work begins."""
+
+    name = "text"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """The names; raises :class:`~workbench.errors.ConfigError` for an unknown one, or without its package."""
+        from workbench.runs.trackers import check_trackers
+
+        words = [word.strip() for word in str(value).split(",")]
+        return check_trackers([word for word in words if word not in ("", "none")])
+
+
+report_option = click.option(
+    "--report-to",
+    type=_Trackers(),
+    default=None,
+    help="Also report the run to tensorboard, wandb or mlflow, by commas.",
+)
 
 
 FIGURES = (".csv", ".html", ".pdf", ".png", ".svg")

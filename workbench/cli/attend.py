@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,7 @@ from workbench.cli._shared import (
     saved,
 )
 from workbench.errors import WorkbenchError
-from workbench.terminal import counted, say, say_json
+from workbench.terminal import counted, say, say_json, shows_progress
 
 if TYPE_CHECKING:
     from workbench.runs import Run
@@ -150,8 +149,8 @@ def _measure(name: str, corpus: Path, options: dict[str, Any], as_json: bool) ->
     )
     read_corpus(corpus, settings.limit)  # a wrong file is reported before a model is loaded
     model = load_named(name, options)
-    doctor = self_check(model, not options["no_doctor"], sys.stderr.isatty())
-    run = survey(model, settings, out=options["out"], doctor=doctor, progress=sys.stderr.isatty())
+    doctor = self_check(model, not options["no_doctor"], shows_progress())
+    run = survey(model, settings, out=options["out"], doctor=doctor, progress=shows_progress())
     _save_figures(run)
     if as_json:
         say_json({**run_summary(run), "notes": run.notes})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,7 +30,7 @@ from workbench.cli._shared import (
 )
 from workbench.cli._tables import examination_text, measures_text, scores_text
 from workbench.errors import WorkbenchError
-from workbench.terminal import say, say_json
+from workbench.terminal import say, say_json, shows_progress
 
 if TYPE_CHECKING:
     from workbench.analysis.faithfulness_examine import Examination
@@ -276,7 +275,7 @@ def _examined(
         source,
         methods if options["methods"] else (*methods, *CHEAP_METHODS),
         options=_method_options(options),
-        progress=sys.stderr.isatty(),
+        progress=shows_progress(),
         allow_cost=options["yes"],
         **{key: options[key] for key in ("target", "contrast", "position", "baseline")},
     )
@@ -307,7 +306,7 @@ def _evaluate(name: str, data: Path, options: dict[str, Any], as_json: bool) -> 
         texts=texts,
         out=options["out"],
         resume=None if stored is None else stored.path,
-        progress=sys.stderr.isatty(),
+        progress=shows_progress(),
         allow_cost=options["yes"],
     )
     if as_json:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import sys
 from typing import Any
 
 import click
@@ -30,14 +29,19 @@ from workbench.cli._shared import (
 )
 from workbench.errors import WorkbenchError
 from workbench.paths import check_output
-from workbench.terminal import counted, say, say_json
+from workbench.terminal import counted, say, say_json, shows_progress
 
 __all__ = ["command"]
 
 
 @click.command(name="check")
 @click.argument("model", required=False)
-@click.option("--set", "set_name", help="A challenge set: blimp, pairs_builtin, crows_pairs, agreement, ...")
+@click.option(
+    "--set",
+    "set_name",
+    help="A challenge set (see: workbench sets), or a table of minimal pairs or of a contrast set.",
+)
+@click.option("--columns", help="Columns of that table: GOOD,BAD or role=COLUMN,...")
 @click.option(
     "--suite",
     help="A test suite: a name (sentiment, ...), a YAML or JSONL file, a folder of them, or all; or rewrites:NAME, the "
@@ -69,6 +73,7 @@ def command(context: click.Context, /, **_options: Any) -> None:
     \b
     workbench check smollm2-135m --set pairs_builtin --limit-per-paradigm 20
     workbench check smollm2-135m --set blimp --data-dir DIR --limit-per-paradigm 10 --convention lm-eval --json
+    workbench check smollm2-135m --set pairs.tsv --columns better,worse
     workbench check smollm2-135m --suite sentiment
     workbench check mymodule:predict --suite sentiment
     workbench check sentiment-encoder --suite rewrites:glue/sst2 --data-dir DIR
@@ -118,7 +123,8 @@ def _stored(record: Any) -> dict[str, Any]:
     recipe, model = record.recipe, record.model
     return {
         "model": None if model.get("kind") == "predictions" else model["name"],
-        "set_name": None if recipe.get("suite") else recipe["set"],
+        "set_name": None if recipe.get("suite") else recipe.get("file") or recipe["set"],
+        "columns": recipe.get("columns"),
         "suite": recipe.get("suite"),
         "predictions": model["name"] if model.get("kind") == "predictions" else None,
         **{name: model.get(name) for name in MODEL_OPTIONS},
@@ -135,10 +141,12 @@ def _challenge(arguments: dict[str, Any]) -> Any:
     values["data_dir"] = None if values["data_dir"] is None else str(values["data_dir"])
     options = TaskOptions(**values)
     if not arguments["set_name"]:
+        if arguments["columns"]:
+            raise WorkbenchError("--columns is of --set FILE; leave it out")
         return find_suites(arguments["suite"], options)
     if arguments["predictions"] or arguments["export"]:
         raise WorkbenchError("--predictions and --export go with --suite, not with --set")
-    return find_set(arguments["set_name"], options)
+    return find_set(arguments["set_name"], options, arguments["columns"])
 
 
 def _check(challenge: Any, arguments: dict[str, Any]) -> tuple[Any, Any]:
@@ -162,7 +170,7 @@ def _check(challenge: Any, arguments: dict[str, Any]) -> tuple[Any, Any]:
         resume=arguments["folder"],
         batch_tokens=arguments["batch_tokens"],
         doctor=not arguments["no_doctor"],
-        progress=sys.stderr.isatty(),
+        progress=shows_progress(),
     )
     return model, run
 

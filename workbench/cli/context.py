@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from workbench.cli._shared import (
     stored_run,
 )
 from workbench.errors import UnknownName, WorkbenchError
-from workbench.terminal import counted, say, say_json
+from workbench.terminal import counted, say, say_json, shows_progress
 
 if TYPE_CHECKING:
     from workbench.analysis.context import ContextSettings
@@ -144,8 +143,8 @@ def _run(name: str, settings: ContextSettings, options: dict[str, Any], folder: 
         settings,
         out=options["out"],
         resume=folder,
-        doctor=self_check(model, not options["no_doctor"], sys.stderr.isatty()),
-        progress=sys.stderr.isatty(),
+        doctor=self_check(model, not options["no_doctor"], shows_progress()),
+        progress=shows_progress(),
     )
 
 

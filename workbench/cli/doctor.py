@@ -7,7 +7,7 @@ import sys
 import click
 
 from workbench.choices import DEFAULT_DTYPE
-from workbench.terminal import say, say_json
+from workbench.terminal import say, say_json, shows_progress
 
 __all__ = ["command"]
 
@@ -33,7 +33,7 @@ def command(model: str, dtype: str, device: str, implementation: str, as_json: b
     from workbench.models import load
 
     loaded = load(model, dtype=dtype, device=device, implementation=implementation)
-    report = examine(loaded, progress=sys.stderr.isatty())
+    report = examine(loaded, progress=shows_progress())
     identity = {
         "model": loaded.name,
         "kind": str(loaded.kind),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,7 @@ from workbench.cli._shared import (
     load_subject,
     model_line,
     model_options,
+    report_option,
     run_summary,
     set_options,
     set_remarks,
@@ -32,7 +32,7 @@ from workbench.cli._shared import (
 )
 from workbench.errors import WorkbenchError
 from workbench.paths import check_output
-from workbench.terminal import counted, say, say_json
+from workbench.terminal import counted, say, say_json, shows_progress
 
 if TYPE_CHECKING:
     from workbench.evaluate import EvaluateSettings
@@ -94,6 +94,12 @@ __all__ = ["command", "print_run"]
     help="Tokens of one forward pass, or auto.",
 )
 @click.option("--out", type=PATH, help="Folder that gets the run folder (default: runs/).")
+@click.option(
+    "--export",
+    type=click.Choice(["lm-eval"]),
+    help="Also write results and samples in lm-eval's layout, in the run's folder.",
+)
+@report_option
 @click.option("--resume", help="Resume an interrupted run: its folder or id.")
 @click.option("--over-steps", is_flag=True, help="Every checkpoint that the training run MODEL kept.")
 @click.option("--no-doctor", is_flag=True, help="Skip the numeric self-check; the run says so.")
@@ -116,11 +122,16 @@ def command(context: click.Context, /, **_options: Any) -> None:
         names = ("model", "out", "dtype", "device")
         over_steps(settings=_settings(arguments), **{name: arguments[name] for name in names})
         return
+    from workbench.runs.trackers import report_run
+
     run = _finetune(arguments) if arguments["finetune"] else _evaluate(arguments)
     if int(os.environ.get("RANK", "0")):
         return  # one of several processes: the first one tells
     if arguments["submission"] is not None:
         _submit(run, arguments["submission"])
+    if arguments["export"] is not None:
+        _export(run)
+    report_run(run, arguments["report_to"] or ())
     if arguments["as_json"]:
         say_json({**run_summary(run), "policy": scoring_policy(run)})
     else:
@@ -155,6 +166,11 @@ def _check(context: click.Context, arguments: _Arguments) -> None:
         check_output(arguments["submission"])
         if arguments["split"] != "test":
             raise WorkbenchError("--submission is made of the test sets; add --split test")
+    for name in ("export", "report_to"):
+        if arguments["over_steps"] and arguments[name]:
+            raise WorkbenchError(
+                f"--{name.replace('_', '-')} is of one run, --over-steps makes several; leave it out"
+            )
     check_runs(arguments["out"])
 
 
@@ -214,7 +230,7 @@ def _evaluate(arguments: _Arguments) -> Any:
         resume=arguments.folder,
         batch_tokens=arguments["batch_tokens"],
         doctor=not arguments["no_doctor"],
-        progress=sys.stderr.isatty(),
+        progress=shows_progress(),
     )
 
 
@@ -225,6 +241,12 @@ def _submit(run: Any, path: Path) -> None:
     missing = missing_files(submission_files(run.examples()))
     rest = f"; the server also wants {', '.join(missing)}" if missing else ""
     say(f"GLUE submission written to {path}{rest}", error=True)
+
+
+def _export(run: Any) -> None:
+    from workbench.evaluate.lm_eval_files import EXPORTED, write_lm_eval
+
+    say(f"in lm-eval's layout: {write_lm_eval(run, run.path / EXPORTED)}", error=True)
 
 
 def _finetune(arguments: _Arguments) -> Any:
@@ -247,7 +269,7 @@ def _finetune(arguments: _Arguments) -> Any:
         out=arguments["out"],
         device=arguments["device"],
         doctor=not arguments["no_doctor"],
-        progress=sys.stderr.isatty(),
+        progress=shows_progress(),
     )
 
 

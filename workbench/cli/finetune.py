@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from workbench.cli._shared import COUNT, NUMBER, PATH, SEEDS
+from workbench.cli._shared import COUNT, NUMBER, PATH, SEEDS, report_option
 from workbench.paths import check_folder
 from workbench.terminal import say
 
@@ -56,6 +56,7 @@ __all__ = ["command"]
 @click.option("--limit", type=COUNT, help="Only the first N rows to train on.")
 @click.option("--precision", default="auto", show_default=True, help="auto, float32 or bfloat16.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, mps.")
+@report_option
 @click.option("--out", type=PATH, help="Folder (default: runs/MODEL-TASK-METHOD).")
 @click.option("--resume", is_flag=True, help="Go on with the run in --out; give the same options.")
 def command(model: str, task: str, **options: Any) -> None:
@@ -68,6 +69,7 @@ def command(model: str, task: str, **options: Any) -> None:
     workbench finetune MODEL --task FILE --out DIR --resume
     """
     from workbench.runs import default_root
+    from workbench.runs.trackers import report_run
     from workbench.training.finetuning import FineSettings, Method, finetune, load_task
 
     rows = load_task(
@@ -97,6 +99,7 @@ def command(model: str, task: str, **options: Any) -> None:
     run = finetune(
         model, rows, out, settings, resume=options["resume"], device=options["device"], progress=True
     )
+    report_run(run, options["report_to"] or ())
     _print(run)
 
 

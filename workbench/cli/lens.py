@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,7 @@ from workbench.cli._shared import (
     saved,
 )
 from workbench.errors import DataError, WorkbenchError
-from workbench.terminal import counted, say, say_json
+from workbench.terminal import counted, say, say_json, shows_progress
 
 if TYPE_CHECKING:
     from workbench.analysis.lens import LensReading, TunedLens
@@ -133,7 +132,7 @@ def _tuned(model: LoadedModel, options: dict[str, Any]) -> TunedLens:
         read_corpus(options["train"], options["limit"]),
         steps=options["steps"],
         seed=options["seed"],
-        progress=lambda steps: tqdm(steps, unit="step", leave=False, disable=not sys.stderr.isatty()),
+        progress=lambda steps: tqdm(steps, unit="step", leave=False, disable=not shows_progress()),
     )
     save_tuned_lens(lens, folder)
     before, after = (

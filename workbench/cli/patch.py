@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from workbench.cli._shared import (
     saved,
 )
 from workbench.errors import WorkbenchError
-from workbench.terminal import say, say_json
+from workbench.terminal import say, say_json, shows_progress
 
 if TYPE_CHECKING:
     from workbench.analysis.patching import PatchPair
@@ -149,7 +148,7 @@ def _effects(pair: PatchPair, options: dict[str, Any], samples: list[str] | None
         mlps=options["mlps"],
         mean=options["mean"],
         samples=samples,
-        progress=lambda batches: tqdm(batches, unit="batch", leave=False, disable=not sys.stderr.isatty()),
+        progress=lambda batches: tqdm(batches, unit="batch", leave=False, disable=not shows_progress()),
     )
 
 

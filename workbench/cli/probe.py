@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,7 +21,7 @@ from workbench.cli._shared import (
     verdict,
 )
 from workbench.errors import WorkbenchError
-from workbench.terminal import say, say_json
+from workbench.terminal import say, say_json, shows_progress
 
 if TYPE_CHECKING:
     from probes import ProbeReport, ProbeSettings
@@ -118,7 +117,7 @@ def _run(model: str | None, options: dict[str, Any], step: str | None = None) ->
         out=options["out"],
         resume=folder,
         doctor=not options["no_doctor"],
-        progress=sys.stderr.isatty(),
+        progress=shows_progress(),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from workbench.cli._shared import (
 )
 from workbench.errors import WorkbenchError
 from workbench.paths import check_output, user_path
-from workbench.terminal import counted, say, say_json
+from workbench.terminal import counted, say, say_json, shows_progress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,7 +80,7 @@ def command(model: str, source: str, as_json: bool, **options: Any) -> None:
         loaded,
         [s.text for s in sentences],
         **{name: options[name] for name in names},
-        progress=sys.stderr.isatty(),
+        progress=shows_progress(),
     )
     assert isinstance(found, list)
     regions = region_table(sentences, found) if options["region_column"] else None

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
 from workbench.terminal import say
 
-__all__ = ["command"]
+__all__ = ["command", "show"]
 
 
 @click.command(name="tasks")
 @click.argument("name", required=False)
 def command(name: str | None) -> None:
-    """List the tasks: name, version, kinds of model, what is measured; or show one task or group.
+    """List the tasks: name, version, kinds of model, what is measured; or show one task, group or file of your own.
 
     \b
     workbench tasks
     workbench tasks glue/rte
     workbench tasks superglue
+    workbench tasks questions.jsonl
     """
     from workbench.cli._tables import table
     from workbench.evaluate import GROUPS, TASKS, expand, register_tasks
+    from workbench.evaluate.tasks.task_file import TASK_FILES
 
     register_tasks()
     if name is None:
@@ -33,10 +36,12 @@ def command(name: str | None) -> None:
         ]
         say("\n" + table(("group", "tasks", "members"), groups))
         say("\nnext: workbench tasks NAME shows one, workbench evaluate MODEL --task NAME runs it")
+    elif Path(name).suffix in TASK_FILES:
+        _show_file(name)
     elif name in GROUPS:
         say(table(("task", "version", "kinds", "about"), [_row(task) for task in expand([name])]))
     else:
-        _show(TASKS.get(name))
+        show(TASKS.get(name))
 
 
 def _is_listed_as_group(name: str) -> bool:
@@ -51,7 +56,27 @@ def _row(name: str) -> tuple[str, str, str, str]:
     return task.name, f"{task.version}", ", ".join(task.kinds), task.about
 
 
-def _show(task: Any) -> None:
+def _show_file(name: str) -> None:
+    """What a file of the user's would be read as: its columns, the kind of task, the first item, how many."""
+    from challenge_sets.checking import find_set
+    from challenge_sets.sets.own import is_own_set
+    from workbench.data.tables import FORMATS, read_table
+    from workbench.evaluate.tasks.task_file import read_task
+
+    if Path(name).suffix in FORMATS:
+        _, first = next(read_table(Path(name)), ("", {}))
+        say(f"columns: {', '.join(first)}")
+    own = is_own_set(name)
+    task: Any = find_set(name) if own else read_task(name)
+    items = task.load(None).items
+    show(task)
+    say(f"items: {len(items)}")
+    command = f"check MODEL --set {name}" if own else f"evaluate MODEL --task {name}"
+    say(f"next: workbench {command}")
+
+
+def show(task: Any) -> None:
+    """Print a task's kinds of model, metrics, options and files."""
     say(f"{task.name}, version {task.version}: {task.about}")
     say(f"kinds of model: {', '.join(task.kinds)}")
     for metric in getattr(task, "measures", ()):
@@ -59,9 +84,12 @@ def _show(task: Any) -> None:
         say(f"metric {metric.name}{better}: {metric.about}")
     accepts = [option.replace("_", "-") for option in getattr(task, "accepts", ())]
     say(f"options: {', '.join(f'--{option}' for option in accepts) or 'none'}")
+    if getattr(task, "files", ""):
+        say(f"files: {task.files}; give their folder with --data-dir")
     source = getattr(task, "source", None)
     for split, names in getattr(source, "files", {}).items():
-        say(f"{split} files: {' or '.join(names)}")
+        if names:
+            say(f"{split} files: {' or '.join(names)}")
     hub = getattr(source, "hub", None)
     if hub is not None:
         say(f"on the hub: {hub.path}")

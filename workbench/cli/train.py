@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,7 +12,7 @@ import click
 from workbench.cli._shared import COUNT, NUMBER, PATH, SEED
 from workbench.errors import ConfigError, RunError
 from workbench.paths import check_folder
-from workbench.terminal import say
+from workbench.terminal import say, shows_progress
 
 if TYPE_CHECKING:
     from workbench.runs import Run
@@ -88,7 +87,7 @@ def command(device: str, out: Path, resume: bool, checkpoint: Path | None, **opt
     settings = settings_from(options, stored=_stored(out, options) if resume else None)
     from workbench.training.pretrain import train
 
-    run = train(settings, out, resume=checkpoint or resume, device=device, progress=sys.stderr.isatty())
+    run = train(settings, out, resume=checkpoint or resume, device=device, progress=shows_progress())
     if _is_main_process():
         _print(run)
 

@@ -12,6 +12,7 @@ from workbench.errors import DataError
 
 __all__ = [
     "find_file",
+    "find_fitting",
     "parse_object",
     "read_json",
     "read_jsonl",
@@ -39,6 +40,27 @@ def find_file(folder: Path | str, *names: str) -> Path:
         raise DataError(f"cannot read {folder}: {error.strerror or error}") from error
     listing = ", ".join(there[:5]) + (", ..." if len(there) > 5 else "") if there else "nothing"
     raise DataError(f"no {' or '.join(names)} in {folder}; it holds {listing}")
+
+
+def find_fitting(place: Path | str, fits: Callable[[Path], bool], what: str, *names: str) -> Path:
+    """``place`` itself unless it is a folder; there the first of ``names``, else the only file that ``fits``.
+
+    ``what`` says in words what fits ("the columns a, b"). Raises :class:`~workbench.errors.DataError` if several files
+    fit, and as :func:`find_file` does if none does.
+    """
+    place = Path(place)
+    if not place.is_dir():
+        return place
+    try:
+        return find_file(place, *names)
+    except DataError:
+        found = [file for file in sorted(place.glob("*")) if file.is_file() and fits(file)]
+        if not found:
+            raise
+    if len(found) > 1:
+        listing = ", ".join(file.name for file in found[:5]) + (", ..." if len(found) > 5 else "")
+        raise DataError(f"{place} holds {len(found)} files with {what} ({listing}); give one of them")
+    return found[0]
 
 
 def read_text(path: Path | str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from workbench.characters import check_text
-from workbench.data.files import read_json, read_jsonl, read_lines, read_text
+from workbench.data.files import find_fitting, read_json, read_jsonl, read_lines, read_text
 from workbench.errors import DataError, did_you_mean
 
 __all__ = [
@@ -21,6 +21,8 @@ __all__ = [
     "Rows",
     "check_column",
     "class_label",
+    "find_table",
+    "has_columns",
     "number_of",
     "read_marks",
     "read_rows",
@@ -71,6 +73,27 @@ def read_rows(path: Path, columns: Sequence[str] | None = None) -> list[Row]:
     if not rows:
         raise DataError(f"{path} has no rows")
     return rows
+
+
+def find_table(place: Path | str, columns: Sequence[str], *names: str, without: Sequence[str] = ()) -> Path:
+    """``place`` itself unless it is a folder; there the first of ``names``, else the only table with ``columns``.
+
+    Files as published, under whatever name: ``without`` names columns that a like table has more. Raises as
+    :func:`~workbench.data.files.find_fitting` does.
+    """
+    what = f"the columns {', '.join(columns)}"
+    return find_fitting(place, lambda path: has_columns(path, columns, without), what, *names)
+
+
+def has_columns(path: Path, columns: Sequence[str], without: Sequence[str] = ()) -> bool:
+    """Whether the file is a table whose first row has all ``columns`` and none of those ``without``."""
+    if path.suffix not in FORMATS:
+        return False
+    try:
+        _, first = next(read_table(path), ("", {}))
+    except DataError:
+        return False
+    return set(columns) <= set(first) and not set(without) & set(first)
 
 
 def records_of(rows: Rows, where: str) -> list[Row]:

@@ -56,7 +56,9 @@ def render_table(runs: Sequence[Run], form: str) -> str:
     Raises :class:`~workbench.errors.WorkbenchError` for another format or where no run has results.
     """
     if form not in FORMATS:
-        raise WorkbenchError(f"unknown --format {form!r}; {did_you_mean(form, ['html', *FORMATS])}")
+        raise WorkbenchError(
+            f"unknown --format {form!r}; {did_you_mean(form, ['html', 'lm-eval', *FORMATS])}"
+        )
     if not any(run.results for run in runs):
         names = ", ".join(run.record.id for run in runs)
         raise WorkbenchError(f"no results yet in {names}; finish the run first, with --resume")

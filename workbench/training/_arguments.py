@@ -12,6 +12,7 @@ from transformers import TrainingArguments
 
 from workbench.errors import ConfigError
 from workbench.models.device import fast_bfloat16
+from workbench.runs.trackers import check_trackers
 from workbench.training.settings import LoopSettings, Optimisation, Schedule, check_precision
 
 __all__ = ["find_precision", "rows_at_once", "training_arguments"]
@@ -112,5 +113,5 @@ def _reports(wanted: tuple[str, ...]) -> list[str]:
         if find_spec(name) is not None:
             chosen.append(name)
         elif name != "tensorboard":
-            raise ConfigError(f"reporting to {name} needs its package: pip install {name}")
+            check_trackers([name])
     return chosen

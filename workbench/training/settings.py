@@ -14,6 +14,7 @@ import yaml
 
 from workbench.errors import ConfigError, did_you_mean
 from workbench.records import check_fields
+from workbench.runs.trackers import TRACKERS
 from workbench.yaml_reader import parse
 
 __all__ = [
@@ -135,7 +136,6 @@ class Optimisation:
 
 
 PRECISIONS = ("auto", "float32", "bfloat16")
-REPORTS = ("tensorboard", "wandb", "mlflow")
 
 
 def check_precision(name: str) -> None:
@@ -166,8 +166,8 @@ class LoopSettings:
         check_fields(self, "loop.")
         check_precision(self.precision)
         for name in self.report_to:
-            if name not in (*REPORTS, "none", ""):
-                raise ConfigError(f"cannot report to {name!r}; allowed: {', '.join(REPORTS)}, none")
+            if name not in (*TRACKERS, "none", ""):
+                raise ConfigError(f"cannot report to {name!r}; allowed: {', '.join(TRACKERS)}, none")
         for name in ("micro_batch", "log_every", "eval_every", "save_every"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ConfigError(f"loop.{name} is {getattr(self, name)}; allowed: 1 or more")

@@ -10,10 +10,18 @@ from workbench.data.source import Record
 from workbench.data.tables import class_label
 from workbench.errors import DataError
 
-__all__ = ["FORMS", "TABLE_FILES", "declared_by"]
+__all__ = ["FORMS", "TABLE_FILES", "UnknownForm", "declared_by"]
 
 TABLE_FILES = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 _MOST_LABELS = 50
+
+
+class UnknownForm(DataError):
+    """Rows whose columns are those of no kind of task; ``where`` is their file, or what they are called."""
+
+    def __init__(self, where: str, message: str) -> None:
+        super().__init__(message)
+        self.where = where
 
 
 @dataclass(frozen=True)
@@ -58,9 +66,10 @@ def declared_by(rows: Sequence[Record], where: object, name: str) -> dict[str, A
             about = f"{form.type.replace('_', ' ')}, recognised by the columns of its rows"
             return {"name": name, "type": form.type, "about": about, **_KEYS[form.type](columns, rows, where)}
     wanted = "; ".join(" + ".join(options[0] for options in form.columns) for form in FORMS)
-    raise DataError(
+    raise UnknownForm(
+        str(where),
         f"{where}: no kind of task has its columns {', '.join(map(repr, names))}; allowed: {wanted}; or declare "
-        "it in a YAML file (docs/extending.md)"
+        "it in a YAML file (docs/extending.md)",
     )
 
 

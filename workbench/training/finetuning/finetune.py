@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import shutil
-import sys
 import time
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,7 +27,7 @@ from workbench.pretrained import quiet
 from workbench.records import settings_of, takes_fields_of
 from workbench.runs import Run, RunFolder, RunRecord, default_root
 from workbench.statistics import over_seeds
-from workbench.terminal import counted, say
+from workbench.terminal import counted, say, shows_progress
 from workbench.training.checkpoints import (
     claim_folder,
     discard_broken_checkpoints,
@@ -371,7 +370,7 @@ def _loss(settings: FineSettings, task: FineTask, training: list[Features]) -> H
 
 
 def _shows(job: _Job) -> bool:
-    return job.show and sys.stderr.isatty()
+    return job.show and shows_progress()
 
 
 def _longest(model: Any, tokenizer: Any) -> int:

@@ -1,0 +1,159 @@
+"""Minimal pairs and contrast sets in a user's own tables: roles of columns, by usual names or bound by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from challenge_sets._records import MinimalPair
+from challenge_sets.readers.contrast_sets import ContrastSet, Member
+from workbench.characters import check_text
+from workbench.data.tables import Row, check_column, class_label
+from workbench.errors import ConfigError, DataError, did_you_mean
+
+__all__ = ["FORMS", "bound", "form_of", "read_columns", "read_contrast", "read_pairs"]
+
+_ALTERED = ("altered", "edited", "changed", "contrast", "perturbed")
+_SECOND = ("pair", "sentence2", "text2", "context", "passage", "premise", "perspective", "hypothesis")
+_PAIRS = {
+    "good": ("good", "sentence_good", "grammatical", "acceptable"),
+    "bad": ("bad", "sentence_bad", "ungrammatical", "unacceptable"),
+}
+_GROUPS = {
+    "paradigm": ("paradigm", "UID", "condition"),
+    "phenomenon": ("phenomenon", "linguistics_term", "field"),
+}
+_WIDE = {
+    "original": tuple(f"original{end}" for end in ("", "_text", "_sentence", "_claim")),
+    "altered": tuple(f"{word}{end}" for end in ("", "_text", "_sentence", "_claim") for word in _ALTERED),
+    "original_label": ("original_label", "original_stance_label"),
+    "altered_label": tuple(f"{word}{end}" for end in ("_label", "_stance_label") for word in _ALTERED),
+}
+_LONG = {
+    "group": ("group", "set", "set_id", "contrast_set"),
+    "text": ("text", "sentence", "sentence1"),
+    "label": ("label", "gold"),
+}
+# form -> the usual names of each role: those it needs, those it may have; the first whose columns are all there
+FORMS: Mapping[str, tuple[Mapping[str, tuple[str, ...]], Mapping[str, tuple[str, ...]]]] = {
+    "minimal pairs": (_PAIRS, _GROUPS),
+    "contrast set, an original and its edit a row": (_WIDE, {"pair": _SECOND, "group": ("group",)}),
+    "contrast set, a member a row": (_LONG, {"pair": _SECOND, "original": ("original", "is_original")}),
+}
+_YES = ("1", "true", "yes", "original")
+_NO = ("0", "false", "no", *_ALTERED)
+
+
+def read_columns(text: str | None) -> dict[str, str]:
+    """``good=COLUMN,bad=COLUMN`` as a mapping from role to column; two bare names are the good and the bad one.
+
+    Raises :class:`~workbench.errors.ConfigError` for an unknown role, with the nearest.
+    """
+    words = [word.strip() for word in (text or "").split(",") if word.strip()]
+    if len(words) == 2 and not any("=" in word for word in words):
+        words = [f"{role}={word}" for role, word in zip(_PAIRS, words, strict=True)]
+    roles = list(dict.fromkeys(role for needs, may in FORMS.values() for role in (*needs, *may)))
+    found = {}
+    for word in words:
+        role, sign, column = word.partition("=")
+        if not sign or not column:
+            raise ConfigError(f"--columns {text!r:.60} must be GOOD,BAD or role=column,...")
+        if role not in roles:
+            raise ConfigError(f"--columns: unknown role {role!r}; {did_you_mean(role, roles)}")
+        found[role] = column
+    return found
+
+
+def bound(names: Sequence[str], given: Mapping[str, str]) -> tuple[str, dict[str, str]] | None:
+    """The form that columns called ``names`` have, and the column of each role; ``given`` roles as they are bound."""
+    for form, (needs, may) in FORMS.items():
+        if not set(given) <= {*needs, *may}:
+            continue
+        usual = {
+            role: next((name for name in options if name in names), "")
+            for role, options in {**needs, **may}.items()
+        }
+        columns = {**usual, **given}
+        if all(columns[role] for role in needs):
+            return form, {role: column for role, column in columns.items() if column}
+    return None
+
+
+def form_of(names: Sequence[str], given: Mapping[str, str], where: object) -> tuple[str, dict[str, str]]:
+    """As :func:`bound`; raises :class:`~workbench.errors.DataError` for columns of no form, naming what each needs."""
+    for column in given.values():
+        check_column(column, names, where)
+    found = bound(names, given)
+    if found is None:
+        wanted = "; ".join(f"{form}: {', '.join(needs)}" for form, (needs, _) in FORMS.items())
+        raise DataError(
+            f"{where} is no challenge set: its columns are {', '.join(map(repr, names))}; wanted are {wanted}; "
+            "bind others with --columns role=column,..."
+        )
+    return found
+
+
+def read_pairs(
+    rows: Sequence[tuple[str, Row]], columns: Mapping[str, str], name: str
+) -> Iterator[MinimalPair]:
+    """A pair a row; ``paradigm`` and ``phenomenon`` are empty where there is no such column."""
+    for number, (where, row) in enumerate(rows):
+        text = {role: _text(row, column, where) for role, column in columns.items()}
+        yield MinimalPair(
+            f"{number:05d}",
+            name,
+            text.get("paradigm", ""),
+            text.get("phenomenon", ""),
+            text["good"],
+            text["bad"],
+        )
+
+
+def read_contrast(
+    rows: Sequence[tuple[str, Row]], columns: Mapping[str, str], name: str
+) -> Iterator[ContrastSet]:
+    """The sets: of one row each (an original and its edit), or of all rows of a group.
+
+    Without a column ``original`` the first row of a group is the original. Raises
+    :class:`~workbench.errors.DataError` for a set of one member.
+    """
+    sets: dict[str, list[Member]] = {}
+    places: dict[str, str] = {}
+    for number, (where, row) in enumerate(rows):
+        group = _text(row, columns["group"], where) if "group" in columns else f"{number:05d}"
+        members = sets.setdefault(group, [])
+        places.setdefault(group, where)
+        members += _members(row, columns, where, first=not members)
+    for group, members in sets.items():
+        if len(members) < 2:
+            raise DataError(f"{places[group]}: set {group!r} has one member; it needs two or more")
+        yield ContrastSet(group, name, tuple(members))
+
+
+def _members(row: Row, columns: Mapping[str, str], where: str, *, first: bool) -> list[Member]:
+    second = (_text(row, columns["pair"], where),) if "pair" in columns else ()
+
+    def member(text: str, label: str, original: bool) -> Member:
+        given = class_label(row.get(columns[label]), f"{where}, {columns[label]}")
+        return Member((_text(row, columns[text], where), *second), given, original)
+
+    if "altered" in columns:
+        found = [member("original", "original_label", True), member("altered", "altered_label", False)]
+        return found if first or "group" not in columns else found[1:]
+    return [member("text", "label", _is_original(row, columns, where) if "original" in columns else first)]
+
+
+def _is_original(row: Row, columns: Mapping[str, str], where: str) -> bool:
+    value = str(row.get(columns["original"])).strip().lower()
+    if value not in (*_YES, *_NO):
+        raise DataError(
+            f"{where}: {columns['original']} is {value!r:.40}; allowed: {', '.join((*_YES, *_NO))}"
+        )
+    return value in _YES
+
+
+def _text(row: Row, column: str, where: str) -> str:
+    value: Any = row.get(column)
+    if value is None or not str(value).strip():
+        raise DataError(f"{where}: {column} is empty")
+    return check_text(str(value), where)

@@ -1,0 +1,94 @@
+"""Challenge sets in tables of a user's own: ``workbench check MODEL --set pairs.tsv``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from challenge_sets.readers.contrast_sets import ContrastSet
+from challenge_sets.readers.generic import bound, form_of, read_contrast, read_pairs
+from challenge_sets.sets.base import QuestionSet
+from challenge_sets.sets.labelled import ContrastSets, consistency_suite
+from challenge_sets.sets.minimal_pairs import PairSet
+from challenge_sets.suites.tests import SuitePrompt
+from workbench.data.tables import FORMATS, Row, Rows, read_table, records_of
+from workbench.errors import DataError
+
+__all__ = ["is_own_set", "own_set"]
+
+
+def is_own_set(name: str) -> bool:
+    """Whether ``name`` is a table of minimal pairs or of a contrast set, by its columns."""
+    path = Path(name)
+    if path.suffix not in FORMATS or not path.is_file():
+        return False
+    try:
+        _, first = next(read_table(path), ("", {}))
+    except DataError:
+        return False
+    return bound(list(first), {}) is not None
+
+
+def own_set(
+    rows: Rows | Path | str, name: str | None = None, columns: Mapping[str, str] | None = None
+) -> QuestionSet:
+    """The challenge set that a table is: minimal pairs, or a contrast set.
+
+    Args:
+        rows: a JSONL, JSON, CSV, TSV or Parquet file, or rows in memory (a DataFrame, a Dataset, mappings).
+        name: of the set in results; the file's name without its ending by default.
+        columns: the column of each role, where it has not one of the usual names. Minimal pairs: ``good``, ``bad``;
+            also ``paradigm``, ``phenomenon``. Contrast sets of an original and its edit a row: ``original``,
+            ``altered``, ``original_label``, ``altered_label``; also ``pair`` (a second text of both) and ``group``.
+            Contrast sets of a member a row: ``group``, ``text``, ``label``; also ``pair`` and ``original`` (yes or no).
+
+    A contrast set asks classifiers and functions for its labels, and language models with the texts, a line each, and
+    ``Answer:`` before the label.
+
+    Raises :class:`~workbench.errors.DataError` for columns of neither form, and for bad rows by line.
+
+    Example:
+        ```python
+        import pandas as pd
+        import workbench
+        from challenge_sets import own_set
+
+        frame = pd.DataFrame({"good": ["The boys are here."], "bad": ["The boys is here."]})
+        print(workbench.check("novels-decoder", own_set(frame, "mine"), doctor=False).to_frame())
+        ```
+    """
+    if isinstance(rows, Path | str):
+        where, placed = str(rows), list(read_table(rows))
+        name = name or Path(rows).stem
+    else:
+        where = name = name or "rows"
+        placed = [(f"{name}, row {n}", row) for n, row in enumerate(records_of(rows, name), 1)]
+    if not placed:
+        raise DataError(f"{where} has no rows")
+    form, roles = form_of(list(placed[0][1]), columns or {}, where)
+    return (_pairs if "good" in roles else _contrast)(placed, roles, name, f"{form}, from {Path(where).name}")
+
+
+def _pairs(rows: Sequence[tuple[str, Row]], roles: Mapping[str, str], name: str, about: str) -> QuestionSet:
+    pairs = list(read_pairs(rows, roles, name))
+    return PairSet(name, about, lambda _: pairs, default_source=about)
+
+
+def _contrast(
+    rows: Sequence[tuple[str, Row]], roles: Mapping[str, str], name: str, about: str
+) -> QuestionSet:
+    sets = list(read_contrast(rows, roles, name))
+    suite = consistency_suite(name, sets, *_labels(sets, name))
+    suites = (replace(suite, description=about),)
+    return ContrastSets(name, about, lambda _: suites)
+
+
+def _labels(sets: Sequence[ContrastSet], name: str) -> tuple[dict[str, tuple[str, ...]], SuitePrompt]:
+    labels = sorted({member.label for found in sets for member in found.members})
+    if len(labels) < 2:
+        raise DataError(f"{name}: all labels are {labels[0]!r}; a contrast set needs two or more")
+    texts = max(len(member.texts) for found in sets for member in found.members)
+    lines = "\n".join(f"{{{n}}}" for n in range(texts))
+    prompt = SuitePrompt(f"{lines}\nAnswer:", {label: f" {label}" for label in labels})
+    return {label: (f"LABEL_{label}",) if label.isdigit() else () for label in labels}, prompt

@@ -1,0 +1,93 @@
+"""Runs in experiment trackers: a double of Accelerate's tracker, TensorBoard's own files, and missing packages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers import run_command
+from workbench.errors import ConfigError
+from workbench.runs import Run, RunFolder, RunRecord, trackers
+from workbench.statistics import proportion
+
+RIGHT = [True, True, False, True]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """A run with one metric, three of four right, and the loss curves of two seeds."""
+    record = RunRecord.new(
+        "finetune", recipe={"lr": 0.1, "seeds": [0, 1]}, model={"name": "m"}, data={}, seeds={"train": 0}
+    )
+    folder = RunFolder.create(tmp_path, record)
+    folder.append([{"id": "a"}])
+    folder.finish({"toy": {"accuracy": proportion(RIGHT)}}, throughput={}, notes={}, order=["a"])
+    (folder.path / "log.jsonl").write_text('{"step": 1, "loss": 2.5}\n{"step": 2, "loss": NaN, "lr": 0.05}\n')
+    (folder.path / "log-seed1.jsonl").write_text('{"step": 2, "loss": 1.5}\n')
+    return Run.open(folder.path)
+
+
+class Double:
+    """Takes what Accelerate's trackers take, and keeps it."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *values, **options: self.calls.append((name, *values, *options.values()))
+
+
+def test_recipe_curves_and_results_are_logged_in_order(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    double = Double()
+    monkeypatch.setitem(trackers.TRACKERS, "json", lambda _: double)  # a package that is installed
+    trackers.report_run(run, ["json"])
+    names = [name for name, *_ in double.calls]
+    assert names == ["start", "store_init_configuration", "log", "log", "log", "log", "finish"]
+    configuration = double.calls[1][1]
+    assert configuration["recipe.lr"] == 0.1
+    assert configuration["recipe.seeds"] == "[0, 1]"
+    assert double.calls[2][1:] == ({"train/loss": 2.5}, 1)
+    assert sorted(map(str, (call[1:] for call in double.calls[3:5]))) == sorted(
+        map(str, [({"train/lr": 0.05}, 2), ({"train-seed1/loss": 1.5}, 2)])
+    )
+    results, step = double.calls[5][1:]
+    wanted = proportion(RIGHT)
+    assert results["toy/accuracy"] == 0.75
+    assert (results["toy/accuracy/low"], results["toy/accuracy/high"]) == (wanted.low, wanted.high)
+    assert step == 2
+
+
+def test_tensorboard_reads_what_was_reported(run: Run) -> None:
+    reading = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    trackers.report_run(run, ["tensorboard"])
+    found: dict[str, list[tuple[int, float]]] = {}
+    for folder in {path.parent for path in (run.path / "tensorboard").rglob("events.*")}:
+        events = reading.EventAccumulator(str(folder)).Reload()
+        for tag in events.Tags()["scalars"]:
+            found[tag] = [(event.step, event.value) for event in events.Scalars(tag)]
+    assert found["toy/accuracy"] == [(2, 0.75)]
+    assert found["train/loss"] == [(1, 2.5)]
+
+
+def test_missing_packages_and_unknown_trackers_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trackers, "find_spec", lambda _: None)
+    with pytest.raises(ConfigError, match=r"^reporting to wandb needs its package: pip install wandb$"):
+        trackers.check_trackers(["wandb"])
+    with pytest.raises(ConfigError, match=r"cannot report to 'wadb'; did you mean 'wandb'"):
+        trackers.check_trackers(["wadb"])
+    done = run_command("evaluate", "novels-decoder", "--task", "lambada_sample", "--report-to", "mlflow")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "pip install mlflow" in done.stderr
+
+
+def test_an_evaluation_is_reported(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    done = run_command(
+        *("evaluate", "novels-decoder", "--task", "lambada_sample", "--limit", "3", "--no-doctor"),
+        *("--out", str(tmp_path), "--report-to", "tensorboard", "--json"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert list(Path(json.loads(done.stdout)["run"]).rglob("events.*"))
