@@ -20,15 +20,35 @@ from challenge_sets.tasks import set_names
 from workbench.data import check_ids
 from workbench.data.tables import FORMATS
 from workbench.errors import TaskError, UnknownName
-from workbench.evaluate import Outcome, TaskData, TaskOptions, Work, find_task, run_tasks, with_options
+from workbench.evaluate import (
+    Outcome,
+    TaskData,
+    TaskOptions,
+    Work,
+    find_task,
+    prompted,
+    run_tasks,
+    with_options,
+)
 from workbench.evaluate.inference import InferenceOptions
-from workbench.models import LoadedModel, TextFunction, as_subject
+from workbench.models import LoadedModel, TextFunction
 from workbench.records import settings_of, takes_fields_of
 from workbench.runs import Run, RunRecord
 
 __all__ = ["IN_RECIPE", "check", "check_predictions", "find_set", "find_suites"]
 
-IN_RECIPE = ("data_dir", "limit", "limit_per_paradigm", "convention", "reduction", "masking", "seed")
+IN_RECIPE = (
+    "data_dir",
+    "limit",
+    "limit_per_paradigm",
+    "convention",
+    "reduction",
+    "masking",
+    "seed",
+    "chat",
+    "system",
+    "special_tokens",
+)
 
 
 @takes_fields_of(TaskOptions)
@@ -74,7 +94,7 @@ def check(
         ```
     """
     task = _chosen(challenge, settings_of(TaskOptions, settings, options) if settings or options else None)
-    subject: Any = model if isinstance(model, PredictionFile) else as_subject(model)
+    subject: Any = model if isinstance(model, PredictionFile) else prompted(model, task.options)
     if not isinstance(subject, PredictionFile):
         subject.require(*task.kinds, verb=f"set {task.name}")
     data = task.load(None)

@@ -178,7 +178,9 @@ class _Prompted:
     def policy(self) -> str:
         """See :class:`Predictor`."""
         answers = "/".join(answer.strip() for answer in self.prompt.answers.values())
-        return f"most probable answer behind {self.prompt.text!r}: {answers}"
+        said = self.model.prompt
+        chat = f" in chat format{f', system {said.system!r}' if said.system else ''}" if said.chat else ""
+        return f"most probable answer behind {self.prompt.text!r}{chat}: {answers}"
 
     def members(self, example: Example, label: str) -> str:
         """See :class:`Predictor`."""
@@ -198,7 +200,8 @@ class _Prompted:
         """The end of the prompt that fits into the model with the longest answer, and how many tokens are left out."""
         tokenizer, answers = self.model.tokenizer, self.prompt.answers.values()
         answer = max(len(tokenizer(text, add_special_tokens=False).input_ids) for text in answers)
-        room = self.model.max_length - answer - _SPARE_TOKENS
+        frame = len(self.model.read(".")) if self.model.prompt.chat else 0
+        room = self.model.max_length - answer - _SPARE_TOKENS - frame
         tokens = align(prompt, tokenizer, add_special_tokens=False)
         if len(tokens) <= room:
             return prompt, 0
@@ -209,7 +212,8 @@ class _Prompted:
         """Log-probability (nats) of each answer behind its prompt."""
         if self.model.kind is Kind.CAUSAL:
             engine = Engine(self.model, "auto", self.batch_tokens)
-            sequences = engine.encode([Request(prompt, answer) for prompt, answer in asked])
+            blank = " " if self.model.prompt.chat else ""  # a reply begins without the one before the answer
+            sequences = engine.encode([Request(prompt, a.removeprefix(blank)) for prompt, a in asked])
             size = len(self.prompt.answers)
             groups = [PrefixGroup(tuple(sequences[i : i + size])) for i in range(0, len(sequences), size)]
             return [score.log_probability for scores in engine.score_groups(groups) for score in scores]

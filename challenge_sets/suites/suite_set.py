@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pandas as pd
 
@@ -69,6 +69,7 @@ class SuiteSet(QuestionSet):
     named: str | None = None
     version: int = 2
     kinds: tuple[Kind, ...] = (Kind.CLASSIFIER, Kind.FUNCTION, Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ)
+    accepts: ClassVar[tuple[str, ...]] = ("limit_per_paradigm", "chat", "system")
 
     @cached_property
     def _suites(self) -> tuple[Suite, ...]:

@@ -135,7 +135,7 @@ def _record(model: LoadedModel, settings: SaliencySettings, texts: Sequence[Sali
     )
     return RunRecord.new(
         "attribute",
-        recipe=asdict(settings),
+        recipe={**asdict(settings), **asdict(model.prompt)},
         model=model.identity(),
         data={name: identity.to_dict()},
         seeds={"methods, noise and removals": settings.seed},

@@ -17,6 +17,7 @@ from workbench.analysis.dependency import DependencyHeads, dependency_heads
 from workbench.analysis.heads import HeadStatistics, head_statistics, repetition_scores
 from workbench.analysis.importance import head_importance
 from workbench.data.corpus import Corpus, read_corpus
+from workbench.errors import ConfigError
 from workbench.estimate import Estimate
 from workbench.models import Kind, LoadedModel
 from workbench.records import check_fields
@@ -67,6 +68,8 @@ def survey(
     Raises :class:`~workbench.errors.DataError` for a corpus that cannot be read, and
     :class:`~workbench.errors.ModelError` for ``importance`` of a model that is not causal.
     """
+    if model.prompt.chat:
+        raise ConfigError("a corpus is read as it stands, not as chat messages; leave out --chat")
     corpus = read_corpus(settings.corpus, settings.limit)
     if settings.importance:
         model.require(Kind.CAUSAL, verb="importance over a corpus")
@@ -108,7 +111,7 @@ def _with_tokens(texts: Sequence[Text]) -> list[Text]:
 def _record(model: LoadedModel, settings: SurveySettings, corpus: Corpus) -> RunRecord:
     return RunRecord.new(
         "attend",
-        recipe=asdict(settings),
+        recipe={**asdict(settings), **asdict(model.prompt)},
         model=model.identity(),
         data={corpus.identity.name: corpus.identity.to_dict()},
         seeds={"random tokens": settings.seed},

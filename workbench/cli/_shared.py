@@ -42,6 +42,8 @@ __all__ = [
     "model_line",
     "model_options",
     "model_record",
+    "prompt_of",
+    "prompt_options",
     "report_option",
     "run_summary",
     "saved",
@@ -195,6 +197,35 @@ def model_options(function: Command) -> Command:
     return function
 
 
+_PROMPT = ("chat", "system", "special_tokens")
+
+
+def prompt_options(function: Command) -> Command:
+    """``--chat --system --special-tokens``: how a model reads a text."""
+    for option in (
+        click.option(
+            "--special-tokens",
+            type=Named("special tokens", lambda: ("parse", "text")),
+            default="parse",
+            show_default=True,
+            help="One spelled out in a text, such as <|endoftext|>: that token (parse), or its characters (text).",
+        ),
+        click.option("--system", help="Of --chat: a system message in front."),
+        click.option(
+            "--chat",
+            is_flag=True,
+            help="The text is a user message in the model's chat template, the generation prompt behind it.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def prompt_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the options of :func:`prompt_options` that a verb has."""
+    return {name: options[name] for name in _PROMPT if name in options}
+
+
 def set_options(function: Command) -> Command:
     """``--limit-per-paradigm --convention --reduction --masking``: options of challenge sets."""
     for option in (
@@ -254,11 +285,17 @@ def check_runs(out: Path | None) -> None:
 
 
 def load_named(name: str, options: dict[str, Any]) -> LoadedModel:
-    """The model of the options of :func:`~workbench.cli._shared.model_options`."""
-    from workbench.models import load
+    """The model of the options of :func:`model_options`, which reads as those of :func:`prompt_options` say.
 
+    Options of the prompt that cannot go together are refused before the model is loaded.
+    """
+    from workbench.models import load
+    from workbench.text import PromptFormat
+
+    prompt = prompt_of(options)
+    PromptFormat(**prompt)
     chosen = {key: options[key] for key in ("revision", "dtype", "device", "implementation")}
-    return load(name, **chosen)
+    return load(name, **chosen).reads(**prompt)
 
 
 def load_subject(name: str, options: dict[str, Any]) -> LoadedModel | TextFunction:
@@ -267,7 +304,7 @@ def load_subject(name: str, options: dict[str, Any]) -> LoadedModel | TextFuncti
 
     if not is_function_name(name):
         return load_named(name, options)
-    for option in ("revision", "dtype", "device", "implementation", "batch_tokens"):
+    for option in ("revision", "dtype", "device", "implementation", "batch_tokens", *_PROMPT):
         if click.get_current_context().get_parameter_source(option) is ParameterSource.COMMANDLINE:
             raise WorkbenchError(
                 f"--{option.replace('_', '-')} is of a model; {name} is a function: leave it out"

@@ -19,6 +19,7 @@ from workbench.cli._shared import (
     model_line,
     model_options,
     model_record,
+    prompt_options,
     run_summary,
     saved,
 )
@@ -73,6 +74,7 @@ def _numbers(context: click.Context, option: click.Parameter, value: str | None)
     type=PATH,
     help="Of a text: file to write, .html, .svg, .png, .pdf or .csv. Of a corpus: folder for runs.",
 )
+@prompt_options
 @model_options
 @click.option("--no-doctor", is_flag=True, help="Of a corpus: skip the numeric self-check; the run says so.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")

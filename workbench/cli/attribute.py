@@ -24,6 +24,7 @@ from workbench.cli._shared import (
     model_line,
     model_options,
     model_record,
+    prompt_options,
     run_summary,
     saved,
     stored_run,
@@ -121,6 +122,7 @@ def _outputs() -> Sequence[str]:
     type=PATH,
     help="Of a text: file to write, .html, .png, .svg, .pdf, .tex or .csv. Of --data: folder for runs.",
 )
+@prompt_options
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def command(model: str, text: str | None, data: Path | None, as_json: bool, **options: Any) -> None:

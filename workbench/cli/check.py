@@ -21,6 +21,7 @@ from workbench.cli._shared import (
     load_subject,
     model_line,
     model_options,
+    prompt_options,
     run_summary,
     set_options,
     set_remarks,
@@ -54,6 +55,7 @@ __all__ = ["command"]
 @set_options
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of samples.")
 @click.option("--explain", type=INDEX, default=0, help="Explain the N worst failures.")
+@prompt_options
 @model_options
 @click.option(
     "--batch-tokens",
@@ -120,7 +122,7 @@ def _completed(context: click.Context) -> dict[str, Any]:
 def _stored(record: Any) -> dict[str, Any]:
     from challenge_sets.checking import IN_RECIPE
 
-    recipe, model = record.recipe, record.model
+    recipe, model = record.recipe_in_force, record.model
     return {
         "model": None if model.get("kind") == "predictions" else model["name"],
         "set_name": None if recipe.get("suite") else recipe.get("file") or recipe["set"],

@@ -23,6 +23,7 @@ from workbench.cli._shared import (
     load_subject,
     model_line,
     model_options,
+    prompt_options,
     report_option,
     run_summary,
     set_options,
@@ -60,7 +61,6 @@ __all__ = ["command", "print_run"]
     help="Seed of intervals, of few-shot examples, of samples.",
 )
 @click.option("--shots", type=Whole(0, 100), help="Examples before each question (default: the task's own).")
-@click.option("--chat", is_flag=True, help="Write prompts in the model's chat format.")
 @click.option("--split", help="train, validation or test (default: the task's own).")
 @click.option("--stride", type=COUNT, help="Tokens scored in each window of a long text.")
 @click.option("--judge", help="Text classifier that rates generated text.")
@@ -85,6 +85,7 @@ __all__ = ["command", "print_run"]
     is_flag=True,
     help="BOS in front of every window of a long text and of truncated contexts, which lm-eval leaves out.",
 )
+@prompt_options
 @model_options
 @click.option(
     "--batch-tokens",
@@ -107,6 +108,11 @@ __all__ = ["command", "print_run"]
 @click.pass_context
 def command(context: click.Context, /, **_options: Any) -> None:
     """Evaluate MODEL on one or more tasks and store the run.
+
+    In --chat format a prompt, its examples included, is one user message, and what follows the generation prompt is
+    scored, as with lm-eval's --apply_chat_template and --system_instruction: choices without the blank before them, a
+    single continuation with it, and the line break that ends the generation prompt too (not with --boundary separate).
+    Special tokens are the template's alone.
 
     \b
     workbench evaluate smollm2-135m --task lambada_sample
@@ -191,7 +197,7 @@ def _options_of(recipe: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]
         "data_dir": recipe["data_dir"],
         "limit": recipe["limit"],
         "seed": recipe["seed"],
-        **{name: recipe.get(name) for name in TaskOptions.names()},
+        **{name: recipe.get(name) for name in (*TaskOptions.names(), "special_tokens")},
         "first_token": recipe["first_token"],
         "boundary": recipe["boundary"],
         "keep_bos": recipe["keep_bos"],
@@ -210,7 +216,7 @@ def _settings(arguments: _Arguments) -> EvaluateSettings:
         first_token=arguments["first_token"],
         boundary=arguments["boundary"],
         keep_bos=arguments["keep_bos"],
-        **{name: arguments[name] for name in TaskOptions.names()},
+        **{name: arguments[name] for name in (*TaskOptions.names(), "special_tokens")},
     )
 
 
@@ -318,7 +324,8 @@ def scoring_policy(run: Run) -> str:
     long = "what is truncated, and later windows of a text, begin "
     long += "with BOS too" if recipe["keep_bos"] else "without BOS, as in lm-eval"
     boundary = _BOUNDARIES[recipe["boundary"]]
-    return f"scoring: first token {first} ({_FIRST[first]}); {boundary};\n{long}"
+    chat = "; prompts in chat format, their reply scored" if recipe["chat"] else ""
+    return f"scoring: first token {first} ({_FIRST[first]}); {boundary}{chat};\n{long}"
 
 
 def print_run(run: Any) -> None:

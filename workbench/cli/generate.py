@@ -18,6 +18,7 @@ from workbench.cli._shared import (
     model_line,
     model_options,
     model_record,
+    prompt_options,
     saved,
 )
 from workbench.terminal import counted, say, say_json
@@ -40,6 +41,7 @@ __all__ = ["command"]
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Of --samples.")
 @click.option("--top", type=Whole(1, 50), default=5, show_default=True, help="Likeliest tokens shown a step.")
 @click.option("--out", type=PATH, help="File: .html, .svg, .png, .pdf or .csv.")
+@prompt_options
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def command(model: str, text: str, as_json: bool, **options: Any) -> None:

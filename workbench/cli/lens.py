@@ -20,6 +20,7 @@ from workbench.cli._shared import (
     model_line,
     model_options,
     model_record,
+    prompt_options,
     saved,
 )
 from workbench.errors import DataError, WorkbenchError
@@ -59,6 +60,7 @@ __all__ = ["command", "show_neuron"]
 @click.option("--corpus", type=PATH, help="Texts, one a line: where --neuron fires.")
 @click.option("--limit", type=COUNT, help="Only the first N texts of --corpus and --train.")
 @click.option("--out", type=PATH, help="File: .html, .svg, .png, .pdf or .csv.")
+@prompt_options
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def command(model: str, text: str | None, as_json: bool, **options: Any) -> None:

@@ -15,6 +15,7 @@ from workbench.cli._shared import (
     model_line,
     model_options,
     model_record,
+    prompt_options,
     saved,
 )
 from workbench.errors import WorkbenchError
@@ -73,6 +74,7 @@ _STRONGEST = 8
 @click.option("--target-text", help="What an encoder-decoder's decoder has said before the target.")
 @click.option("--stack", type=click.Choice(["encoder", "decoder"]), help="Of an encoder-decoder.")
 @click.option("--out", type=PATH, help="File: .html, .svg, .png, .pdf or .csv.")
+@prompt_options
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def command(model: str, as_json: bool, **options: Any) -> None:

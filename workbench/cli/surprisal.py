@@ -15,6 +15,7 @@ from workbench.cli._shared import (
     model_line,
     model_options,
     model_record,
+    prompt_options,
     saved,
 )
 from workbench.errors import WorkbenchError
@@ -53,6 +54,7 @@ _COLUMNS = ("word", "bits", "entropy", "rank", "tokens")
 @click.option(
     "--out", type=PATH, help="File: .csv, .tsv or .jsonl; of one text also .html, .svg, .png, .pdf."
 )
+@prompt_options
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def command(model: str, source: str, as_json: bool, **options: Any) -> None:

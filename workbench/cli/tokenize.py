@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.errors import DataError
+from workbench.cli._shared import prompt_of, prompt_options
+from workbench.errors import DataError, WorkbenchError
 from workbench.terminal import counted, say, say_json
 
 if TYPE_CHECKING:
@@ -26,16 +27,26 @@ __all__ = ["command"]
     "--special/--no-special", default=True, show_default=True, help="Add the model's special tokens."
 )
 @click.option("--punctuation", is_flag=True, help="Punctuation marks are words of their own.")
+@prompt_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
-def command(text: str, model: str, special: bool, punctuation: bool, as_json: bool) -> None:
+def command(text: str, model: str, special: bool, punctuation: bool, as_json: bool, **options: Any) -> None:
     """Show the pieces of TEXT: id, spelling in the vocabulary, characters it stands for, word.
 
     TEXT "-" reads standard input. Characters count from 0 and spans are half-open.
     """
-    from workbench.text import align
+    from workbench.text import PromptFormat, SpecialTokens, align
+    from workbench.text.prompts import chat_alignment
 
     checked = _checked(_standard_input() if text == "-" else text)
-    alignment = align(checked, _tokenizer(model), add_special_tokens=special, punctuation=punctuation)
+    prompt = PromptFormat(**prompt_of(options))
+    if prompt.chat and not special:
+        raise WorkbenchError("--no-special leaves out what a chat template is made of; leave out one of both")
+    tokenizer = _tokenizer(model)
+    tokenizer.split_special_tokens = prompt.special_tokens is SpecialTokens.TEXT
+    if prompt.chat:
+        alignment = chat_alignment(checked, tokenizer, prompt.system, punctuation=punctuation)
+    else:
+        alignment = align(checked, tokenizer, add_special_tokens=special, punctuation=punctuation)
     if as_json:
         say_json({"model": model, **_record(alignment)}, indent=2)
     else:

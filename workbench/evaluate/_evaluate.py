@@ -14,15 +14,15 @@ from workbench.data.source import MissingData
 from workbench.errors import ModelError, TaskError
 from workbench.estimate import Estimate
 from workbench.evaluate._names import expand, find_task, with_options
-from workbench.evaluate._options import TaskOptions
-from workbench.evaluate._requests import in_chat
+from workbench.evaluate._options import TaskOptions, prompted
+from workbench.evaluate._requests import as_replies
 from workbench.evaluate._runner import Outcome, run_tasks
 from workbench.evaluate._settings import EvaluateSettings
 from workbench.evaluate._summaries import summarize
 from workbench.evaluate._task import RequestTask, RowTask, Task, TaskData, TaskItem, Work
 from workbench.evaluate.inference import InferenceOptions
 from workbench.evaluate.tasks.task_file import own_task
-from workbench.models import Kind, LoadedModel, TextFunction, as_subject
+from workbench.models import Kind, LoadedModel, TextFunction
 from workbench.records import settings_of, takes_fields_of
 from workbench.runs import Run, RunRecord
 from workbench.scoring import resolve_first_token
@@ -83,7 +83,7 @@ def evaluate(
         read_data(settings) if own is None else {task.name: task.load(settings.folder) for task in own}
     )
     chosen = [find_task(name, settings.options) for name in data] if own is None else own
-    subject = as_subject(model)
+    subject = prompted(model, settings)
     for task in chosen:
         _require(subject, task)
         _refuse_policy(settings, task)
@@ -204,7 +204,7 @@ def _work(model: Any, settings: EvaluateSettings, task: Task, items: Sequence[Ta
     work = []
     for item in items:
         requests = item.requests_for(model.kind)
-        written = in_chat(model, requests) if settings.chat else requests
+        written = as_replies(requests) if settings.chat else requests
         work.append(Work(task, item, {"id": f"{before}{item.id}", "task": task.name}, written))
     return work
 
@@ -216,8 +216,9 @@ def _rows_of(examples: pd.DataFrame, task: str) -> pd.DataFrame:
 
 def _policy(model: LoadedModel | TextFunction, inference: InferenceOptions) -> str:
     """What the first token of a text is predicted from; empty for models that predict none."""
-    causal = model.kind is Kind.CAUSAL
-    return str(resolve_first_token(model.tokenizer, inference.first_token)) if causal else ""
+    if not isinstance(model, LoadedModel) or model.kind is not Kind.CAUSAL:
+        return ""
+    return str(resolve_first_token(model, inference.first_token))
 
 
 def _notes(

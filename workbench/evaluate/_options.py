@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Any, Literal
 
 from workbench.errors import ConfigError
+from workbench.models import LoadedModel, TextFunction, as_subject
 from workbench.records import check_fields
+from workbench.text import PromptFormat, SpecialTokens
 
-__all__ = ["Split", "TaskOptions"]
+__all__ = ["Split", "TaskOptions", "prompted"]
 
 Split = Literal["train", "validation", "test"]
-_OF_ALL = ("seed", "limit", "data_dir")
+_OF_ALL = ("seed", "limit", "data_dir", "special_tokens")
 _SPLITS = ("train", "validation", "test")
 
 
@@ -19,16 +21,18 @@ _SPLITS = ("train", "validation", "test")
 class TaskOptions:
     """The defaults stand for the task's own. A task says in ``accepts`` which of these it knows.
 
-    ``shots`` examples stand before each question, drawn with ``seed``; ``chat`` writes the prompt in the model's
-    chat format; ``split`` is the part of the data; ``stride`` the tokens scored in each window of a long text;
-    ``judge`` the classifier that rates generated text. Challenge sets and suites take the first
-    ``limit_per_paradigm`` items of each paradigm (of each test, in suites); ``convention``, ``reduction`` and
-    ``masking`` say how their texts are scored. All tasks get ``seed``, which draws, the folder of the data,
-    and ``limit``: how many items are scored. Raises :class:`~workbench.errors.ConfigError`.
+    ``shots`` examples stand before each question, drawn with ``seed``; ``chat`` makes the prompt one user message in
+    the model's chat format, behind a ``system`` message where one is given; ``split`` is the part of the data;
+    ``stride`` the tokens scored in each window of a long text; ``judge`` the classifier that rates generated text.
+    Challenge sets and suites take the first ``limit_per_paradigm`` items of each paradigm (of each test, in suites);
+    ``convention``, ``reduction`` and ``masking`` say how their texts are scored. All tasks get ``seed``, which draws,
+    the folder of the data, ``limit``: how many items are scored, and ``special_tokens``: what those spelled out in a
+    text are. Raises :class:`~workbench.errors.ConfigError`.
     """
 
     shots: int | None = None
     chat: bool = False
+    system: str | None = None
     split: str | None = None
     stride: int | None = None
     judge: str | None = None
@@ -36,12 +40,14 @@ class TaskOptions:
     convention: str = "workbench"
     reduction: str = "sum"
     masking: str = "original"
+    special_tokens: SpecialTokens = SpecialTokens.PARSE
     seed: int = 0
     limit: int | None = None
     data_dir: str | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
+        PromptFormat(**self._prompt)
         if self.shots is not None and not 0 <= self.shots <= 100:
             raise ConfigError(f"shots is {self.shots}; allowed: 0 to 100")
         if self.split is not None and self.split not in _SPLITS:
@@ -54,6 +60,29 @@ class TaskOptions:
         """The options that a task may know, beside those that all of them get."""
         return tuple(field.name for field in fields(TaskOptions) if field.name not in _OF_ALL)
 
+    @property
+    def prompt(self) -> dict[str, Any]:
+        """How the model is to read texts, where it is not as usual: fields of :class:`~workbench.text.PromptFormat`."""
+        return self._prompt if PromptFormat(**self._prompt) != PromptFormat() else {}
+
+    @property
+    def _prompt(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(PromptFormat)}
+
     def given(self) -> list[str]:
         """Names of the options that are not left to the task."""
         return [name for name in self.names() if getattr(self, name) != getattr(TaskOptions, name)]
+
+
+def prompted(model: Any, options: TaskOptions) -> LoadedModel | TextFunction:
+    """The model, reading texts as ``options`` say, which the run's recipe holds.
+
+    Raises :class:`~workbench.errors.ConfigError` for a model that was made to read otherwise.
+    """
+    subject = as_subject(model, **options.prompt)
+    if isinstance(subject, LoadedModel) and not options.prompt and subject.prompt != PromptFormat():
+        raise ConfigError(
+            f"{subject.name} was made to read as {subject.prompt}; say so in the options, which the run stores: "
+            "chat, system, special_tokens"
+        )
+    return subject

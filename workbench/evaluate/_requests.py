@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 
-from workbench.errors import TaskError
-from workbench.models import LoadedModel
 from workbench.models.problem import ProblemType, log_probabilities
 from workbench.scoring import Blank, Request, RollingScore, Score
 
@@ -31,7 +28,7 @@ __all__ = [
     "SpanRequest",
     "TaggingRequest",
     "Tags",
-    "in_chat",
+    "as_replies",
 ]
 
 
@@ -161,25 +158,16 @@ AnyRequest = (
 Answer = Score | RollingScore | Generated | HeadScores | Tags | Span | PairFeatures
 
 
-def in_chat(model: LoadedModel, requests: tuple[AnyRequest, ...]) -> tuple[AnyRequest, ...]:
-    """Each context as one user message; the continuation starts the reply, without the blank before it.
+def as_replies(requests: tuple[AnyRequest, ...]) -> tuple[AnyRequest, ...]:
+    """The requests of an item for a model in chat format: choices begin the reply, without the blank before them.
 
-    Raises :class:`~workbench.errors.TaskError` if the model has no chat template.
+    A single continuation keeps it, as in lm-eval, whose delimiter stands before choices alone.
     """
-    if not getattr(model.tokenizer, "chat_template", None):
-        raise TaskError(f"{model.name} has no chat template; leave out --chat")
-    return tuple(_in_chat(model.tokenizer, request) for request in requests)
-
-
-def _in_chat(tokenizer: Any, request: AnyRequest) -> AnyRequest:
-    if isinstance(request, Request):
-        return Request(_message(tokenizer, request.context), request.continuation.removeprefix(" "))
-    if isinstance(request, GenerationRequest):
-        return replace(request, text=_message(tokenizer, request.text))
-    return request
-
-
-def _message(tokenizer: Any, text: str) -> str:
-    messages = [{"role": "user", "content": text}]
-    rendered: str = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    return rendered
+    if len(requests) < 2:
+        return requests
+    return tuple(
+        replace(request, continuation=request.continuation.removeprefix(" "))
+        if isinstance(request, Request)
+        else request
+        for request in requests
+    )

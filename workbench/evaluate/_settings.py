@@ -48,7 +48,12 @@ class EvaluateSettings(TaskOptions):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionary for the run's recipe."""
-        return {**asdict(self), "tasks": list(self.tasks), "boundary": str(self.boundary)}
+        return {
+            **asdict(self),
+            "tasks": list(self.tasks),
+            "boundary": str(self.boundary),
+            "special_tokens": str(self.special_tokens),
+        }
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> EvaluateSettings:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import copy
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from threading import RLock
@@ -14,6 +15,9 @@ from workbench.choices import as_members
 from workbench.errors import ModelError
 from workbench.models.measured import longest_input, looks_ahead
 from workbench.models.weights import hash_of
+from workbench.records import settings_of
+from workbench.text import Alignment, PromptFormat, SpecialTokens, align
+from workbench.text.prompts import chat_alignment
 
 __all__ = ["Kind", "LoadedModel"]
 
@@ -46,6 +50,7 @@ class LoadedModel:
     device: torch.device
     implementation: str  # "hf" or "builtin"
     path: Path | None = None
+    prompt: PromptFormat = field(default_factory=PromptFormat)  # see reads()
     lock: Any = field(default_factory=RLock)
 
     def __post_init__(self) -> None:
@@ -59,6 +64,37 @@ class LoadedModel:
     def config(self) -> Any:
         """The transformers configuration."""
         return self.model.config
+
+    def reads(self, **options: Any) -> LoadedModel:
+        """The same model, the weights shared, that reads texts as ``options`` say: fields of :class:`PromptFormat`.
+
+        Raises :class:`~workbench.errors.ModelError` for ``chat`` without a chat template, and of a model that does not
+        go on from a text.
+
+        Example:
+            ```python
+            import workbench
+
+            model = workbench.load("novels-decoder").reads(special_tokens="text")
+            print(model.read("She said <s>.").tokens)
+            ```
+        """
+        prompt = settings_of(PromptFormat, None, {**asdict(self.prompt), **options})
+        if prompt == self.prompt:
+            return self
+        if prompt.chat:
+            self.require(Kind.CAUSAL, Kind.SEQ2SEQ, verb="a chat format")
+            if not self.tokenizer.chat_template:
+                raise ModelError(f"{self.name} has no chat template; leave out --chat")
+        tokenizer = copy.copy(self.tokenizer)
+        tokenizer.split_special_tokens = prompt.special_tokens is SpecialTokens.TEXT
+        return replace(self, prompt=prompt, tokenizer=tokenizer)
+
+    def read(self, text: str) -> Alignment:
+        """Tokens and words of ``text`` as the model reads it, with the special tokens that stand around it."""
+        if self.prompt.chat:
+            return chat_alignment(text, self.tokenizer, self.prompt.system)
+        return align(text, self.tokenizer)
 
     @property
     def max_length(self) -> int:

@@ -21,14 +21,14 @@ from workbench.models.loading import load
 __all__ = ["as_model", "as_subject", "wrap"]
 
 
-def as_model(model: LoadedModel | TextFunction | str) -> LoadedModel:
-    """``model`` itself, or what :func:`load` gives for its name.
+def as_model(model: LoadedModel | TextFunction | str, **prompt: Any) -> LoadedModel:
+    """``model`` itself, or what :func:`load` gives for its name; ``prompt`` is how it :meth:`~LoadedModel.reads`.
 
     Raises :class:`~workbench.errors.ModelError` for a function, which has no internals, and for a transformers model
     that is not wrapped.
     """
     if isinstance(model, LoadedModel):
-        return model
+        return model.reads(**prompt)
     if isinstance(model, TextFunction) or is_function(model):
         raise NoInternals(
             f"this needs a model's internals; {getattr(model, 'name', model)!s:.60} is a function: {FUNCTIONS_GO_WITH}"
@@ -37,13 +37,18 @@ def as_model(model: LoadedModel | TextFunction | str) -> LoadedModel:
         raise ModelError(
             f"{type(model).__name__} is a model without its tokenizer; give both: workbench.wrap(model, tokenizer)"
         )
-    return load(model) if isinstance(model, str) else model
+    return load(model).reads(**prompt) if isinstance(model, str) else model
 
 
-def as_subject(model: Any) -> LoadedModel | TextFunction:
-    """``model`` as :func:`as_model` gives it, or a function as :func:`wrap` does: where only answers are needed."""
+def as_subject(model: Any, **prompt: Any) -> LoadedModel | TextFunction:
+    """``model`` as :func:`as_model` gives it, or a function as :func:`wrap` does: where only answers are needed.
+
+    Raises :class:`~workbench.errors.ModelError` for a function with a ``prompt``, which is of models.
+    """
     if isinstance(model, LoadedModel) or not is_function(model):
-        return as_model(model)
+        return as_model(model, **prompt)
+    if prompt:
+        raise ModelError(f"{', '.join(prompt)}: of a model; a function gets its texts as they are")
     return wrap_function(model)
 
 

@@ -18,8 +18,10 @@ __all__ = ["ARRAYS", "EXAMPLES", "SCHEMA_VERSION", "RunRecord", "new_run_id"]
 
 SCHEMA_VERSION = 1
 # Settings that a verb has got since runs of it were first stored, with what was in force before.
+_PROMPT = {"system": None, "special_tokens": "parse"}
 _BEFORE: dict[str, dict[str, Any]] = {
     "evaluate": {
+        **_PROMPT,
         "boundary": "joint",
         "keep_bos": False,
         "limit_per_paradigm": None,
@@ -27,7 +29,9 @@ _BEFORE: dict[str, dict[str, Any]] = {
         "reduction": "sum",
         "masking": "original",
     },
-    "attend": {"importance": False},
+    "check": {"chat": False, **_PROMPT},
+    "attribute": {"chat": False, **_PROMPT},
+    "attend": {"importance": False, "chat": False, **_PROMPT},
 }
 EXAMPLES, ARRAYS = "examples.parquet", "arrays.safetensors"  # files of a run beside its JSON
 

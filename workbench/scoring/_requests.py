@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence as Sequence_
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -13,6 +13,7 @@ from workbench.characters import check_text
 from workbench.choices import member
 from workbench.errors import DataError, ModelError, TooLong
 from workbench.models import LoadedModel
+from workbench.text import Rendered, render, rendered_ids
 
 __all__ = [
     "Boundary",
@@ -21,6 +22,7 @@ __all__ = [
     "RollingScore",
     "Score",
     "Sequence",
+    "chat_ids",
     "encode_requests",
     "encode_texts",
     "leading_bos",
@@ -138,18 +140,25 @@ class Boundary(StrEnum):
     (lm-eval's rule). A continuation that begins inside a token ("hello wor" + "ld!") loses its beginning.
     ``SEPARATE``: each is encoded by itself, and all of the continuation's tokens are scored; where tokenizers put a
     space before every text (Llama 2, T5) the continuation begins a word.
+
+    In chat format the continuation stands behind the generation prompt. A line break that ends it is scored
+    with the continuation by ``JOINT``, as lm-eval does, and belongs to the context by ``SEPARATE``.
     """
 
     JOINT = "joint"
     SEPARATE = "separate"
 
 
-def resolve_first_token(tokenizer: Any, policy: str | FirstToken = FirstToken.AUTO) -> FirstToken:
-    """The policy that ``auto`` stands for with this tokenizer; others are checked against it."""
+def resolve_first_token(model: LoadedModel, policy: str | FirstToken = FirstToken.AUTO) -> FirstToken:
+    """The policy that ``auto`` stands for with this model; others are checked against its tokenizer.
+
+    In chat format it is ``prefix``, which adds nothing: there always is a context, which begins as the template says.
+    """
+    tokenizer = model.tokenizer
     policy = member(FirstToken, policy, "first-token policy", ModelError)
     bos = tokenizer.bos_token_id
     if policy is FirstToken.AUTO:
-        adds_bos = bos is not None and tokenizer("a").input_ids[:1] == [bos]
+        adds_bos = bos is not None and not model.prompt.chat and tokenizer("a").input_ids[:1] == [bos]
         return FirstToken.BOS if adds_bos else FirstToken.PREFIX
     if policy is FirstToken.BOS and bos is None:
         raise ModelError(
@@ -179,17 +188,55 @@ def encode_requests(
     the word that follows. This is the boundary rule of lm-eval, so scores are comparable. A context that is too long
     loses its beginning, as there, or with ``keep_bos`` what follows the BOS (or prefix token) at its beginning.
     """
-    pairs = [_move_space(request) for request in requests]
-    contexts = encode_texts(model.tokenizer, [context for context, _ in pairs])
-    if boundary is Boundary.SEPARATE:
-        own = encode_texts(model.tokenizer, [continuation for _, continuation in pairs])
-        wholes = [[*context, *ids] for context, ids in zip(contexts, own, strict=True)]
-    else:
-        wholes = encode_texts(model.tokenizer, [context + continuation for context, continuation in pairs])
+    encode = _in_chat if model.prompt.chat else _as_texts
+    contexts, wholes = encode(model, requests, boundary)
     return [
         _sequence(model, request, context, whole, policy, keep_bos)
         for request, context, whole in zip(requests, contexts, wholes, strict=True)
     ]
+
+
+_Ids = list[list[int]]
+
+
+def _as_texts(model: LoadedModel, requests: Sequence_[Request], boundary: Boundary) -> tuple[_Ids, _Ids]:
+    """Ids of each context, and of context and continuation."""
+    pairs = [_move_space(request) for request in requests]
+    contexts = encode_texts(model.tokenizer, [context for context, _ in pairs])
+    if boundary is Boundary.JOINT:
+        return contexts, encode_texts(model.tokenizer, [context + rest for context, rest in pairs])
+    own = encode_texts(model.tokenizer, [continuation for _, continuation in pairs])
+    return contexts, [[*context, *ids] for context, ids in zip(contexts, own, strict=True)]
+
+
+def _in_chat(model: LoadedModel, requests: Sequence_[Request], boundary: Boundary) -> tuple[_Ids, _Ids]:
+    """As :func:`_as_texts`, each context as a message in the model's chat template."""
+    tokenizer, contexts, wholes = model.tokenizer, [], []
+    messages = {r.context: _chat_message(model, r.context) for r in requests}
+    for request in requests:
+        message = messages[request.context]
+        check_text(request.continuation, f"text {request.continuation[:40]!r}")
+        if boundary is Boundary.JOINT:
+            contexts.append(list(rendered_ids(replace(message, text=message.text.rstrip()), tokenizer)))
+            wholes.append(list(rendered_ids(message.followed_by(request.continuation), tokenizer)))
+        else:
+            contexts.append(list(rendered_ids(message, tokenizer)))
+            (own,) = encode_texts(tokenizer, [request.continuation])
+            wholes.append([*contexts[-1], *own])
+    return contexts, wholes
+
+
+def chat_ids(model: LoadedModel, context: str) -> tuple[int, ...]:
+    """Ids of ``context`` in the model's chat template; raises :class:`DataError` for an empty one."""
+    return rendered_ids(_chat_message(model, context), model.tokenizer)
+
+
+def _chat_message(model: LoadedModel, context: str) -> Rendered:
+    if not context.strip():
+        raise DataError(
+            "a whole text, without context, has no message to write in chat format; leave out --chat"
+        )
+    return render(model.tokenizer, context, model.prompt.system)
 
 
 def _move_space(request: Request) -> tuple[str, str]:

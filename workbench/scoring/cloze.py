@@ -11,7 +11,7 @@ from workbench.scoring._requests import Request, Score
 from workbench.scoring.engine import Engine
 from workbench.scoring.masked import MaskedEngine, Masking
 from workbench.scoring.seq2seq import Seq2SeqEngine
-from workbench.text import split_texts
+from workbench.text import SpecialTokens, split_texts
 
 __all__ = ["Blank", "ClozeScore", "score_cloze"]
 
@@ -123,6 +123,8 @@ def _pieces(model: LoadedModel, blank: Blank) -> tuple[int, int]:
 def _seq2seq(
     model: LoadedModel, blanks: Sequence_[Blank], batch_tokens: str | int, progress: bool
 ) -> list[Score]:
+    if model.prompt.special_tokens is SpecialTokens.TEXT:
+        raise DataError("a special token marks the blank; leave out --special-tokens text")
     engine = Seq2SeqEngine(model, batch_tokens, progress)
     known = model.tokenizer.get_vocab()
     if _SENTINELS[0] in known:  # trained to write what a sentinel stands for

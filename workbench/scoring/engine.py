@@ -11,6 +11,7 @@ from typing import Any
 from workbench.choices import as_members
 from workbench.errors import ConfigError, DataError
 from workbench.models import Kind, LoadedModel, as_model
+from workbench.records import takes_fields_of
 from workbench.scoring._forward import forward_batch
 from workbench.scoring._requests import (
     Boundary,
@@ -37,6 +38,7 @@ from workbench.scoring.prefix_tree import (
 )
 from workbench.scoring.seq2seq import Seq2SeqEngine
 from workbench.scoring.streams import Stream, by_group, collect
+from workbench.text import PromptFormat
 
 __all__ = ["Engine", "score", "score_rolling", "stream_rolling", "windows"]
 
@@ -68,7 +70,7 @@ class Engine:
     @property
     def policy(self) -> FirstToken:
         """The first-token policy in force."""
-        return resolve_first_token(self.model.tokenizer, self.first_token)
+        return resolve_first_token(self.model, self.first_token)
 
     def encode(self, requests: Sequence_[Request]) -> list[Sequence]:
         """Token ids of each request and where its scored part starts."""
@@ -182,6 +184,7 @@ def _one_by_one(model: LoadedModel, groups: list[PrefixGroup]) -> list[tuple[Sco
     return [tuple(next(scores) for _ in group.members) for group in groups]
 
 
+@takes_fields_of(PromptFormat)
 def score(
     model: LoadedModel | str,
     requests: str | Request | Sequence_[Request | tuple[str, str]],
@@ -192,6 +195,7 @@ def score(
     progress: bool = False,
     boundary: str = "joint",
     keep_bos: bool = False,
+    **prompt: Any,
 ) -> Score | list[Score]:
     """Log-probabilities (nats) of continuations given their contexts; see :class:`Engine` and :class:`Seq2SeqEngine`.
 
@@ -203,6 +207,7 @@ def score(
         first_token, boundary, keep_bos: of causal models; see :class:`Engine`.
         batch_tokens: tokens of one forward pass.
         progress: show a bar.
+        **prompt: how the model reads the context: fields of :class:`~workbench.text.PromptFormat`.
 
     Raises:
         ModelError: a model of another kind.
@@ -219,7 +224,7 @@ def score(
     one = isinstance(requests, str | Request)
     listed = [_request(requests, continuation)] if isinstance(requests, str) else requests
     listed = [listed] if isinstance(listed, Request) else listed
-    model = as_model(model)
+    model = as_model(model, **prompt)
     asked = [r if isinstance(r, Request) else Request(*r) for r in listed]
     if model.kind is Kind.SEQ2SEQ:
         found = Seq2SeqEngine(model, batch_tokens, progress).score(asked)
@@ -297,6 +302,8 @@ def stream_rolling(
 ) -> Iterator[list[tuple[int, RollingScore]]]:
     """``(text, score)`` as soon as all windows of a text are scored; ``strides`` has one for each text."""
     tokenizer = engine.model.tokenizer
+    if engine.model.prompt.chat:
+        raise DataError("a whole text read in windows is no chat message; leave out --chat")
     front = () if engine.policy is FirstToken.UNSCORED else prefix_ids(tokenizer)
     parts: list[list[Sequence]] = []
     for text, ids, stride in zip(texts, encode_texts(tokenizer, texts), strides, strict=True):

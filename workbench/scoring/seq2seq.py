@@ -12,7 +12,7 @@ from workbench.errors import DataError, ModelError, TooLong
 from workbench.models import Kind, LoadedModel
 from workbench.models.measured import longest_input
 from workbench.scoring._forward import project_only, target_statistics
-from workbench.scoring._requests import Request, Score, encode_texts
+from workbench.scoring._requests import Request, Score, chat_ids, encode_texts
 from workbench.scoring.streams import Stream, collect
 from workbench.trace.decoder import decoder_prefix
 from workbench.trace.padding import together
@@ -68,7 +68,11 @@ class Seq2SeqEngine:
         targets = encode_texts(self.model.tokenizer, [request.continuation for request in requests])
         if not requests:
             return []
-        sources = self.model.tokenizer([request.context for request in requests], verbose=False).input_ids
+        contexts = [request.context for request in requests]
+        if self.model.prompt.chat:
+            sources = [chat_ids(self.model, context) for context in contexts]
+        else:
+            sources = self.model.tokenizer(contexts, verbose=False).input_ids
         for request, target in zip(requests, targets, strict=True):
             if not target:
                 raise DataError(f"nothing to score in target {request.continuation[:40]!r}")

@@ -18,15 +18,16 @@ from workbench.choices import member
 from workbench.drawn import Drawn
 from workbench.errors import ConfigError, DataError, ModelError
 from workbench.models import Kind, LoadedModel, as_model
+from workbench.records import takes_fields_of
 from workbench.scoring._forward import in_rows, scored_logits, target_statistics
-from workbench.scoring._requests import Request, encode_texts
+from workbench.scoring._requests import Request, chat_ids, encode_texts
 from workbench.scoring._requests import Sequence as TokenSequence
 from workbench.scoring.engine import Engine
 from workbench.scoring.masked import MaskedEngine, MaskedRow, answers_at_masks
 from workbench.scoring.streams import Stream, by_group, collect
 from workbench.shapes import Array
 from workbench.terminal import counted
-from workbench.text import Alignment, align
+from workbench.text import Alignment, PromptFormat, align
 
 __all__ = ["Surprisal", "WordBoundary", "surprisal", "surprisal_table"]
 
@@ -129,6 +130,7 @@ class Surprisal(Drawn):
         return f"<Surprisal of {tokens} in {self.model}: {self.total:.2f} bits, {self.policy}>"
 
 
+@takes_fields_of(PromptFormat)
 def surprisal(
     model: LoadedModel | str,
     text: str | Sequence[str],
@@ -138,6 +140,7 @@ def surprisal(
     word_boundary: str = "leading",
     batch_tokens: str | int = "auto",
     progress: bool = False,
+    **prompt: Any,
 ) -> Surprisal | list[Surprisal]:
     """How many bits each token of a text carries: ``-log2 p``; see :class:`Surprisal`.
 
@@ -154,6 +157,8 @@ def surprisal(
             or before it ("trailing", see :class:`WordBoundary`).
         batch_tokens: tokens of one forward pass.
         progress: show a bar.
+        **prompt: how the model reads the text: fields of :class:`~workbench.text.PromptFormat`. In ``chat`` format the
+            text is a user message, whose own tokens are scored.
 
     Raises:
         ModelError: a model of another kind, or a vocabulary that does not mark words for "trailing".
@@ -167,7 +172,7 @@ def surprisal(
         print(found.words())
         ```
     """
-    model = as_model(model)
+    model = as_model(model, **prompt)
     model.require(Kind.CAUSAL, Kind.MASKED, verb="surprisal")
     boundary = member(WordBoundary, word_boundary, "word boundary", ConfigError)
     texts = [text] if isinstance(text, str) else list(text)
@@ -223,7 +228,10 @@ def _readings(begins: Tensor | None) -> _Readings:
 def _causal(engine: Engine, texts: list[str], boundary: WordBoundary) -> list[Surprisal]:
     model, trailing = engine.model, boundary is WordBoundary.TRAILING
     _check_lengths(model, texts, room=model.max_length - trailing)
-    sequences = engine.encode([Request("", one) for one in texts])
+    if model.prompt.chat:
+        sequences = [TokenSequence(chat_ids(model, one), 1) for one in texts]
+    else:
+        sequences = engine.encode([Request("", one) for one in texts])
     begins = _begins(model) if trailing else None
     if trailing:  # one place more: behind the text
         sequences = [replace(one, ids=(*one.ids, _end_of_text(model))) for one in sequences]
@@ -235,11 +243,8 @@ def _causal(engine: Engine, texts: list[str], boundary: WordBoundary) -> list[Su
 
     stream = Stream(model, forward, engine.batch_tokens, engine.progress)
     rows = collect(stream(sequences, frozenset()), len(sequences))
-    policy = (
-        f"first token: {engine.policy}, white space {boundary}"
-        if trailing
-        else f"first token: {engine.policy}"
-    )
+    policy = "in chat format" if model.prompt.chat else f"first token: {engine.policy}"
+    policy += f", white space {boundary}" if trailing else ""
     return [_record(model, policy, *of_text, begins) for of_text in zip(texts, rows, strict=True)]
 
 
@@ -260,7 +265,9 @@ def _masked(engine: MaskedEngine, texts: list[str]) -> list[Surprisal]:
 
 def _check_lengths(model: LoadedModel, texts: Sequence[str], room: int) -> None:
     """A text that loses its beginning would have other tokens than it seems."""
-    for text, ids in zip(texts, encode_texts(model.tokenizer, texts), strict=True):
+    chat = model.prompt.chat
+    all_ids = [chat_ids(model, text) for text in texts] if chat else encode_texts(model.tokenizer, texts)
+    for text, ids in zip(texts, all_ids, strict=True):
         if len(ids) > room:
             raise DataError(
                 f"text {text[:40]!r}... has {counted(len(ids), 'token')}; {model.name} reads "
@@ -292,10 +299,17 @@ def _end_of_text(model: LoadedModel) -> int:
 def _record(
     model: LoadedModel, policy: str, text: str, rows: list[_Reading], begins: Tensor | None
 ) -> Surprisal:
-    alignment = align(text, model.tokenizer, add_special_tokens=False)
+    chat = model.prompt.chat
+    alignment = model.read(text) if chat else align(text, model.tokenizer, add_special_tokens=False)
     places = len(alignment) + (begins is not None)
     columns = np.full((4, places), math.nan)
     columns[:, places - len(rows) :] = np.array(rows, dtype=float).T
+    if chat:  # the template's tokens are no part of the text
+        of_words = [place for place, word in enumerate(alignment.word_ids) if word is not None]
+        outside = np.ones(places, dtype=bool)
+        outside[min(of_words, default=0) : max(of_words, default=-1) + 1] = False
+        for row in (0, 1, 3):
+            columns[row, outside] = math.nan
     bits, entropy, space, rank = columns
     own = slice(len(alignment))
     return Surprisal(

@@ -86,7 +86,7 @@ def align(
     tokenizer: PreTrainedTokenizerBase,
     *,
     add_special_tokens: bool = True,
-    parse_special: bool = True,
+    parse_special: bool | None = None,
     punctuation: bool = False,
 ) -> Alignment:
     """Encode ``text`` and align its tokens with its whitespace-separated words.
@@ -95,7 +95,8 @@ def align(
         text: any Unicode text.
         tokenizer: a transformers tokenizer, fast or slow; one without offsets has them reconstructed.
         add_special_tokens: whether the tokenizer adds what it adds by itself, such as [CLS] and [SEP].
-        parse_special: whether a special token spelled out in ``text`` becomes that token, as in transformers.
+        parse_special: whether a special token spelled out in ``text`` becomes that token; by default as the tokenizer
+            does (it does so unless its ``split_special_tokens`` is set).
         punctuation: whether punctuation marks are words of their own; see :func:`split_words`.
 
     Raises:
@@ -121,7 +122,7 @@ def align_words(
     *,
     space_after: Sequence[bool] | None = None,
     add_special_tokens: bool = True,
-    parse_special: bool = True,
+    parse_special: bool | None = None,
 ) -> Alignment:
     """Encode a sentence that is split into words already, such as one of CoNLL-U; the words stay as given.
 
@@ -140,8 +141,10 @@ def _aligned(
     words: tuple[Span, ...],
     tokenizer: PreTrainedTokenizerBase,
     add_special_tokens: bool,
-    parse_special: bool,
+    parse_special: bool | None,
 ) -> Alignment:
+    if parse_special is None:
+        parse_special = not tokenizer.split_special_tokens
     raw = raw_encoding(text, tokenizer, add_special_tokens=add_special_tokens, parse_special=parse_special)
     offsets = complete(text, raw.offsets, words)
     return Alignment(

@@ -148,12 +148,19 @@ def generation_start(model: LoadedModel, rows: int) -> dict[str, Any]:
 def prompt_ids(model: LoadedModel, text: str) -> list[int]:
     """Ids of a text that ``generate`` goes on from, with the special tokens that the tokenizer adds.
 
-    A decoder's prompt loses the end of text that some tokenizers add; of an empty one its BOS (or EOS) is left.
+    A decoder's prompt loses the end of text that some tokenizers add; of an empty one its BOS (or EOS) is left. In
+    chat format it is the message and the generation prompt.
     """
+    if model.prompt.chat:
+        return list(model.read(text).ids)
     tokenizer = model.tokenizer
     ids: list[int] = tokenizer(check_text(text, f"text {text[:40]!r}"), verbose=False).input_ids
     if model.kind is Kind.CAUSAL and ids[-1:] == [tokenizer.eos_token_id]:
         ids = ids[:-1]
+    if (
+        ids[:2] == [tokenizer.bos_token_id] * 2
+    ):  # the text begins with a BOS of its own, as a chat template writes it
+        ids = ids[1:]
     first = (token for token in (tokenizer.bos_token_id, tokenizer.eos_token_id, 0) if token is not None)
     return ids or [next(first)]
 

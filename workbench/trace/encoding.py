@@ -45,7 +45,7 @@ def encode_all(model: LoadedModel, texts: Sequence[Text], max_length: int | None
     if not texts:
         raise DataError("no texts: give at least one")
     limit = min(max_length or model.max_length, model.max_length)
-    return [_encode(model.tokenizer, text, limit, index) for index, text in enumerate(texts)]
+    return [_encode(model, text, limit, index) for index, text in enumerate(texts)]
 
 
 def say_cut(encoded: Sequence[Encoded], model: LoadedModel) -> None:
@@ -60,16 +60,18 @@ def say_cut(encoded: Sequence[Encoded], model: LoadedModel) -> None:
         )
 
 
-def _encode(tokenizer: Any, text: Text, limit: int, index: int) -> Encoded:
+def _encode(model: LoadedModel, text: Text, limit: int, index: int) -> Encoded:
     if isinstance(text, str) and not text.strip():
         raise DataError(f"text {index} is empty; give at least one word")
     if isinstance(text, Alignment):
         encoded = Encoded(text, (0,) * len(text))
     elif isinstance(text, str):
-        alignment = align(text, tokenizer)
+        alignment = model.read(text)
         encoded = Encoded(alignment, (0,) * len(alignment))
+    elif model.prompt.chat:
+        raise DataError("a chat message is one text, got a pair; leave out --chat, or give one text")
     else:
-        encoded = _pair(tokenizer, *text)
+        encoded = _pair(model.tokenizer, *text)
     if not len(encoded.alignment):
         raise DataError(f"text {index} has no tokens: the tokenizer drops all of its characters")
     return cut_to(encoded, limit)

@@ -14,7 +14,9 @@ from torch import Tensor
 from workbench.errors import TraceError, did_you_mean
 from workbench.models import Kind, LoadedModel, as_model
 from workbench.models.batching import Padding, groups_of, padding_of
+from workbench.records import takes_fields_of
 from workbench.shapes import Array
+from workbench.text import PromptFormat
 from workbench.trace._trace import Record, Target, TextTrace, Trace, check_target, target_score
 from workbench.trace.attention_hook import AttentionCall, Session, Stack, Watcher, active
 from workbench.trace.decoder import TextPass, pass_inputs, text_passes
@@ -26,6 +28,7 @@ from workbench.trace.structure import Route, Structure, evaluating, structure_of
 __all__ = ["Recorder", "to_numpy", "trace"]
 
 
+@takes_fields_of(PromptFormat)
 def trace(
     model: LoadedModel | str,
     texts: str | Sequence[Text],
@@ -37,6 +40,7 @@ def trace(
     gradient_of: Target | None = None,
     max_length: int | None = None,
     batch_size: int = 8,
+    **prompt: Any,
 ) -> Trace:
     """Run ``model`` on ``texts`` and keep what ``record`` names, on the CPU as NumPy arrays.
 
@@ -51,6 +55,7 @@ def trace(
         gradient_of: for "gradients": which logit's log-probability is differentiated; see :class:`Target`.
         max_length: truncate texts to this many tokens; at most what the model reads. A warning says how many were.
         batch_size: texts per forward pass.
+        **prompt: how the model reads the texts: fields of :class:`~workbench.text.PromptFormat`.
 
     Raises:
         TraceError: an unknown name in ``record``, a layer or head out of range, a model without attention.
@@ -64,7 +69,7 @@ def trace(
         print(traced[0].attention.shape)  # (layer, head, query, key)
         ```
     """
-    model, wanted = as_model(model), _records(record)
+    model, wanted = as_model(model, **prompt), _records(record)
     texts = [texts] if isinstance(texts, str) else texts
     with model.lock:
         structure = _structure(model, wanted)

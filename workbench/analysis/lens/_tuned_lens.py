@@ -16,7 +16,9 @@ from workbench.analysis.lens._logit_lens import LensReading, logit_lens, read_la
 from workbench.data.corpus import Corpus
 from workbench.errors import DataError, ModelError, RunError
 from workbench.models import Kind, LoadedModel, as_model
+from workbench.records import takes_fields_of
 from workbench.runs import make_folder, read_json, write_atomically, write_json
+from workbench.text import PromptFormat
 from workbench.trace import Text
 from workbench.trace.residual import StackRun, check_stack, run_from, run_stack
 
@@ -97,6 +99,7 @@ def tuned_lens(
     return read_layers(model, reading, run, lens.translate, "tuned", (target, contrast), positions, top)
 
 
+@takes_fields_of(PromptFormat)
 def lens(
     model: LoadedModel | str,
     text: Text,
@@ -107,6 +110,7 @@ def lens(
     target_text: Text | None = None,
     positions: Sequence[int] | None = None,
     top: int = 5,
+    **prompt: Any,
 ) -> LensReading:
     """What each layer of a model would predict for ``text``: :func:`logit_lens`, or :func:`tuned_lens`.
 
@@ -119,6 +123,7 @@ def lens(
         target_text: what the decoder of an encoder-decoder reads.
         positions: places to read, negative from the end; all by default.
         top: how many of each layer's likeliest tokens are kept.
+        **prompt: how the model reads the text: fields of :class:`~workbench.text.PromptFormat`.
 
     Raises the errors of :func:`logit_lens`, and :class:`~workbench.errors.RunError` where there is no trained lens.
 
@@ -130,7 +135,7 @@ def lens(
         print(reading.to_frame().tail())
         ```
     """
-    model = as_model(model)
+    model = as_model(model, **prompt)
     options: dict[str, Any] = {
         "target": target,
         "contrast": contrast,

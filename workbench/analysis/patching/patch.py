@@ -24,7 +24,9 @@ from workbench.analysis.patching._path import (
 from workbench.choices import member
 from workbench.errors import TaskError
 from workbench.models import LoadedModel, as_model
+from workbench.records import takes_fields_of
 from workbench.statistics import Statistic
+from workbench.text import PromptFormat
 from workbench.trace import Text
 
 __all__ = ["PatchMethod", "patch", "patch_effects"]
@@ -39,6 +41,7 @@ class PatchMethod(StrEnum):
     MEAN_ABLATION = "mean_ablation"  # a component at its mean
 
 
+@takes_fields_of(PromptFormat)
 def patch(
     model: LoadedModel | str,
     clean: Text,
@@ -55,6 +58,7 @@ def patch(
     position: int | None = None,
     target_text: Text | None = None,
     stack: str | None = None,
+    **prompt: Any,
 ) -> Statistic:
     """Which activations of the clean text bring its answer back in the corrupted one: 0 none of it, 1 all.
 
@@ -70,6 +74,7 @@ def patch(
         mean, samples: of "mean_ablation", over "tokens" (default) or "positions" of which texts: see
             :func:`mean_ablation`.
         metric, position, target_text, stack: see :func:`patch_pair`.
+        **prompt: how the model reads texts: fields of :class:`~workbench.text.PromptFormat`.
 
     Returns:
         Effects by layer and position, or by layer and head.
@@ -88,7 +93,7 @@ def patch(
     chosen = member(PatchMethod, method, "method", TaskError)
     _refuse_others(chosen, mlps=mlps, mean=mean, samples=samples)
     pair = patch_pair(
-        as_model(model),
+        as_model(model, **prompt),
         clean,
         corrupted,
         target,

@@ -25,6 +25,8 @@ from workbench.analysis.saliency.targets import TargetName, TargetRequest, ask
 from workbench.choices import member
 from workbench.errors import NumericsError, TaskError, WorkbenchWarning
 from workbench.models import Kind, LoadedModel, TextFunction, as_subject
+from workbench.records import takes_fields_of
+from workbench.text import PromptFormat
 from workbench.trace import Text
 from workbench.trace.encoding import say_cut
 
@@ -37,6 +39,7 @@ class AttributionWarning(WorkbenchWarning):
     """Scores whose completeness error is beyond the tolerance."""
 
 
+@takes_fields_of(PromptFormat)
 def attribute(
     model: LoadedModel | TextFunction | str | Callable[..., Any],
     text: Text,
@@ -52,6 +55,7 @@ def attribute(
     options: SaliencyOptions | None = None,
     seed: int | None = None,
     allow_cost: bool = False,
+    **prompt: Any,
 ) -> Attribution:
     """Score the tokens of ``text`` for one prediction of ``model``.
 
@@ -73,6 +77,8 @@ def attribute(
         options: steps, samples, unit, layer and others; see :class:`SaliencyOptions`.
         seed: short for ``options=SaliencyOptions(seed=...)``.
         allow_cost: go on although a text costs more than 2 million tokens through the model.
+        **prompt: how the model reads the text: fields of :class:`~workbench.text.PromptFormat` In ``chat``
+            format the target follows the generation prompt, and the template's tokens get no scores.
 
     Raises:
         TaskError: an unknown method or target, or one that the model has no head for; two different seeds.
@@ -87,7 +93,7 @@ def attribute(
         ```
     """
     found = attribute_all(
-        as_subject(model),
+        as_subject(model, **prompt),
         [text],
         method,
         targets=[target],

@@ -20,7 +20,7 @@ from workbench.errors import TaskError, did_you_mean
 from workbench.models import Kind, LoadedModel
 from workbench.models.problem import ProblemType, problem_of
 from workbench.terminal import counted
-from workbench.text import Alignment, align
+from workbench.text import Alignment, Rendered, SpecialTokens, align, rendered_ids
 from workbench.trace.decoder import decoder_prefix, generated_targets
 from workbench.trace.encoding import Encoded, Text, encode_all, inputs_of
 from workbench.trace.structure import call_model
@@ -129,10 +129,10 @@ def _continuation(model: LoadedModel, text: Alignment, name: str | int) -> tuple
     if isinstance(name, int):
         _check_id(model, name)
         return (name,), "the next token"
-    whole = align(text.text + name, model.tokenizer)
+    whole = _with_continuation(model, text, name)
     kept = len(text.ids)
-    if whole.ids[:kept] == text.ids and len(whole) > kept:
-        ids, how = whole.ids[kept:], ""
+    if whole[:kept] == text.ids and len(whole) > kept:
+        ids, how = whole[kept:], ""
     else:  # the tokenizer closes the text, or joins its end with the target
         ids, how = tuple(model.tokenizer(name, add_special_tokens=False).input_ids), ", encoded by itself"
     _check_known(model, name, ids)
@@ -143,6 +143,13 @@ def _continuation(model: LoadedModel, text: Alignment, name: str | int) -> tuple
         ids,
         f"{name!r} is {len(ids)} pieces ({pieces}){how}: their log-probabilities are added, each after those before",
     )
+
+
+def _with_continuation(model: LoadedModel, text: Alignment, name: str) -> tuple[int, ...]:
+    if not model.prompt.chat:
+        return align(text.text + name, model.tokenizer).ids
+    own = (text.words[0][0], text.words[-1][1])
+    return rendered_ids(Rendered(text.text, (own,)).followed_by(name), model.tokenizer)
 
 
 def _check_id(model: LoadedModel, number: int) -> None:
@@ -171,6 +178,8 @@ def _masked(model: LoadedModel, text: Text, asked: TargetRequest) -> Attribution
     mask = model.tokenizer.mask_token
     if not isinstance(text, str) or mask not in text:
         raise TaskError(f"{model.name} predicts masked words: write {mask} where the word is to stand")
+    if model.prompt.special_tokens is SpecialTokens.TEXT:
+        raise TaskError(f"{mask} marks the word as a special token; leave out --special-tokens text")
     blank = asked.position or 0
     if not 0 <= blank < text.count(mask):
         raise TaskError(f"position {blank} is not a blank: the text has {text.count(mask)}, counted from 0")

@@ -54,7 +54,7 @@ class WorkbenchLM(TemplateLM):
         super().__init__()
         self.processes = Processes.current()
         if isinstance(pretrained, LoadedModel):
-            self.loaded = pretrained
+            self.loaded = pretrained.reads(chat=False, system=None)  # lm-eval writes its prompts itself
         else:
             self.loaded = load(
                 pretrained,

@@ -14,7 +14,9 @@ from workbench.evaluate._requests import Generated, GenerationRequest
 from workbench.evaluate.inference.options import InferenceOptions
 from workbench.models import Kind, LoadedModel, as_model
 from workbench.models.batching import HeadRow, padded, padding_id
+from workbench.records import takes_fields_of
 from workbench.scoring import collect, leading_bos, token_budget
+from workbench.text import PromptFormat
 from workbench.trace.decoder import decoder_prefix, end_ids, generation_start, prompt_ids
 from workbench.trace.padding import cache_works, together
 
@@ -26,6 +28,7 @@ _TOKENS_PER_BUDGET = 8
 _TAIL = 24  # tokens looked at for a stop string
 
 
+@takes_fields_of(PromptFormat)
 def generate(
     model: LoadedModel | str,
     text: str | Sequence[str],
@@ -35,6 +38,7 @@ def generate(
     temperature: float = 0.0,
     top_p: float = 1.0,
     seed: int = 0,
+    **prompt: Any,
 ) -> Generated | list[Generated]:
     """Continue a text (causal models), or generate from it (encoder-decoders), as tasks do.
 
@@ -46,6 +50,7 @@ def generate(
         temperature: 0 is greedy; above it tokens are sampled.
         top_p: sample from the likeliest tokens that have this much probability together (Holtzman et al. 2020).
         seed: of sampling.
+        **prompt: how the model reads the text: fields of :class:`~workbench.text.PromptFormat`.
 
     Raises:
         ModelError: a model that does not generate.
@@ -69,7 +74,7 @@ def generate(
         GenerationRequest(one, ends, max_tokens, temperature, top_p, number)
         for number, one in enumerate(texts)
     ]
-    batches = generate_texts(as_model(model), prompts, frozenset(), InferenceOptions(seed=seed))
+    batches = generate_texts(as_model(model, **prompt), prompts, frozenset(), InferenceOptions(seed=seed))
     found = collect(batches, len(prompts))
     return found[0] if isinstance(text, str) else found
 

@@ -158,14 +158,20 @@ CHOICE_TASKS = (
         source=truthfulqa_source("mc1"),
         prompt=_truthful,
         measures=(ACCURACY,),
-        accepts=("chat",),
+        accepts=(
+            "chat",
+            "system",
+        ),
     ),
     TrueMass(
         name="truthfulqa_mc2",
         about="the weight of true answers among all: mc_task.json",
         source=truthfulqa_source("mc2"),
         prompt=_truthful,
-        accepts=("chat",),
+        accepts=(
+            "chat",
+            "system",
+        ),
     ),
     Mmlu(
         name="mmlu",

@@ -32,6 +32,7 @@ class Lambada:
     about: str
     version: int = 1
     kinds: tuple[Kind, ...] = (Kind.CAUSAL,)
+    accepts: tuple[str, ...] = ("chat", "system")
 
     def load(self, data_dir: Path | None) -> TaskData:
         """Read the variant's passages from ``data_dir``, the hub, or the package."""

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from workbench.data.tables import Row, read_marks
 from workbench.errors import DataError
-from workbench.text import align, align_words, require_fast
+from workbench.text import align, align_words, chat_text, require_fast
 from workbench.trace.encoding import Encoded, cut_to
 from workbench.training.finetuning.tasks import AnswerKind, FineTask
 from workbench.training.objectives import IGNORED
@@ -135,11 +135,7 @@ def _written(row: Row, task: FineTask, tokenizer: Any, length: int, _number: int
 
 def _prompt(text: str, tokenizer: Any) -> str:
     """In the model's chat format, if it has one."""
-    if getattr(tokenizer, "chat_template", None):
-        messages = [{"role": "user", "content": text}]
-        rendered: str = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-        return rendered
-    return f"{tokenizer.bos_token or ''}{text}\n"
+    return chat_text(tokenizer, text) if tokenizer.chat_template else f"{tokenizer.bos_token or ''}{text}\n"
 
 
 _MAKERS: dict[AnswerKind, Callable[[Row, FineTask, Any, int, int], Features]] = {

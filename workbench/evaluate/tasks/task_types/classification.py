@@ -40,7 +40,7 @@ class TextClassification(DeclaredTask):
     prompt: Callable[[TextPair], str]
     measures: tuple[Metric, ...] = (ACCURACY,)
     kinds: tuple[Kind, ...] = (*_KINDS, Kind.FUNCTION)
-    accepts: tuple[str, ...] = ("shots", "chat", "split")
+    accepts: tuple[str, ...] = ("shots", "chat", "system", "split")
     problem: ProblemType = ProblemType.ONE_LABEL
 
     def load(self, data_dir: Path | None) -> TaskData:

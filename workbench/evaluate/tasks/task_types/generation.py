@@ -40,7 +40,7 @@ class GenerationTask(DeclaredTask, Generic[Row]):
     max_tokens: int = 64
     measures: tuple[Metric, ...]
     kinds: tuple[Kind, ...] = _WRITERS
-    accepts: tuple[str, ...] = ("shots", "chat", "split")
+    accepts: tuple[str, ...] = ("shots", "chat", "system", "split")
 
     def load(self, data_dir: Path | None) -> TaskData:
         """All rows."""

@@ -38,7 +38,7 @@ class MultipleChoice(DeclaredTask):
     prompt: Callable[[Choices], str]
     measures: tuple[Metric, ...] = (ACCURACY, ACCURACY_NORM, ACCURACY_BYTES)
     kinds: tuple[Kind, ...] = _KINDS
-    accepts: tuple[str, ...] = ("shots", "chat", "split")
+    accepts: tuple[str, ...] = ("shots", "chat", "system", "split")
 
     def answers(self, row: Choices) -> tuple[str, ...]:
         """What is scored after the prompt."""

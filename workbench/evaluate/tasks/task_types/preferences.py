@@ -36,7 +36,7 @@ class PreferenceTask(DeclaredTask):
     source: Source[Preference]
     measures: tuple[Metric, ...] = _MEASURES
     kinds: tuple[Kind, ...] = (Kind.CAUSAL, Kind.SEQ2SEQ, Kind.MASKED, Kind.CLASSIFIER)
-    accepts: tuple[str, ...] = ("split", "chat")
+    accepts: tuple[str, ...] = ("split", "chat", "system")
 
     def load(self, data_dir: Path | None) -> TaskData:
         """All pairs with two replies."""

@@ -52,7 +52,7 @@ class SpanPairs(DeclaredTask):
     labels: tuple[str, ...] = ("false", "true")
     measures: tuple[Metric, ...] = (ACCURACY,)
     readout: Readout | None = None
-    accepts: tuple[str, ...] = ("shots", "chat", "split")
+    accepts: tuple[str, ...] = ("shots", "chat", "system", "split")
 
     @property
     def kinds(self) -> tuple[Kind, ...]:

@@ -50,7 +50,7 @@ class Toxicity(DeclaredTask):
     top_p: float = 0.9
     measures: tuple[Metric, ...] = _MEASURES
     kinds: tuple[Kind, ...] = (Kind.CAUSAL,)
-    accepts: tuple[str, ...] = ("judge", "chat")
+    accepts: tuple[str, ...] = ("judge", "chat", "system")
 
     def load(self, data_dir: Path | None) -> TaskData:
         """All prompts; raises :class:`~workbench.errors.TaskError` if nothing rates the continuations."""
