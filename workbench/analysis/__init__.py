@@ -1,13 +1,16 @@
 """From traces and scores to statistics with units, labels and standard errors.
 
-Each analysis is a module of its own, imported when first used: ``workbench.analysis.lens``.
+Each analysis is a module of its own, imported when first used: ``workbench.analysis.lens``. ``examine`` says how far
+a text's saliency scores can be believed.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from workbench.rooms import lazy_names
 
-__all__ = [
+_ROOMS = (
     "attacks",
     "attention",
     "context",
@@ -22,6 +25,11 @@ __all__ = [
     "patching",
     "saliency",
     "survey",
-]
+)
 
-__getattr__, __dir__ = lazy_names(__name__, {}, __all__)
+__all__ = ["examine", *_ROOMS]
+
+if TYPE_CHECKING:
+    from workbench.analysis.faithfulness_examine import examine
+
+__getattr__, __dir__ = lazy_names(__name__, {"examine": f"{__name__}.faithfulness_examine"}, _ROOMS)

@@ -6,8 +6,10 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
@@ -33,8 +35,10 @@ from workbench.analysis.saliency.attribution_target import AttributionTarget
 from workbench.analysis.saliency.baselines import Baseline, baseline_vectors
 from workbench.analysis.saliency.embedding_model import differentiable
 from workbench.analysis.saliency.targets import TargetName, TargetRequest, ask
+from workbench.drawn import Drawing
 from workbench.errors import NumericsError
 from workbench.models import LoadedModel
+from workbench.models.wrapping import as_model
 from workbench.shapes import Array
 from workbench.statistics import Statistic
 from workbench.trace import Text
@@ -93,6 +97,19 @@ class Examination:
     agreement: Statistic
     randomisation: Statistic
 
+    def to_frame(self) -> pd.DataFrame:
+        """One row a method, one column a measure; the last method is the random floor."""
+        labels = self.measures.labels
+        return pd.DataFrame(self.measures.values, list(labels["method"]), list(labels["measure"]))
+
+    def figure(self, **options: Any) -> Drawing:
+        """The measures drawn, as :meth:`workbench.Statistic.figure` does."""
+        return self.measures.figure(**options)
+
+    def __repr__(self) -> str:
+        shown = self.to_frame()["comprehensiveness"].items()
+        return "<Examination: comprehensiveness " + ", ".join(f"{m} {v:+.3f}" for m, v in shown) + ">"
+
 
 def with_floor(methods: Sequence[str]) -> tuple[str, ...]:
     """The methods, checked, each once, and the random floor last."""
@@ -102,7 +119,7 @@ def with_floor(methods: Sequence[str]) -> tuple[str, ...]:
 
 
 def examine(
-    model: LoadedModel,
+    model: LoadedModel | str,
     text: Text,
     methods: Sequence[str] = CHEAP_METHODS,
     *,
@@ -119,7 +136,18 @@ def examine(
 
     Arguments are those of :func:`workbench.attribute`; ``rationale`` marks with 1 the words that people find
     decisive. The random floor is always among the methods.
+
+    Example:
+        ```python
+        import workbench
+
+        found = workbench.analysis.examine(
+            "novels-decoder", "The boys at home", ("occlusion", "input_x_gradient"), target=" were", contrast=" was"
+        )
+        print(found.to_frame())
+        ```
     """
+    model = as_model(model)
     names, given = with_floor(methods), options or SaliencyOptions()
     question = ask(model, text, TargetRequest(target, contrast, position))
     judged = judge_all(

@@ -188,7 +188,7 @@ def one_run(runs: Sequence[RunSummary]) -> tuple[Run, RunSummary] | None:
 
 def slices_part(runs: Sequence[RunSummary]) -> None:
     """Where a run is worse than elsewhere, corrected for the search."""
-    from workbench.evaluate.slices import slice_table, slices, worst_slices
+    from workbench.evaluate.slices import slices, worst_slices
 
     found = one_run(runs)
     if found is None:
@@ -197,15 +197,15 @@ def slices_part(runs: Sequence[RunSummary]) -> None:
     task, metric = choose_metric([summary])
     key = (task, metric, _stamp([summary]))
     code = (
-        "from workbench.evaluate.slices import slice_table, slices, worst_slices\n"
+        "from workbench.evaluate.slices import slices, worst_slices\n"
         f"{_CODE}run = Run.open({str(run.path)!r})\n"
     )
-    worst = _cached("worst slices", lambda: slice_table(worst_slices(run, task, metric)), key)
+    worst = _cached("worst slices", lambda: worst_slices(run, task, metric).to_frame(), key)
     title = "The worst slices, of one feature or two"
-    _slices_table(worst, title, f"{code}slice_table(worst_slices(run, {task!r}, {metric!r}))\n")
-    every = _cached("slices", lambda: slice_table(slices(run, task, metric)), key)
+    _slices_table(worst, title, f"{code}worst_slices(run, {task!r}, {metric!r}).to_frame()\n")
+    every = _cached("slices", lambda: slices(run, task, metric).to_frame(), key)
     _slices_table(
-        every, "Every slice by one feature", f"{code}slice_table(slices(run, {task!r}, {metric!r}))\n"
+        every, "Every slice by one feature", f"{code}slices(run, {task!r}, {metric!r}).to_frame()\n"
     )
 
 

@@ -11,6 +11,7 @@ from workbench.evaluate._options import TaskOptions, prompted
 from workbench.evaluate._runner import Outcome, run_tasks
 from workbench.evaluate._settings import EvaluateSettings
 from workbench.evaluate._task import RowTask, Task, TaskData, TaskItem, Work
+from workbench.evaluate.slices import worst_slices
 from workbench.evaluate.tasks import AVERAGES, GROUPS, TASKS
 from workbench.evaluate.tasks.task_file import own_task
 from workbench.rooms import callable_room
@@ -36,6 +37,7 @@ __all__ = [
     "register_tasks",
     "run_tasks",
     "with_options",
+    "worst_slices",
 ]
 
 callable_room(__name__, evaluate)

@@ -140,7 +140,8 @@ def _own_rows(
 def _row(work: Work, answers: dict[int, Any], tokenizer: Any) -> dict[str, Any]:
     in_order = [answers[k] for k in range(len(answers))]
     example = cast(RequestTask, work.task).example(work.item, in_order, tokenizer)
-    row = {**work.labels, **example}
+    columns = getattr(work.task, "columns", {}).get(work.item.id, {})
+    row = {**columns, **work.labels, **example}
     if any(getattr(answer, "inside_token", False) for answer in in_order):
         row["inside_token"] = True
     return row if work.item.cluster is None else {**row, "cluster": work.item.cluster}

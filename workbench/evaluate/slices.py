@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -18,8 +17,9 @@ from workbench.evaluate.compare_items import ItemScores, item_scores, task_examp
 from workbench.runs import Run, reads_runs
 from workbench.shapes import Array
 from workbench.statistics import bootstrap, mean_measure, perplexity_measure, wilson
+from workbench.terminal import counted
 
-__all__ = ["Slice", "one_slice", "slice_features", "slice_table", "slices", "text_columns", "worst_slices"]
+__all__ = ["Slice", "Slices", "one_slice", "slice_features", "slices", "text_columns", "worst_slices"]
 
 _NOT_TEXT = {
     *("id", "task", "target", "gold", "label", "answer", "predicted", "prediction", "cluster", "template"),
@@ -153,28 +153,42 @@ class Slice:
         return {**row, "difference": self.difference, "p": self.p_value, "undefined": e.undefined or ""}
 
 
+class Slices(tuple[Slice, ...]):
+    """Slices of one run, in the order of the question: as found, or the worst first."""
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a slice: its name, items, metric with interval, difference from the rest, p-value."""
+        return pd.DataFrame([s.to_frame_row() for s in self])
+
+    def __repr__(self) -> str:
+        return (
+            f"<{counted(len(self), 'slice')}: " + "; ".join(f"{s.name} {s.estimate}" for s in self[:3]) + ">"
+        )
+
+
 @reads_runs
 def slices(
     run: Run,
-    task: str,
+    task: str | None = None,
     metric: str = "accuracy",
     *,
     by: str | None = None,
     seed: int = 0,
     permutations: int = 1000,
-) -> tuple[Slice, ...]:
+) -> Slices:
     """The metric on every slice by length, label, frequency, overlap, perplexity (or ``by`` one, or any column).
 
-    Raises :class:`~workbench.errors.RunError` for an unknown feature, or a metric that is no mean over items.
+    ``task`` may be left out where the run has one. Raises :class:`~workbench.errors.RunError` for an unknown feature,
+    or a metric that is no mean over items.
     """
     scores, features = _material(run, task, metric, by)
     masks = _masks(features, depth=1, smallest=1)
     if not masks:
-        return ()
+        return Slices()
     found = [_slice(name, mask, scores, seed) for name, mask in masks.items()]
     members = np.stack(list(masks.values()))
     p_values = _search_corrected(_goodness(scores), members, seed, permutations, either=True)
-    return tuple(replace(s, p_value=float(p)) for s, p in zip(found, p_values, strict=True))
+    return Slices(replace(s, p_value=float(p)) for s, p in zip(found, p_values, strict=True))
 
 
 @reads_runs
@@ -195,7 +209,7 @@ def one_slice(run: Run, task: str, metric: str, chosen: str, *, seed: int = 0) -
 @reads_runs
 def worst_slices(
     run: Run,
-    task: str,
+    task: str | None = None,
     metric: str = "accuracy",
     *,
     top: int = 10,
@@ -203,7 +217,7 @@ def worst_slices(
     depth: int = 2,
     seed: int = 0,
     permutations: int = 1000,
-) -> tuple[Slice, ...]:
+) -> Slices:
     """The slices of ``smallest`` items or more that are worse than the rest, by the size of that in standard errors.
 
     All slices of one feature and, with ``depth`` 2, all pairs of two are looked at; each p-value is the share of
@@ -213,17 +227,18 @@ def worst_slices(
     scores, features = _material(run, task, metric, None)
     masks = _masks(features, depth, smallest)
     if not masks:
-        return ()
+        return Slices()
     names, members = list(masks), np.stack(list(masks.values()))
     far = _standard_scores(_goodness(scores), members)[0]
     p_values = _search_corrected(_goodness(scores), members, seed, permutations, either=False)
     worst = [k for k in np.argsort(far, kind="stable")[:top] if far[k] < 0]
-    return tuple(
+    return Slices(
         replace(_slice(names[k], members[k], scores, seed), p_value=float(p_values[k])) for k in worst
     )
 
 
-def _material(run: Run, task: str, metric: str, by: str | None) -> tuple[ItemScores, pd.DataFrame]:
+def _material(run: Run, task: str | None, metric: str, by: str | None) -> tuple[ItemScores, pd.DataFrame]:
+    task = task or _only_task(run)
     scores = item_scores(run, task, metric)
     if scores.measure not in (mean_measure, perplexity_measure):
         raise RunError(
@@ -238,6 +253,14 @@ def _material(run: Run, task: str, metric: str, by: str | None) -> tuple[ItemSco
             )
         features = features.assign(**{by: examples[by].astype(str)})
     return scores, features if by is None else features[[by]]
+
+
+def _only_task(run: Run) -> str:
+    if len(run.results) != 1:
+        raise RunError(
+            f"{run.path.name} has {len(run.results)} tasks: {', '.join(run.results):.200}; name one"
+        )
+    return next(iter(run.results))
 
 
 def _masks(features: pd.DataFrame, depth: int, smallest: int) -> dict[str, Array]:
@@ -310,8 +333,3 @@ def _search_corrected(scores: Array, masks: Array, seed: int, permutations: int,
         deepest[start : start + count] = depth(drawn).max(1)
     found: Array = (1 + (deepest[:, None] >= observed - 1e-9).sum(0)) / (1 + permutations)
     return found
-
-
-def slice_table(found: Sequence[Slice]) -> pd.DataFrame:
-    """One row a slice."""
-    return pd.DataFrame([s.to_frame_row() for s in found])

@@ -31,6 +31,7 @@ def head_view(
     include_layers: Sequence[int] | None = None,
     html_action: str = "view",
     *,
+    include_heads: Sequence[int] | None = None,
     words: Words | None = None,
     encoder_words: Words | None = None,
     decoder_words: Words | None = None,
@@ -46,6 +47,7 @@ def head_view(
     say what is shown first (the first layer; all heads); both can be changed in the view.
 
     Args:
+        include_heads: the only heads in the view; all by default.
         words: word number per token (``BatchEncoding.word_ids()``); gives the word / sub-word switch.
         merge_words: start with word pieces joined: sum over pieces attended to, mean over attending.
         hide_sinks: start without attention to the first token and separators; nothing is renormalised.
@@ -83,6 +85,7 @@ def head_view(
         sentence_b_start=sentence_b_start,
         prettify_tokens=prettify_tokens,
         include_layers=include_layers,
+        include_heads=include_heads,
     ).maps()
     first = maps[0]
     at = position_of(first.layers[0] if layer is None else layer, first.layers, "layer")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from workbench.choices import as_members
 from workbench.errors import ConfigError, TraceError
@@ -94,6 +96,9 @@ def view_of(traced: Trace, options: ViewOptions, index: int = 0) -> View:
         TraceError: the trace lacks what the view shows, or a layer or head is out of range.
         ConfigError: more tokens than a view takes.
     """
+    recorded = {n for numbers in traced.layers.values() for n in numbers}
+    if options.include_layers is None and recorded != set(range(len(recorded))):
+        options = replace(options, include_layers=tuple(sorted(recorded)))
     return _DRAWN[options.kind](_Traced(traced, traced[index], options))
 
 
@@ -137,9 +142,26 @@ class _Traced:
         """A heading: what is shown, of which model."""
         return f"{what} · {Path(self.trace.model).name}"
 
+    @property
+    def recorded_heads(self) -> tuple[int, ...] | None:
+        """The heads that were recorded, where those are not all up to the last one."""
+        heads = max(self.trace.heads.values(), key=len, default=())
+        return None if heads == tuple(range(len(heads))) else heads
+
     def layers(self, stack: Stack, array: Array) -> Sequence[Array | None]:
-        """One entry per layer of the model up to the last recorded, ``None`` where a layer was not."""
+        """One entry per layer of the model up to the last recorded, ``None`` where a layer was not.
+
+        A head that was not recorded is NaN; raises :class:`~workbench.errors.TraceError` where a view shows all heads.
+        """
         numbers = self.trace.layers[stack]
+        if (heads := self.recorded_heads) is not None:
+            if self.options.kind not in (ViewKind.HEAD, ViewKind.MODEL):
+                raise TraceError(
+                    f"heads {heads} alone were recorded; for the {self.options.kind} view trace without heads="
+                )
+            whole = np.full((array.shape[0], max(heads) + 1, *array.shape[2:]), np.nan, array.dtype)
+            whole[:, list(heads)] = array
+            array = whole
         return [
             array[numbers.index(n)] if n in numbers else None for n in range(max(numbers, default=-1) + 1)
         ]
@@ -149,6 +171,7 @@ class _Traced:
         text, options = self.text, self.options
         shared = {
             "include_layers": options.include_layers,
+            "include_heads": self.recorded_heads,
             "merge_words": options.merge_words,
             "hide_sinks": options.hide_sinks,
             "display_mode": options.display_mode,
@@ -179,7 +202,10 @@ def _head(traced: _Traced) -> View:
 
 def _model(traced: _Traced) -> View:
     title = traced.title("Attention of all layers and heads")
-    return model_view(**traced.attention(), include_heads=traced.options.heads, title=title)
+    arguments = traced.attention()
+    if traced.options.heads is not None:
+        arguments["include_heads"] = traced.options.heads
+    return model_view(**arguments, title=title)
 
 
 def _neuron(traced: _Traced) -> View:

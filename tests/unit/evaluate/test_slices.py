@@ -5,8 +5,11 @@ import pandas as pd
 import pytest
 from scipy.stats import fisher_exact
 
+import workbench
 from tests.unit.evaluate.stored_runs import store
+from tests.unit.tiny import tiny_causal
 from workbench.errors import DataError, RunError
+from workbench.evaluate import own_task
 from workbench.evaluate.slices import _search_corrected, one_slice, slice_features, slices, worst_slices
 
 
@@ -138,3 +141,25 @@ def test_slices_of_the_same_items_are_reported_once(tmp_path):
     found = [s.name for s in worst]
     assert not any("phenomenon" in name for name in found)
     assert len(set(found)) == len(found)
+
+
+def test_a_run_of_one_task_needs_no_name_and_one_of_several_does(tmp_path):
+    run = store(tmp_path, "m", rows())
+    assert slices(run, by="label").to_frame().equals(slices(run, "toy", by="label").to_frame())
+    run.results["other"] = run.results["toy"]
+    with pytest.raises(RunError, match="2 tasks: toy, other; name one"):
+        worst_slices(run)
+
+
+def test_columns_of_ones_own_rows_are_stored_to_slice_by(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path))
+    asked = [
+        {"query": f"the cat sat on {n}", "choices": ["mat", "hat"], "gold": 0, "kind": "abcd"[n % 4], "n": n}
+        for n in range(8)
+    ]
+    run = workbench.evaluate(tiny_causal(), tasks=own_task(asked, "cats"), doctor=False)
+    examples = run.examples()
+    assert list(examples["kind"]) == [row["kind"] for row in asked]
+    assert list(examples["n"]) == list(range(8))
+    assert "query" not in examples  # it is the prompt, which is stored as text
+    assert {s.name for s in slices(run, by="kind")} == {f"kind = {kind}" for kind in "abcd"}

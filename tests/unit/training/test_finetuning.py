@@ -220,6 +220,7 @@ def test_every_method_learns_and_its_folder_opens(method: str, encoder: Path, tm
     # one word decides the label; a frozen random body hides it from a head, and more so from a prompt
     least = {"head": 0.6, "prompt": 0.0}.get(method, 0.9)
     assert run.results["rows"]["accuracy"].value >= least
+    assert list(run.examples()["text"]) == [row["text"] for row in rows.validation]
     assert run.throughput["trained_parameters"] <= run.throughput["all_parameters"] * 1.5
     first = json.loads((tmp_path / "out" / "log.jsonl").read_text().splitlines()[0])
     assert first["tokens_per_second"] > 0

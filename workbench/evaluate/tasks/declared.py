@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +31,7 @@ class _OwnRows(Source[Any]):
         rows = [
             row
             for number, (where, record) in enumerate(self.records_here)
-            for row in self.parse(record, where, f"{self.name}-{number:05d}")
+            for row in self.parse(record, where, _item_id(self.name, number))
         ]
         identity = DataIdentity(self.name, self.place, content_hash(map(repr, rows)), len(rows))
         return Dataset(tuple(rows), identity)
@@ -38,6 +39,10 @@ class _OwnRows(Source[Any]):
     def has(self, data_dir: Path | None, split: str) -> bool:
         """There is one split."""
         return split == "validation"
+
+
+def _item_id(name: str, number: int) -> str:
+    return f"{name}-{number:05d}"
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,18 @@ class Declared:
         if not records:
             raise DataError(f"{self.file} has no rows")
         return _OwnRows(name=self.text("name"), parse=parse, place=place, records_here=records)
+
+    def columns(self) -> dict[str, dict[str, Any]]:
+        """By item id, the cells that no key reads: texts, numbers and truth values."""
+        read = " ".join(str(value) for key, value in self.values.items() if key not in ("rows", "data"))
+        return {
+            _item_id(self.text("name"), number): {
+                column: cell
+                for column, cell in record.items()
+                if isinstance(cell, str | int | float) and not re.search(rf"\b{re.escape(column)}\b", read)
+            }
+            for number, (_, record) in enumerate(self._records()[1])
+        }
 
     def _records(self) -> tuple[str, tuple[tuple[str, Record], ...]]:
         if ("rows" in self.values) == ("data" in self.values):

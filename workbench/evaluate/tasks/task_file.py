@@ -104,8 +104,9 @@ def _made(values: Any, file: Path, version: int) -> Task:
         if key not in (*_COMMON, *keys):
             raise ConfigError(f"{file}: unknown key {key!r}; {did_you_mean(str(key), [*_COMMON, *keys])}")
     about = str(values.get("about", f"declared in {file.name}"))
+    declared = Declared(file, values)
     shared = {"name": text_key(values, "name", file), "about": about, "version": version}
-    return make(Declared(file, values), shared)
+    return make(declared, {**shared, "columns": declared.columns()})
 
 
 def _refuse_booleans(value: Any, file: Path) -> None:

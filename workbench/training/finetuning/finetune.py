@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import shutil
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -57,7 +58,7 @@ from workbench.training.finetuning.methods import (
 from workbench.training.finetuning.metrics import compute_metrics
 from workbench.training.finetuning.predict import Answers, pads_left, predict
 from workbench.training.finetuning.settings import FineSettings
-from workbench.training.finetuning.tasks import FineTask, TaskRows, load_task
+from workbench.training.finetuning.tasks import AnswerKind, FineTask, TaskRows, load_task
 from workbench.training.libraries import should_reduce_batch_size
 from workbench.training.progress import Meter, ProgressLog
 
@@ -163,13 +164,22 @@ def _finetune(
             folder.remove()
         raise
     done = folder.finished_ids()
-    answers = {f"validation-{i}": answer for i, answer in enumerate(outcomes[0].answers)}
-    folder.append([{"id": i, "predicted": p, "gold": g} for i, (p, g) in answers.items() if i not in done])
+    folder.append([row for row in _example_rows(rows, outcomes[0]) if row["id"] not in done])
     folder.finish(
         {rows.task.name: _over_seeds(outcomes)}, _throughput(outcomes), _notes(settings, outcomes, out)
     )
     shutil.rmtree(out / "seeds", ignore_errors=True)
     return Run.open(out.resolve())
+
+
+def _example_rows(rows: TaskRows, outcome: Outcome) -> Iterator[dict[str, Any]]:
+    """What the model answered to each row, with the texts that it read."""
+    columns = {rows.task.text: "text"}
+    if rows.task.pair is not None and rows.task.kind is not AnswerKind.CHOICE:
+        columns = {rows.task.text: "first_text", rows.task.pair: "second_text"}
+    for i, (row, (predicted, gold)) in enumerate(zip(rows.validation, outcome.answers, strict=True)):
+        texts = {name: row[column] for column, name in columns.items() if isinstance(row[column], str)}
+        yield {"id": f"validation-{i}", **texts, "predicted": predicted, "gold": gold}
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 from zlib import crc32
 
 import numpy as np
@@ -23,7 +23,10 @@ SEPARATOR = "\n\n"
 
 @dataclass(frozen=True, kw_only=True)
 class DeclaredTask:
-    """Name, one line about it, version (rises whenever numbers can change), and what the user asked for."""
+    """Name, one line about it, version (rises whenever numbers can change), and what the user asked for.
+
+    ``columns`` are further columns of example rows by item id, such as those of a user's own table, to slice by.
+    """
 
     name: str
     about: str
@@ -31,6 +34,7 @@ class DeclaredTask:
     options: TaskOptions = field(default_factory=TaskOptions)
     default_split: str = "validation"
     default_shots: int = 0
+    columns: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         as_members(self)
