@@ -136,12 +136,16 @@ def find_set(name: str, options: TaskOptions | None = None, columns: str | None 
     Raises :class:`~workbench.errors.UnknownName` with the nearest names, and as
     :func:`~challenge_sets.sets.own.own_set` and :func:`~challenge_sets.readers.generic.read_columns` do.
     """
-    if Path(name).suffix in FORMATS:
+    names = set_names()
+    if name not in names and (Path(name).suffix in FORMATS or is_own_set(name)):
+        if options is not None and options.data_dir is not None:
+            raise TaskError(
+                f"--data-dir holds the files of a published set; {name} is a file itself: leave it out"
+            )
         found = own_set(name, columns=read_columns(columns))
         return with_options(replace(found, file=name, columns=columns), options or TaskOptions())
     if columns:
         raise TaskError(f"--columns binds the columns of a file; set {name} has its own: leave it out")
-    names = set_names()
     if name not in names:
         raise UnknownName("challenge set", name, names)
     return cast(QuestionSet, find_task(name, options))

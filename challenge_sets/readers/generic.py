@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from challenge_sets._records import MinimalPair
 from challenge_sets.readers.contrast_sets import ContrastSet, Member
 from workbench.characters import check_text
-from workbench.data.tables import Row, check_column, class_label
+from workbench.data.tables import FORMATS, Row, check_column, class_label, read_table
 from workbench.errors import ConfigError, DataError, did_you_mean
 
-__all__ = ["FORMS", "bound", "form_of", "read_columns", "read_contrast", "read_pairs"]
+__all__ = [
+    "ALTERED",
+    "FORMS",
+    "bound",
+    "form_of",
+    "joined_rows",
+    "read_columns",
+    "read_contrast",
+    "read_pairs",
+    "two_files",
+    "usual_name",
+]
 
-_ALTERED = ("altered", "edited", "changed", "contrast", "perturbed")
+ALTERED = ("altered", "edited", "changed", "contrast", "perturbed")
 _SECOND = ("pair", "sentence2", "text2", "context", "passage", "premise", "perspective", "hypothesis")
 _PAIRS = {
     "good": ("good", "sentence_good", "grammatical", "acceptable"),
@@ -25,9 +37,9 @@ _GROUPS = {
 }
 _WIDE = {
     "original": tuple(f"original{end}" for end in ("", "_text", "_sentence", "_claim")),
-    "altered": tuple(f"{word}{end}" for end in ("", "_text", "_sentence", "_claim") for word in _ALTERED),
+    "altered": tuple(f"{word}{end}" for end in ("", "_text", "_sentence", "_claim") for word in ALTERED),
     "original_label": ("original_label", "original_stance_label"),
-    "altered_label": tuple(f"{word}{end}" for end in ("_label", "_stance_label") for word in _ALTERED),
+    "altered_label": tuple(f"{word}{end}" for end in ("_label", "_stance_label") for word in ALTERED),
 }
 _LONG = {
     "group": ("group", "set", "set_id", "contrast_set"),
@@ -41,7 +53,7 @@ FORMS: Mapping[str, tuple[Mapping[str, tuple[str, ...]], Mapping[str, tuple[str,
     "contrast set, a member a row": (_LONG, {"pair": _SECOND, "original": ("original", "is_original")}),
 }
 _YES = ("1", "true", "yes", "original")
-_NO = ("0", "false", "no", *_ALTERED)
+_NO = ("0", "false", "no", *ALTERED)
 
 
 def read_columns(text: str | None) -> dict[str, str]:
@@ -69,14 +81,50 @@ def bound(names: Sequence[str], given: Mapping[str, str]) -> tuple[str, dict[str
     for form, (needs, may) in FORMS.items():
         if not set(given) <= {*needs, *may}:
             continue
-        usual = {
-            role: next((name for name in options if name in names), "")
-            for role, options in {**needs, **may}.items()
-        }
+        usual = {role: usual_name(names, options) for role, options in {**needs, **may}.items()}
         columns = {**usual, **given}
         if all(columns[role] for role in needs):
             return form, {role: column for role, column in columns.items() if column}
     return None
+
+
+def usual_name(names: Sequence[str], options: Sequence[str]) -> str:
+    """The first of ``options`` that is among ``names``, in whatever case; empty if none is."""
+    known = {name.lower(): name for name in names}
+    return next((known[option.lower()] for option in options if option.lower() in known), "")
+
+
+def two_files(folder: Path) -> tuple[Path, Path] | None:
+    """The tables of originals and of edits in a folder, by their names; ``None`` unless there is one of each."""
+    tables = [path for path in sorted(folder.glob("*")) if path.suffix in FORMATS]
+    originals, edits = (
+        [path for path in tables if any(word in path.stem for word in words)]
+        for words in (("original",), ALTERED)
+    )
+    return (originals[0], edits[0]) if len(originals) == len(edits) == 1 else None
+
+
+def joined_rows(originals: Path, edits: Path) -> list[tuple[str, Row]]:
+    """The rows of two files with the same columns, in MC-TACO's form, with columns ``group`` and ``original`` of ours.
+
+    Rows that follow each other with one text (a question with its candidates) are one example; the n-th of the
+    originals and the n-th of the edits are a set. Raises :class:`~workbench.errors.DataError` if one has more.
+    """
+    found: list[tuple[str, Row]] = []
+    counts = []
+    for path, mark in ((originals, "yes"), (edits, "no")):
+        rows = list(read_table(path))
+        column = usual_name(list(rows[0][1]), _LONG["text"]) if rows else ""
+        if not column:
+            raise DataError(f"{path} has no rows with a column {' or '.join(_LONG['text'])}")
+        number, last = -1, None
+        for where, row in rows:
+            number, last = number + (row.get(column) != last), row.get(column)
+            found.append((where, {**row, "group": f"{number:05d}", "original": mark}))
+        counts.append(number + 1)
+    if counts[0] != counts[1]:
+        raise DataError(f"{originals} has {counts[0]} examples, {edits} {counts[1]}; they go one by one")
+    return found
 
 
 def form_of(names: Sequence[str], given: Mapping[str, str], where: object) -> tuple[str, dict[str, str]]:
@@ -156,4 +204,6 @@ def _text(row: Row, column: str, where: str) -> str:
     value: Any = row.get(column)
     if value is None or not str(value).strip():
         raise DataError(f"{where}: {column} is empty")
+    if not isinstance(value, str | int | float):
+        raise DataError(f"{where}: {column} must be a text, is {value!r:.60}")
     return check_text(str(value), where)

@@ -7,7 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from challenge_sets.readers.contrast_sets import ContrastSet
-from challenge_sets.readers.generic import bound, form_of, read_contrast, read_pairs
+from challenge_sets.readers.generic import (
+    ALTERED,
+    bound,
+    form_of,
+    joined_rows,
+    read_contrast,
+    read_pairs,
+    two_files,
+)
 from challenge_sets.sets.base import QuestionSet
 from challenge_sets.sets.labelled import ContrastSets, consistency_suite
 from challenge_sets.sets.minimal_pairs import PairSet
@@ -19,8 +27,10 @@ __all__ = ["is_own_set", "own_set"]
 
 
 def is_own_set(name: str) -> bool:
-    """Whether ``name`` is a table of minimal pairs or of a contrast set, by its columns."""
+    """Whether ``name`` is a table of minimal pairs or of a contrast set, by its columns; or a contrast set's folder."""
     path = Path(name)
+    if path.is_dir():
+        return two_files(path) is not None
     if path.suffix not in FORMATS or not path.is_file():
         return False
     try:
@@ -36,7 +46,8 @@ def own_set(
     """The challenge set that a table is: minimal pairs, or a contrast set.
 
     Args:
-        rows: a JSONL, JSON, CSV, TSV or Parquet file, or rows in memory (a DataFrame, a Dataset, mappings).
+        rows: a JSONL, JSON, CSV, TSV or Parquet file; rows in memory (a DataFrame, a Dataset, mappings); or a folder
+            with a table of originals and one of edits, by their names, which go example by example (MC-TACO's form).
         name: of the set in results; the file's name without its ending by default.
         columns: the column of each role, where it has not one of the usual names. Minimal pairs: ``good``, ``bad``;
             also ``paradigm``, ``phenomenon``. Contrast sets of an original and its edit a row: ``original``,
@@ -59,7 +70,7 @@ def own_set(
         ```
     """
     if isinstance(rows, Path | str):
-        where, placed = str(rows), list(read_table(rows))
+        where, placed = str(rows), _placed(Path(rows))
         name = name or Path(rows).stem
     else:
         where = name = name or "rows"
@@ -68,6 +79,16 @@ def own_set(
         raise DataError(f"{where} has no rows")
     form, roles = form_of(list(placed[0][1]), columns or {}, where)
     return (_pairs if "good" in roles else _contrast)(placed, roles, name, f"{form}, from {Path(where).name}")
+
+
+def _placed(path: Path) -> list[tuple[str, Row]]:
+    if not path.is_dir():
+        return list(read_table(path))
+    if (sides := two_files(path)) is None:
+        raise DataError(
+            f"{path} needs one table with original in its name, and one with {' or '.join(ALTERED)}"
+        )
+    return joined_rows(*sides)
 
 
 def _pairs(rows: Sequence[tuple[str, Row]], roles: Mapping[str, str], name: str, about: str) -> QuestionSet:

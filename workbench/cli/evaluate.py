@@ -137,11 +137,11 @@ def command(context: click.Context, /, **_options: Any) -> None:
         _submit(run, arguments["submission"])
     if arguments["export"] is not None:
         _export(run)
-    report_run(run, arguments["report_to"] or ())
     if arguments["as_json"]:
         say_json({**run_summary(run), "policy": scoring_policy(run)})
     else:
         print_run(run)
+    report_run(run, arguments["report_to"] or ())
 
 
 class _Arguments:

@@ -99,8 +99,8 @@ def command(model: str, task: str, **options: Any) -> None:
     run = finetune(
         model, rows, out, settings, resume=options["resume"], device=options["device"], progress=True
     )
-    report_run(run, options["report_to"] or ())
     _print(run)
+    report_run(run, options["report_to"] or ())
 
 
 def _print(run: Any) -> None:

@@ -36,7 +36,7 @@ def command(name: str | None) -> None:
         ]
         say("\n" + table(("group", "tasks", "members"), groups))
         say("\nnext: workbench tasks NAME shows one, workbench evaluate MODEL --task NAME runs it")
-    elif Path(name).suffix in TASK_FILES:
+    elif Path(name).suffix in TASK_FILES or (name not in {*TASKS, *GROUPS} and Path(name).is_dir()):
         _show_file(name)
     elif name in GROUPS:
         say(table(("task", "version", "kinds", "about"), [_row(task) for task in expand([name])]))
@@ -58,16 +58,15 @@ def _row(name: str) -> tuple[str, str, str, str]:
 
 def _show_file(name: str) -> None:
     """What a file of the user's would be read as: its columns, the kind of task, the first item, how many."""
-    from challenge_sets.checking import find_set
-    from challenge_sets.sets.own import is_own_set
+    from challenge_sets.sets.own import is_own_set, own_set
     from workbench.data.tables import FORMATS, read_table
     from workbench.evaluate.tasks.task_file import read_task
 
     if Path(name).suffix in FORMATS:
         _, first = next(read_table(Path(name)), ("", {}))
         say(f"columns: {', '.join(first)}")
-    own = is_own_set(name)
-    task: Any = find_set(name) if own else read_task(name)
+    own = is_own_set(name) or Path(name).is_dir()
+    task: Any = own_set(name) if own else read_task(name)
     items = task.load(None).items
     show(task)
     say(f"items: {len(items)}")
@@ -86,6 +85,8 @@ def show(task: Any) -> None:
     say(f"options: {', '.join(f'--{option}' for option in accepts) or 'none'}")
     if getattr(task, "files", ""):
         say(f"files: {task.files}; give their folder with --data-dir")
+    if getattr(task, "hub", None):
+        say(f"on the hub: {task.hub.removeprefix('hub:')}, fetched where no folder is given")
     source = getattr(task, "source", None)
     for split, names in getattr(source, "files", {}).items():
         if names:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.errors import ConfigError, did_you_mean, needs_extra
+from workbench.errors import ConfigError, RunError, did_you_mean, needs_extra
 from workbench.runs._run import Run
 
 if TYPE_CHECKING:
@@ -61,10 +62,10 @@ def check_trackers(names: Sequence[str]) -> tuple[str, ...]:
 def report_run(run: Run, names: Sequence[str]) -> None:
     """Report the recipe, the loss curves and the results of ``run`` to the trackers ``names``.
 
-    Results are scalars ``TASK/METRIC`` with ``/standard_error``, ``/low`` and ``/high``, at the last step of training
+    Results are scalars ``TASK/METRIC`` with ``_stderr``, ``_low`` and ``_high``, at the last step of training
     or at 0; curves are the lines of ``log.jsonl``, under ``train/`` (``train-seedN/`` for further seeds). TensorBoard's
     files lie in the run's folder, W&B's project and MLflow's experiment are called "workbench". Raises as
-    :func:`check_trackers` does.
+    :func:`check_trackers` does, and :class:`~workbench.errors.RunError` where a tracker refuses.
 
     Example:
         ```python
@@ -80,15 +81,26 @@ def report_run(run: Run, names: Sequence[str]) -> None:
         from accelerate import PartialState
 
         PartialState()  # Accelerate's trackers ask it which process they are in
-        tracker = TRACKERS[name](run)
-        tracker.start()
-        tracker.store_init_configuration(_configuration(run))
-        last = 0
-        for step, values in _curves(run.path):
-            tracker.log(values, step=step)
-            last = max(last, step)
-        tracker.log(_results(run), step=last)
-        tracker.finish()
+        try:
+            _report(run, TRACKERS[name](run))
+        except (
+            Exception
+        ) as error:  # of many libraries: no login, no server, a store that is no longer supported
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
+            raise RunError(
+                f"cannot report to {name}: {reason}; the run itself is stored in {run.path}"
+            ) from error
+
+
+def _report(run: Run, tracker: GeneralTracker) -> None:
+    tracker.start()
+    tracker.store_init_configuration(_configuration(run))
+    last = 0
+    for step, values in _curves(run.path):
+        tracker.log(values, step=step)
+        last = max(last, step)
+    tracker.log(_results(run), step=last)
+    tracker.finish()
 
 
 def _configuration(run: Run) -> dict[str, Any]:
@@ -110,8 +122,8 @@ def _results(run: Run) -> dict[str, float]:
     for task, metrics in run.results.items():
         for metric, e in metrics.items():
             name = f"{task}/{metric}"
-            found |= {name: e.value, f"{name}/standard_error": e.standard_error}
-            found |= {f"{name}/low": e.low, f"{name}/high": e.high}
+            found |= {name: e.value, f"{name}_stderr": e.standard_error}
+            found |= {f"{name}_low": e.low, f"{name}_high": e.high}
     return _finite(found)
 
 
@@ -129,8 +141,9 @@ def _curves(folder: Path) -> Iterator[tuple[int, dict[str, float]]]:
 
 
 def _finite(values: Mapping[str, Any]) -> dict[str, float]:
+    """Finite numbers alone, under names that every tracker takes: MLflow refuses ``p@1``."""
     return {
-        name: float(value)
+        re.sub(r"[^\w./ -]", "_", name): float(value)
         for name, value in values.items()
         if isinstance(value, int | float) and math.isfinite(value)
     }

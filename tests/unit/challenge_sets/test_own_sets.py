@@ -132,6 +132,32 @@ def test_contrast_sets_of_three_forms(tmp_path, function, rows, consistency, ori
         assert (found[group][metric].value, found[group][metric].n) == (pytest.approx(right / n), n), group
 
 
+def test_two_files_go_question_by_question(tmp_path: Path) -> None:
+    """MC-TACO's form, beginning as its files do: a question with its candidates, more of them in one file."""
+    head = "index\tsentence1\tsentence2\tlabel"
+    originals = [
+        "he ran . when ?\tat noon\tpos",
+        "he ran . when ?\tnever\tpos",
+        "he ate . when ?\tat noon\tpos",
+    ]
+    edits = ["he did not run . when ?\tat noon\tneg", "he did not eat . when ?\tat noon\tneg"]
+    for name, rows in (("original", originals), ("changed", edits)):
+        lines = [f"{number}\t{row}" for number, row in enumerate(rows)]
+        (tmp_path / f"{name}.tsv").write_text("\n".join([head, *lines]) + "\n")
+    run = workbench.check(workbench.wrap(stance, labels=["neg", "pos"]), str(tmp_path), out=tmp_path / "runs")
+    assert run.results[f"{tmp_path.name}/Consistency/whole sets"]["consistency"].n == 2
+    assert run.results[f"{tmp_path.name}/Accuracy/originals"]["accuracy"].n == 3
+    assert run.record.recipe["file"] == str(tmp_path)
+    (tmp_path / "changed.tsv").write_text(f"{head}\n0\the did not run .\tat noon\tneg\n")
+    with pytest.raises(DataError, match=r"original.tsv has 2 examples, .*changed.tsv 1; they go one by one"):
+        own_set(tmp_path)
+    (tmp_path / "changed.tsv").unlink()
+    with pytest.raises(
+        DataError, match="needs one table with original in its name, and one with altered or edited"
+    ):
+        own_set(tmp_path)
+
+
 def test_mistakes_name_row_and_column() -> None:
     frame = pd.DataFrame({"good": ["a"], "bad": [" "]})
     with pytest.raises(DataError, match=r"pairs, row 1: bad is empty"):

@@ -17,6 +17,7 @@ _CHECKS = {
     "A function of your own as a model": "assert len(run.results) > 10 and same.labels == predict.labels",
     "A task in a YAML file": 'assert run.results["capitals"]["accuracy"].n == 2',
     "Your own rows as a task": 'assert run.results["questions"]["accuracy"].n == 2',
+    "Your own challenge set in a table": 'assert run.results["agreement"]["accuracy"].n == 2',
     "A task by its type, in Python": 'assert run.results["capitals"]["accuracy"].n == 2',
     "A task of another type": 'assert run.results["capitals"]["accuracy"].n == 2',
     "A suite of behavioural tests": 'assert {"good weather", "a name changes nothing"} <= {'

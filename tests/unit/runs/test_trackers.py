@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.helpers import run_command
-from workbench.errors import ConfigError
+from workbench.errors import ConfigError, RunError
 from workbench.runs import Run, RunFolder, RunRecord, trackers
 from workbench.statistics import proportion
 
@@ -56,8 +56,21 @@ def test_recipe_curves_and_results_are_logged_in_order(run: Run, monkeypatch: py
     results, step = double.calls[5][1:]
     wanted = proportion(RIGHT)
     assert results["toy/accuracy"] == 0.75
-    assert (results["toy/accuracy/low"], results["toy/accuracy/high"]) == (wanted.low, wanted.high)
+    assert (results["toy/accuracy_low"], results["toy/accuracy_high"]) == (wanted.low, wanted.high)
     assert step == 2
+
+
+def test_a_tracker_that_refuses_is_one_line_and_the_run_stays(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: Run) -> Any:
+        raise ValueError("no login;\nrun: login")
+
+    monkeypatch.setitem(trackers.TRACKERS, "json", refuse)
+    with pytest.raises(
+        RunError, match=r"^cannot report to json: no login; run: login; the run itself is stored in .*$"
+    ):
+        trackers.report_run(run, ["json"])
 
 
 def test_tensorboard_reads_what_was_reported(run: Run) -> None:
