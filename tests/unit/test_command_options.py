@@ -43,6 +43,7 @@ def test_verbs_and_options_are_completed() -> None:
 
 def test_quiet_has_no_bars_and_no_notes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TQDM_DISABLE", "0")  # so that it is put back
     assert run_command("--quiet", "tasks").stderr == ""
     assert terminal.LOGGER.level == 40
     both = run_command("--quiet", "--verbose", "tasks")

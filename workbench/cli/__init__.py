@@ -120,6 +120,7 @@ def cli(quiet: bool, verbose: bool) -> None:
     if quiet and verbose:
         raise WorkbenchError("--quiet and --verbose do not go together; leave one out")
     if quiet:
+        os.environ["TQDM_DISABLE"] = "1"  # bars of other packages; read when tqdm is imported
         LOGGER.setLevel(logging.ERROR)
         warnings.simplefilter("ignore", WorkbenchWarning)
     if verbose:
