@@ -193,8 +193,9 @@ def _index() -> None:
         "# Commands\n",
         "`workbench VERB --help` says the same. Every verb that measures stores a run; `--json` prints one object for",
         "scripts, where a verb has it. A user's mistake prints one line and exits with 2.\n",
-        "`workbench --quiet VERB` prints results and errors alone, `--verbose` also the log of other packages and where a",
-        "refused input was found; `workbench --install-completion` completes verbs and options in bash, zsh and fish.\n",
+        "`workbench --quiet VERB` prints results and errors alone, `--verbose` also the log of other packages and",
+        "where a refused input was found; `workbench --install-completion` completes verbs and options in bash, zsh,",
+        "fish.\n",
         "| verb | |\n|---|---|",
         *rows,
     ]
