@@ -17,7 +17,7 @@ from workbench.models import Kind, LoadedModel
 from workbench.models.batching import encode_row, head_outputs
 from workbench.runs import Run
 from workbench.shapes import Array
-from workbench.text import align
+from workbench.text import PromptFormat, align
 from workbench.trace import trace
 
 __all__ = ["Explanation", "FailingCase", "SaliencyDifference", "explain", "explain_failures"]
@@ -142,6 +142,8 @@ def explain(case: _Case, model: LoadedModel, *, method: str = "input_x_gradient"
         raise DataError(
             f"case {case.id}: the members are equal, so there is nothing to explain: {case.good!r:.60}"
         )
+    if model.prompt != PromptFormat():
+        raise TaskError(f"explanations read whole texts as they stand, not as {model.prompt}")
     front = _front(model)
     texts = (front + case.good, front + case.bad)
     traced = trace(model, texts, record={"attention"}, batch_size=2)

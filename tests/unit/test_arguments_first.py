@@ -12,6 +12,11 @@ LONG = "a" * 300
 # What is wrong, and a part of the line that says so. M is a model's name, which must not be opened.
 MISTAKES = [
     ("attend M cats", "name the file to write: --out head.html"),
+    ("evaluate M --task sst2 --finetune --chat", "do not go with --finetune"),
+    ("check M --suite sentiment --chat --explain 2", "do not go with --explain"),
+    ("lens M cats --system x", "system is of a chat format"),
+    ("tokenize cats --model M --chat --no-special", "leave out one of both"),
+    ("generate M cats --special-tokens both", "unknown special tokens 'both'"),
     ("attend M cats --out x.exe", "suffix '.exe' is not one of .csv, .html, .pdf, .png, .svg"),
     ("attend M cats --out folder.html", "it is a folder"),
     ("attend M cats --out file.txt/x.html", "file.txt is a file"),

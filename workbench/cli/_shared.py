@@ -44,6 +44,7 @@ __all__ = [
     "model_record",
     "prompt_of",
     "prompt_options",
+    "refuse_prompt",
     "report_option",
     "run_summary",
     "saved",
@@ -219,6 +220,14 @@ def prompt_options(function: Command) -> Command:
     ):
         function = option(function)
     return function
+
+
+def refuse_prompt(options: Mapping[str, Any], beside: str) -> None:
+    """Raise :class:`WorkbenchError` for options of :func:`prompt_options`, which do not go with ``beside``."""
+    if prompt_of(options) != {"chat": False, "system": None, "special_tokens": "parse"}:
+        raise WorkbenchError(
+            f"--chat, --system and --special-tokens do not go with {beside}; leave out one of both"
+        )
 
 
 def prompt_of(options: Mapping[str, Any]) -> dict[str, Any]:

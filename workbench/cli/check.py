@@ -22,6 +22,7 @@ from workbench.cli._shared import (
     model_line,
     model_options,
     prompt_options,
+    refuse_prompt,
     run_summary,
     set_options,
     set_remarks,
@@ -116,6 +117,9 @@ def _completed(context: click.Context) -> dict[str, Any]:
         raise WorkbenchError("name one of --set and --suite; see: workbench check --help")
     if not values["model"] and not values["predictions"] and not values["export"]:
         raise WorkbenchError("name a MODEL, or give --predictions FILE with a --suite")
+    for option in ("explain", "predictions"):
+        if values[option]:
+            refuse_prompt(values, f"--{option}")
     return values
 
 

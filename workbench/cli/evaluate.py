@@ -24,6 +24,7 @@ from workbench.cli._shared import (
     model_line,
     model_options,
     prompt_options,
+    refuse_prompt,
     report_option,
     run_summary,
     set_options,
@@ -168,6 +169,8 @@ def _check(context: click.Context, arguments: _Arguments) -> None:
     for name in ("seeds", "recipe", "train_limit"):
         if not arguments["finetune"] and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise WorkbenchError(f"--{name.replace('_', '-')} is of --finetune; leave it out, or add that")
+    if arguments["finetune"]:
+        refuse_prompt(arguments.values, "--finetune")
     if arguments["submission"] is not None:
         check_output(arguments["submission"])
         if arguments["split"] != "test":

@@ -6,6 +6,7 @@ from workbench.models._loaded import Kind, LoadedModel
 from workbench.models.functions import TextFunction
 from workbench.models.loading import load, load_tokenizer, local_path
 from workbench.models.names import KNOWN_MODELS, KnownModel
+from workbench.models.shared_base import load_adapters
 from workbench.models.wrapping import as_model, as_subject, wrap
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "as_model",
     "as_subject",
     "load",
+    "load_adapters",
     "load_tokenizer",
     "local_path",
     "wrap",

@@ -163,7 +163,7 @@ def with_adapter(model: Any, adapter: Adapter, tokens: int) -> Any:
         adapted = PeftModel.from_pretrained(model, adapter.folder)
         if adapted.active_peft_config.is_prompt_learning or not hasattr(adapted, "merge_and_unload"):
             return adapted
-        return adapted.merge_and_unload()
+        return adapted.merge_and_unload(safe_merge=True)  # into new weights: the base's may be shared
 
 
 def _fit_vocabulary(model: Any, adapter: Adapter, tokens: int) -> None:
