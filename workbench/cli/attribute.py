@@ -102,7 +102,7 @@ def _outputs() -> Sequence[str]:
 )
 @click.option("--seed", type=SEED, default=0, show_default=True)
 @click.option(
-    "--each", is_flag=True, help="Of an encoder-decoder: each generated token by each source token."
+    "--each", is_flag=True, help="Of a model that generates: each generated token by each token of the text."
 )
 @click.option("--bars", is_flag=True, help="Bars instead of text in colours.")
 @click.option("--yes", is_flag=True, help="Run even if the estimated cost is high.")
@@ -260,11 +260,12 @@ def _each(
         return
     say(model_line(model))
     for token, attribution in zip(generated, found, strict=True):
+        probability = math.exp(attribution.value)
         best = ", ".join(
             f"{printable(attribution.tokens[i])} {attribution.scores[i]:+.3f}"
             for i in attribution.order()[:4]
         )
-        say(f"{printable(token)}: {best}")
+        say(f"{printable(token)} (p {probability:.3f}): {best}")
 
 
 def _examined(

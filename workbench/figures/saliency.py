@@ -122,7 +122,9 @@ def generation_map(
     title: str = "What each generated token was made of",
     display_mode: str = "auto",
 ) -> View:
-    """Generated tokens down, source tokens across: one attribution for each token of ``generated``.
+    """Generated tokens down, with their probabilities; the text's tokens across.
+
+    ``attributions`` has one for each token of ``generated``.
 
     Raises:
         ConfigError: not one attribution a token, or of different sources.
@@ -133,12 +135,15 @@ def generation_map(
         )
     return heat_map(
         np.stack([a.scores for a in attributions]),
-        shown_tokens(generated, prettify=True),
+        [
+            f"{token}  {np.exp(attribution.value):.2f}"
+            for token, attribution in zip(shown_tokens(generated, prettify=True), attributions, strict=True)
+        ],
         shown_tokens(attributions[0].tokens, prettify=True),
         axes=("generated", "source"),
         unit="score",
         signed=attributions[0].signed,
-        note=f"{attributions[0].method}: {attributions[0].convention}.",
+        note=f"{attributions[0].method}: {attributions[0].convention}. Beside each generated token its probability.",
         title=title,
         display_mode=display_mode,
     )

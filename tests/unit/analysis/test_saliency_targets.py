@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from transformers import BartForConditionalGeneration
 
+import workbench
 from tests.model_folders import save_bart
 from tests.unit.analysis.saliency_models import tiny_classifier, tiny_masked
 from tests.unit.tiny import loaded, tiny_causal
@@ -209,6 +210,19 @@ def test_each_written_token_is_explained_as_if_it_alone_were_asked(tmp_path: obj
     assert generation_map(found, written).to_frame().shape[0] == len(written) * len(found[0].tokens)
 
 
-def test_only_encoder_decoders_write() -> None:
+def test_each_token_of_a_decoder_is_explained_given_those_before() -> None:
+    model = tiny_causal()
+    found, written = attribute_generated(model, TEXT, "occlusion", target=" cats sat")
+    assert len(found) == len(written) >= 2
+    first = attribute(model, TEXT, "occlusion", target=int(model.tokenizer.convert_tokens_to_ids(written[0])))
+    assert np.allclose(found[0].scores, first.scores, atol=1e-6)
+    whole = attribute(model, TEXT, "occlusion", target=" cats sat")
+    assert sum(a.value for a in found) == pytest.approx(whole.value, abs=1e-5)  # log-probabilities add up
+    assert np.allclose(sum(a.scores for a in found), whole.scores, atol=1e-5)
+    generated, tokens = attribute_generated(model, TEXT, "occlusion")
+    assert 1 <= len(generated) == len(tokens) <= 12
+
+
+def test_a_model_that_does_not_generate_is_refused(tmp_path: object) -> None:
     with pytest.raises(ModelError, match="attributing each generated token"):
-        attribute_generated(tiny_causal(), TEXT)
+        attribute_generated(workbench.load("sentiment-encoder"), TEXT)

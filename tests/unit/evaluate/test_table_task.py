@@ -12,7 +12,7 @@ import workbench
 from tests.helpers import run_command
 from workbench.errors import ConfigError, DataError
 from workbench.evaluate.tasks.declared_types import OwnAnswers
-from workbench.evaluate.tasks.task_file import read_task
+from workbench.evaluate.tasks.task_file import own_task, read_task
 
 CAPITALS: list[dict[str, Any]] = [
     {"query": "The capital of France is", "choices": ["Paris", "Lyon"], "gold": 0},
@@ -61,6 +61,21 @@ def test_the_columns_tell_the_kind_of_task(row: dict[str, Any], kind: str, tmp_p
     task = read_task(write(tmp_path / "own.jsonl", rows))
     assert (type(task).__name__, task.name) == (kind, "own")
     assert len(task.load(None).items) == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("choices", "gold", "place"),
+    [
+        ([" was", " were"], " were", 1),
+        ([" was", " were"], "was", 0),
+        (["1", "2"], "2", 1),  # the choice itself
+        (["1", "2"], 1, 1),  # a number counts from 0
+        (["a cat", "a dog"], "B", 1),
+    ],
+)
+def test_the_right_choice_is_named_in_several_ways(choices: list[str], gold: object, place: int) -> None:
+    (item,) = own_task([{"query": "q", "choices": choices, "gold": gold}], "own").load(None).items
+    assert item.fields["gold"] == place
 
 
 def test_lists_in_cells_of_a_csv_are_written_as_json(tmp_path: Path) -> None:

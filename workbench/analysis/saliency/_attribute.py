@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import torch
 
+from workbench.analysis.generation import generate_steps
 from workbench.analysis.saliency._functions import (
     BASELINE,
     WordsOfFunction,
@@ -32,6 +33,7 @@ from workbench.trace.encoding import say_cut
 
 __all__ = ["AttributionWarning", "attribute", "attribute_all", "attribute_generated", "attribute_targets"]
 
+GENERATED = 12  # tokens of a decoder, where no target is given
 DEAR = 2_000_000  # tokens through the model for one text, above which a cost must be agreed to
 
 
@@ -338,12 +340,28 @@ def attribute_generated(
     options: SaliencyOptions | None = None,
     allow_cost: bool = False,
 ) -> tuple[list[Attribution], tuple[str, ...]]:
-    """Scores of the source for each token of ``target`` (by default what the model generates), and those tokens.
+    """Scores of the text's tokens for each token of ``target`` (by default what is generated), and those tokens.
 
-    Each is attributed given the tokens before it. :func:`workbench.figures.saliency.generation_map` draws them.
-    Raises :class:`~workbench.errors.ModelError` for a model that is no encoder-decoder.
+    Each is attributed given the tokens before it, which get no scores themselves. A decoder's default target is what it
+    generates greedily, 12 tokens or fewer. :func:`workbench.figures.saliency.generation_map` draws them. Raises
+    :class:`~workbench.errors.ModelError` for a model that does not generate.
+
+    Example:
+        ```python
+        import workbench
+        from workbench.analysis.saliency import attribute_generated
+        from workbench.figures.saliency import generation_map
+
+        model = workbench.load("novels-decoder")
+        found, tokens = attribute_generated(model, "The boys at home", "occlusion", target=" were very happy")
+        print(generation_map(found, tokens).to_frame())
+        ```
     """
-    model.require(Kind.SEQ2SEQ, verb="attributing each generated token")
+    model.require(Kind.CAUSAL, Kind.SEQ2SEQ, verb="attributing each generated token")
+    if target is None and model.kind is Kind.CAUSAL:
+        if not isinstance(text, str):
+            raise TaskError("a decoder generates after one text; give a string, or a target")
+        target = generate_steps(model, text, GENERATED).generated
     whole = ask(model, text, TargetRequest(target))
     terms = whole.parts[0].terms
     generated = tuple(model.tokenizer.convert_ids_to_tokens([term.index for term in terms]))

@@ -80,7 +80,9 @@ def _place(gold: Any, choices: tuple[str, ...], where: str) -> int:
         raise DataError(
             f"{where}: choices must be a list of two or more, are {', '.join(map(repr, choices))}"
         )
-    text = str(gold).strip()
+    text, stripped = str(gold).strip(), [choice.strip() for choice in choices]
+    if isinstance(gold, str) and stripped.count(text) == 1:
+        return stripped.index(text)
     if text not in choices and len(text) == 1 and text.isalpha():
         gold = ord(text.upper()) - ord("A")
     elif text not in choices and text.isdigit():
