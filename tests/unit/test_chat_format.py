@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, T5Config, T5ForConditionalGeneration
 
 import workbench
 from tests.helpers import assert_near
@@ -18,7 +18,7 @@ from tests.unit.tiny import loaded, tiny_causal
 from workbench.analysis.generation import generate_all
 from workbench.analysis.patching import patch_pair
 from workbench.errors import ConfigError, DataError, ModelError, TaskError
-from workbench.models import Kind, LoadedModel
+from workbench.models import Kind, LoadedModel, load
 from workbench.runs import RunRecord
 from workbench.text import TokenizerKind, render
 from workbench.trace.encoding import encode_all
@@ -155,10 +155,44 @@ def test_special_tokens_of_the_text_are_tokens_or_characters() -> None:
     assert scored.token_ids[-len(characters) :] == tuple(characters)
 
 
+def test_the_encoder_of_an_encoder_decoder_reads_the_message() -> None:
+    tokenizer = trained(TokenizerKind.BYTES, "seq2seq")
+    tokenizer.chat_template = TEMPLATE.removeprefix("{{ bos_token }}")
+    torch.manual_seed(0)
+    config = T5Config(
+        vocab_size=len(tokenizer),
+        d_model=32,
+        d_kv=8,
+        d_ff=64,
+        num_layers=2,
+        num_heads=4,
+        decoder_start_token_id=0,
+    )
+    model = loaded(T5ForConditionalGeneration(config), Kind.SEQ2SEQ, tokenizer)
+    source, reply = template_ids(model, TEXT), tokenizer(REPLY, add_special_tokens=False).input_ids
+    found = workbench.score(model, TEXT, REPLY, chat=True)
+    with torch.no_grad():
+        logits = model.model(
+            input_ids=torch.tensor([source]), decoder_input_ids=torch.tensor([[0, *reply[:-1]]])
+        ).logits
+    expected = logits[0].log_softmax(-1)[torch.arange(len(reply)), torch.tensor(reply)]
+    assert_near(found.token_log_probabilities, expected)
+
+
 def test_users_mistakes_are_one_line() -> None:
-    model = byte_model()
+    model, blank = byte_model(), "She was [MASK]."
     for call, error, said in (
         (lambda: tiny_causal().reads(chat=True), ModelError, "tiny has no chat template; leave out --chat"),
+        (
+            lambda: load("novels-encoder").reads(chat=True),
+            ModelError,
+            "a chat format needs a causal or seq2seq",
+        ),
+        (
+            lambda: workbench.attribute("novels-encoder", blank, special_tokens="text"),
+            TaskError,
+            "marks the word as a special token",
+        ),
         (lambda: model.reads(system="x"), ConfigError, "system is of a chat format"),
         (lambda: model.reads(chats=True), ConfigError, "unknown option 'chats'"),
         (lambda: model.reads(special_tokens="both"), ConfigError, "allowed: parse, text"),

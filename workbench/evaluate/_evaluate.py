@@ -139,7 +139,8 @@ def _listed(tasks: Any) -> list[str | Task]:
         or any(isinstance(t, Mapping) for t in tasks)
     ):
         return [own_task(tasks)]
-    return [own_task(one) if hasattr(one, "columns") else one for one in tasks]
+    # sets of pairs have columns too, and are tasks
+    return [own_task(one) if hasattr(one, "columns") and not hasattr(one, "load") else one for one in tasks]
 
 
 def _within_limit(data: TaskData, settings: EvaluateSettings) -> list[TaskItem]:

@@ -71,7 +71,7 @@ def test_a_run_with_a_set_resumes(model, tmp_path):
 
 
 def test_what_a_check_stores_is_what_it_stored_before_it_had_the_runner_of_evaluate(model, tmp_path):
-    """The keys and rows of 46c749a, so that runs of before are resumed, compared and shown."""
+    """The keys and rows of 46c749a, and how texts are read, so that runs of before are resumed, compared and shown."""
     run = check(model, "pairs_builtin", limit=8, seed=3, out=tmp_path, doctor=False)
     assert (run.record.verb, run.record.seeds) == ("check", {"sampling": 3})
     assert list(run.record.recipe) == [
@@ -86,6 +86,7 @@ def test_what_a_check_stores_is_what_it_stored_before_it_had_the_runner_of_evalu
             "masking",
             "seed",
         ),
+        *("chat", "system", "special_tokens"),
         *("version", "policy"),
     ]
     rows = run.examples()
@@ -108,7 +109,7 @@ def test_options_of_other_tasks_are_refused(model):
     with pytest.raises(TaskError, match="task blimp takes no --shots; its options: --limit-per-paradigm, "):
         find_task("blimp", EvaluateSettings(tasks=("blimp",), shots=2).options)
     with pytest.raises(
-        TaskError, match="task lambada_sample takes no --limit-per-paradigm; its options: none"
+        TaskError, match="task lambada_sample takes no --limit-per-paradigm; its options: --chat, --system"
     ):
         evaluate(model, tasks="lambada_sample", limit_per_paradigm=2)
     with pytest.raises(TaskError, match="task pairs_builtin takes no --shots"):
@@ -152,7 +153,8 @@ def test_what_a_set_does_not_follow_is_refused(model, option, value):
 
 def test_sets_take_the_options_that_change_their_scores():
     pairs = {"limit_per_paradigm", "convention", "reduction", "masking"}
-    expected = {"blimp": pairs, "lama": {"limit_per_paradigm", "convention"}, "hans": {"limit_per_paradigm"}}
+    asked = {"limit_per_paradigm", "chat", "system"}  # language models are asked in a prompt
+    expected = {"blimp": pairs, "lama": {"limit_per_paradigm", "convention"}, "hans": asked}
     assert {task.name: set(task.accepts) for task in TASKS if task.name in expected} == expected
     with pytest.raises(TaskError, match="task hans takes no --convention; its options: --limit-per-paradigm"):
         check("novels-encoder", "hans", convention="lm-eval")
