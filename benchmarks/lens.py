@@ -1,21 +1,26 @@
 """Exactness of lens, attribution and patching on real weights, speed of patching, and an average patching map.
 
     python benchmarks/lens.py [--pairs N] [--sites residual,head] [--out FOLDER] [--json FILE]
+    OMP_NUM_THREADS=1 python benchmarks/lens.py --peer [--repeats N]
 
-The peer of the speed is one forward pass for each patch (:func:`one_by_one`). Maps are of
+The peer of the speed of patching is one forward pass for each patch (:func:`one_by_one`). Maps are of
 smollm2-135m, float32, over agreement pairs with an attractor (benchmarks/agreement_pairs.py); ``--out`` draws them.
+``--peer`` compares processor time with TransformerLens (:func:`beside_transformer_lens`) and does nothing else.
 """
 
 from __future__ import annotations
 
+import copy
 import json
+import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from _frame import Result, machine, parser, report
+from _frame import Result, alternate, machine, parser, report
 from agreement_pairs import PLACES, AgreementPair, attractor_pairs
 
 import workbench
@@ -95,6 +100,95 @@ def speed(pair: PatchPair) -> Result:
     )
 
 
+TEXTS = {  # a name for the table -> a clean text and a corrupted one, which differ in a noun's number
+    "5 tokens": ("The keys to the cabinet", "The key to the cabinet"),
+    "24 tokens": tuple(
+        "The report that the committees wrote last year about the trains in the north of the country says that the "
+        f"oldest of the {noun}"
+        for noun in ("trains", "train")
+    ),
+}
+
+
+def beside_transformer_lens(model: workbench.LoadedModel, repeats: int) -> list[Result]:
+    """Processor time of the lens, of attribution and of one site, each with TransformerLens's own function for it.
+
+    The peer is a bridge over a copy of the same weights: with its norms folded for direct attribution, which it needs,
+    else as they are. It starts from ids; ours from text.
+    """
+    plain, folded = bridge(model), bridge(model)
+    folded.enable_compatibility_mode()
+    results = []
+    for size, (clean, corrupted) in TEXTS.items():
+        for name, (ours, peer) in jobs(model, plain, folded, clean, corrupted).items():
+            mine, other = alternate(ours, peer, repeats, clock=time.process_time)
+            ratios = sorted(m / o for m, o in zip(mine, other, strict=True))
+            ratio = statistics.median(mine) / statistics.median(other)
+            times = (statistics.median(mine), statistics.median(other))
+            spread = (ratios[0], ratios[-1])
+            results.append(Result(f"{name}, {size}", *times, "s", ratio, "<= 1", ratio <= 1, spread))
+    return results
+
+
+def bridge(model: workbench.LoadedModel) -> Any:
+    """The model in TransformerLens."""
+    from transformer_lens.model_bridge import TransformerBridge
+
+    return TransformerBridge.boot_transformers(
+        "HuggingFaceTB/SmolLM2-135M-Instruct",
+        hf_model=copy.deepcopy(model.model),
+        tokenizer=model.tokenizer,
+        device="cpu",
+        dtype=torch.float32,
+    )
+
+
+def jobs(
+    model: workbench.LoadedModel, plain: Any, folded: Any, clean: str, corrupted: str
+) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
+    """What is compared: a name, ours, the peer's."""
+    from transformer_lens.tools.analysis import attribution_patch
+    from transformer_lens.tools.analysis import direct_logit_attribution as peer_attribution
+    from transformer_lens.tools.analysis.logit_lens import logit_lens as peer_lens
+
+    read = [torch.tensor([model.tokenizer(text).input_ids]) for text in (clean, corrupted)]
+    are, be = (model.tokenizer(word).input_ids[0] for word in (" are", " is"))
+    layer = len(plain.blocks) // 2
+    site = {"names_filter": f"blocks.{layer}.hook_mlp_out", "stop_at_layer": layer + 1}
+    return {
+        "logit lens, all positions": (
+            lambda: workbench.lens(model, clean),
+            lambda: peer_lens(plain, read[0], positions=None, top_k=5, return_type="probs"),
+        ),
+        "logit lens, last position": (
+            lambda: workbench.lens(model, clean, positions=[-1]),
+            lambda: peer_lens(plain, read[0], positions=-1, top_k=5, return_type="probs"),
+        ),
+        "attribution patching, heads, with both runs": (
+            lambda: workbench.patch(
+                model, clean, corrupted, " are", " is", method="attribution", site="head"
+            ),
+            lambda: attribution_patch(plain, *read, lambda logits: logits[0, -1, are] - logits[0, -1, be]),
+        ),
+        "direct attribution, heads": (
+            lambda: direct_logit_attribution(model, clean, " are"),
+            lambda: peer_attribution(folded, read[0], " are", unit="head"),
+        ),
+        "direct attribution, whole parts": (
+            lambda: direct_logit_attribution(model, clean, " are"),
+            lambda: peer_attribution(folded, read[0], " are", unit="component"),
+        ),
+        f"one site, layer {layer}": (
+            lambda: workbench.capture(model, clean, "mlp", layer),
+            lambda: plain.run_with_cache(read[0], **site),
+        ),
+        "one site, all layers": (
+            lambda: workbench.capture(model, clean, "mlp"),
+            lambda: plain.run_with_cache(read[0], names_filter=lambda name: name.endswith("hook_mlp_out")),
+        ),
+    }
+
+
 def maps(
     model: workbench.LoadedModel, examples: Sequence[AgreementPair], sites: Sequence[str]
 ) -> tuple[list[PatchPair], dict[str, Statistic]]:
@@ -137,7 +231,13 @@ def main() -> None:
     options.add_argument("--model", default="smollm2-135m")
     options.add_argument("--sites", default=",".join(PatchSite))
     options.add_argument("--out", type=Path)
+    options.add_argument("--peer", action="store_true", help="processor time beside TransformerLens")
     chosen = options.parse_args()
+    if chosen.peer:
+        model = workbench.load("smollm2-135m", dtype="float32")
+        results = beside_transformer_lens(model, chosen.repeats)
+        report(results, machine("transformer-lens"), chosen.json)
+        return
     model = workbench.load(chosen.model, dtype="float32")
     examples = attractor_pairs(model.tokenizer, chosen.pairs)
     first = examples[0]

@@ -21,6 +21,7 @@ _HOMES = {
     "Statistic": "workbench.statistics",
     "WorkbenchError": "workbench.errors",
     "attribute": "workbench.analysis.saliency",
+    "capture": "workbench.trace",
     "check": "challenge_sets",
     "compare": "workbench.evaluate.compare",
     "doctor": "workbench.evaluate.doctor:examine",
@@ -60,6 +61,7 @@ __all__ = [
     "WorkbenchError",
     "__version__",
     "attribute",
+    "capture",
     "check",
     "compare",
     "doctor",
@@ -89,6 +91,7 @@ if TYPE_CHECKING:
     from workbench.scoring import score
     from workbench.scoring.surprisal import surprisal
     from workbench.statistics import Estimate, Statistic
+    from workbench.trace.capture import capture
     from workbench.training.finetuning.finetune import finetune
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES, _ROOMS)

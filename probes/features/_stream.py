@@ -202,10 +202,9 @@ class FeatureStream:
                 inputs.update(decoder_batch(model, [text.read for text in batch.texts]))
                 read = inputs["decoder_input_ids"]
             layers = run(inputs)
-            chosen = layers if len(layers) == 1 else [layers[n] for n in self.policy.layers]
             take = Taker(self.policy.pool, [span[1:] for span in batch.spans], read.shape[1], model.device)
             with torch.inference_mode():
-                found = torch.stack([take(layer) for layer in chosen]).float().cpu().numpy()
+                found = torch.stack([take(layer) for layer in layers]).float().cpu().numpy()
                 static = take.mean(model.model.get_input_embeddings()(read)).float().cpu().numpy()
             return found, static
 

@@ -11,7 +11,7 @@ import torch
 
 from probes._data import Place, Unit, Words, places_hash
 from probes.features._stream import FeatureStream
-from probes.features.capture import capturing
+from probes.features.capture import capturing_features
 from probes.features.policy import Policy, chosen_layers, resolve_pool
 from probes.features.store import Features, writing
 from workbench.errors import DataError
@@ -72,7 +72,8 @@ def extract(
     folder = Path(out) if out is not None else cached_folder("features", key[:32])
     if (folder / "features.json").is_file():
         return Features.open(folder, key)
-    with model.lock, writing(folder, len(wanted)) as writer, capturing(model, what, where) as run:
+    reading = capturing_features(model, what, where, policy.layers)
+    with model.lock, writing(folder, len(wanted)) as writer, reading as run:
         job = FeatureStream(model, words, wanted, policy, where, writer)
         job.run(run, progress)
         writer.finish(Features(folder, key, model.name, policy.layers, policy, job.dropped, job.truncated))

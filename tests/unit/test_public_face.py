@@ -18,6 +18,7 @@ from workbench.records import settings_of
 # verb -> the function that it is, and its first argument
 VERBS = {
     "attribute": ("workbench.analysis.saliency", "attribute", "model"),
+    "capture": ("workbench.trace", "capture", "model"),
     "check": ("challenge_sets", "check", "model"),
     "compare": ("workbench.evaluate.compare", "compare", "runs"),
     "doctor": ("workbench.evaluate.doctor", "examine", "model"),

@@ -18,12 +18,13 @@ from transformers.pytorch_utils import Conv1D
 from workbench.analysis.lens import TargetToken, different_targets, target_token
 from workbench.errors import TraceError
 from workbench.models import Kind, LoadedModel
+from workbench.scoring import project_only
 from workbench.shapes import Array
 from workbench.statistics import Statistic
 from workbench.terminal import counted
 from workbench.trace import Edit, Route, Site, Stack, Structure, Text, intervene, structure_of
 from workbench.trace.parts import on_output, parts_of
-from workbench.trace.residual import StackRun, check_stack, read_text, run_from, run_stack
+from workbench.trace.residual import Reading, StackRun, check_stack, read_text, run_from, run_stack
 
 __all__ = ["Biases", "DirectAttribution", "direct_logit_attribution", "frozen_path"]
 
@@ -64,7 +65,7 @@ class _FrozenFunctions(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        output = func(*args, **(kwargs or {}))
+        output = func(*args, **kwargs) if kwargs else func(*args)
         if func is torch.erf:
             return output.detach()
         if func in _ACTIVATIONS and isinstance(args[0], Tensor) and args[0].requires_grad:
@@ -112,12 +113,14 @@ def _linear_norm(
 ) -> tuple[Float[Tensor, "B T D"], bool, Float[Tensor, " D"]] | None:
     """Scale, whether the mean is subtracted, and bias of a norm at this input, found by asking it; or ``None``.
 
-    A norm maps v to scale · gain * (v or v - mean) + bias. Two opposite vectors tell gain and bias apart, a
-    shifted one tells whether the mean matters, and the output tells the scale.
+    A norm maps v to scale · gain * (v or v - mean) + bias, whatever the length of v. Two opposite vectors tell gain
+    and bias apart, a shifted one tells whether the mean matters, and the output tells the scale.
     """
     probe = _zero_mean(given.shape[-1], given)
     with torch.no_grad():
-        plus, minus, shifted = (module.forward(v) for v in (probe, -probe, probe + 1))
+        plus, minus, shifted, longer = module.forward(torch.stack([probe, -probe, probe + 1, 2 * probe]))
+        if not torch.allclose(plus, longer, rtol=_TOLERANCE, atol=1e-4):
+            return None
         bias, gain = (plus + minus) / 2, (plus - minus) / 2 / probe
         centred = bool(torch.allclose(plus, shifted, atol=1e-4))
         direction = (given - given.mean(-1, keepdim=True) if centred else given) * gain
@@ -247,13 +250,9 @@ def direct_logit_attribution(
     _check(model, structure)
     check_stack(model)
     reading = read_text(model, text, target_text)
-    with torch.no_grad():
-        run = run_stack(model, reading.inputs)
     place = _place(model, reading.alignment.ids, position)
-    wanted, other = _targets(model, run.logits[0, place], target, contrast)
-    shares = _shares(model, structure, run, place, (wanted, other))
-    whole = run.logits[0, place, wanted.id] - (0 if other is None else run.logits[0, place, other.id])
-    shares, said = _to_the_end(model, run, shares, float(whole))
+    shares, run, (wanted, other), whole = _shares(model, structure, reading, place, (target, contrast))
+    shares, said = _to_the_end(model, run, shares, whole)
     result = DirectAttribution(
         model=model.name,
         token=reading.alignment.tokens[place],
@@ -321,22 +320,16 @@ class _Shares:
 def _shares(
     model: LoadedModel,
     structure: Structure,
-    run: StackRun,
+    reading: Reading,
     place: int,
-    targets: tuple[TargetToken, TargetToken | None],
-) -> _Shares:
-    """Run the frozen pass, and multiply each part's value with the gradient there."""
-    main = structure.main
-    network = model.model
-    cut_sites = [(Site.HEAD_OUTPUT, main), (Site.MLP, main)]
-    cut_sites += [(Site.HEAD_OUTPUT, Stack.CROSS)] if Stack.CROSS in structure.layers else []
-    leaves: dict[tuple[Site, Stack], dict[int, Tensor]] = {key: {} for key in cut_sites}
-    edits = [
-        Edit(site, layer, _cut(leaves[site, stack], layer), stack=stack)
-        for site, stack in cut_sites
-        for layer in range(structure.layers[stack])
-    ]
-    start = run.states[0].detach().clone().requires_grad_()
+    words: tuple[str | None, str | None],
+) -> tuple[_Shares, StackRun, tuple[TargetToken, TargetToken | None], float]:
+    """Run the frozen pass, and multiply each part's value with the gradient there.
+
+    Also returns the run, target and contrast, and what the model itself makes of their logit.
+    """
+    main, network = structure.main, model.model
+    leaves, edits = _cuts(structure)
     ends: list[Tensor] = []
     cut = {network.get_submodule(name) for name in parts_of(network).mlp_outputs[main]}
     with ExitStack() as stack:
@@ -344,31 +337,56 @@ def _shares(
         stack.enter_context(intervene(model, *edits))
         biases = stack.enter_context(frozen_path(network, cut))
         stack.enter_context(on_output(network.get_output_embeddings(), ends.append))
-        run_from(model, run, 0, start)
+        only = torch.tensor([place], device=model.device)
+        projected = stack.enter_context(project_only(network, only, (1, len(reading))))
+        run = run_stack(model, reading.inputs, leaf=True)
         if not ends:
             raise TraceError(
                 f"the output layer of {type(network).__name__} is not one module that can be watched"
             )
-        scores = ends[0].reshape(-1, ends[0].shape[-1])[place]
-        wanted, other = targets
-        logit = scores[wanted.id] if other is None else scores[wanted.id] - scores[other.id]
-        parts = [start, *(t for found in leaves.values() for t in found.values()), *biases.places]
+        said = projected.chosen(run.logits)[0]
+        rows = ends[0].reshape(-1, ends[0].shape[-1])
+        targets = _targets(model, said, *words)
+        logit = _difference(rows[place if len(rows) > 1 else 0], targets)
+        parts = [run.states[0], *(t for found in leaves.values() for t in found.values()), *biases.places]
         gradients = iter(torch.autograd.grad(logit, parts, allow_unused=True))
-    embeddings = _product(next(gradients), start)
+    embeddings = _product(next(gradients), run.states[0])
     shares = {
         key: {layer: _product(next(gradients), leaf, _head_axis(key[0])) for layer, leaf in found.items()}
         for key, found in leaves.items()
     }
     constants = [_product(gradient, term) for gradient, term in zip(gradients, biases.terms, strict=True)]
-    rows = {key: np.stack([found[n] for n in sorted(found)]) for key, found in shares.items()}
-    return _Shares(
+    by_layer = {key: np.stack([found[n] for n in sorted(found)]) for key, found in shares.items()}
+    found = _Shares(
         logit=float(logit.detach()),
         embeddings=float(embeddings),
-        heads=rows[Site.HEAD_OUTPUT, main],
-        cross_heads=rows.get((Site.HEAD_OUTPUT, Stack.CROSS)),
-        mlp=rows[Site.MLP, main],
+        heads=by_layer[Site.HEAD_OUTPUT, main],
+        cross_heads=by_layer.get((Site.HEAD_OUTPUT, Stack.CROSS)),
+        mlp=by_layer[Site.MLP, main],
         biases=float(sum(float(c) for c in constants)),
     )
+    return found, run, targets, float(_difference(said.detach(), targets))
+
+
+def _cuts(structure: Structure) -> tuple[dict[tuple[Site, Stack], dict[int, Tensor]], list[Edit]]:
+    """The parts that write into the stream, each to be filled by layer, and the edits that do so and cut there."""
+    sites = [(Site.HEAD_OUTPUT, structure.main), (Site.MLP, structure.main)]
+    sites += [(Site.HEAD_OUTPUT, Stack.CROSS)] if Stack.CROSS in structure.layers else []
+    leaves: dict[tuple[Site, Stack], dict[int, Tensor]] = {key: {} for key in sites}
+    edits = [
+        Edit(site, layer, _cut(leaves[site, stack], layer), stack=stack)
+        for site, stack in sites
+        for layer in range(structure.layers[stack])
+    ]
+    return leaves, edits
+
+
+def _difference(
+    scores: Float[Tensor, " V"], targets: tuple[TargetToken, TargetToken | None]
+) -> Float[Tensor, ""]:
+    """The target's logit, less the contrast's where there is one."""
+    wanted, other = targets
+    return scores[wanted.id] if other is None else scores[wanted.id] - scores[other.id]
 
 
 def _to_the_end(

@@ -8,6 +8,8 @@ from __future__ import annotations
 from workbench.rooms import callable_room
 from workbench.trace._trace import Record, Target, TextTrace, Trace, load_trace, save_trace
 from workbench.trace.attention_hook import AttentionCall, Stack, attention_implementation
+from workbench.trace.capture import capture
+from workbench.trace.captured import Capture, load_capture
 from workbench.trace.encoding import Text
 from workbench.trace.interventions import (
     Edit,
@@ -25,6 +27,7 @@ from workbench.trace.structure import Route, Structure, structure_of
 __all__ = [
     "AttentionCall",
     "AttentionObserver",
+    "Capture",
     "Edit",
     "Record",
     "Route",
@@ -37,7 +40,9 @@ __all__ = [
     "Trace",
     "ablate_heads",
     "attention_implementation",
+    "capture",
     "intervene",
+    "load_capture",
     "load_trace",
     "mean_head_outputs",
     "observe_attention",

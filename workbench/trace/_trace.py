@@ -34,6 +34,7 @@ __all__ = [
     "load_trace",
     "save_trace",
     "target_score",
+    "token_rows",
 ]
 
 
@@ -152,13 +153,7 @@ class Trace(Drawn):
 
     def to_frame(self) -> pd.DataFrame:
         """One row a token that the main stack read: text, position, token, and the word it is of (if any)."""
-        rows = [
-            (number, position, token, word, None if word is None else text.alignment.word(word))
-            for number, text in enumerate(self.texts)
-            for position, (token, word) in enumerate(zip(text.tokens, text.alignment.word_ids, strict=True))
-        ]
-        columns = ["text", "position", "token", "word_number", "word"]
-        return pd.DataFrame(rows, columns=columns).astype({"word_number": "Int64"})
+        return token_rows([text.alignment for text in self.texts])
 
     @property
     def nbytes(self) -> int:
@@ -169,6 +164,17 @@ class Trace(Drawn):
     def truncated(self) -> int:
         """Tokens that did not fit into the model, over all texts."""
         return sum(text.truncated for text in self.texts)
+
+
+def token_rows(read: Sequence[Alignment]) -> pd.DataFrame:
+    """One row a token of the texts: text, position, token, and the word it is of (if any)."""
+    rows = [
+        (number, position, token, word, None if word is None else alignment.word(word))
+        for number, alignment in enumerate(read)
+        for position, (token, word) in enumerate(zip(alignment.tokens, alignment.word_ids, strict=True))
+    ]
+    columns = ["text", "position", "token", "word_number", "word"]
+    return pd.DataFrame(rows, columns=columns).astype({"word_number": "Int64"})
 
 
 _SCHEMA = 1

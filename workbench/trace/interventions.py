@@ -245,6 +245,11 @@ class _Editor(Watcher):
 
 def _changed(values: Tensor, edit: Edit, head_axis: int | None, position_axis: int) -> Tensor:
     """``values`` with the chosen slice changed, as a new tensor. Head and position axes are neighbours."""
+    if edit.positions is None and (
+        edit.heads is None or head_axis is None
+    ):  # no gradient to what is replaced
+        whole = edit.change(values).to(values.dtype).expand_as(values)
+        return whole.clone(memory_format=torch.contiguous_format)
     index: list[Any] = [slice(None)] * values.ndim
     length = values.shape[position_axis]
     if edit.positions is not None:

@@ -91,8 +91,10 @@ class StackRun:
         return len(self.rests)
 
 
-def run_stack(model: LoadedModel, inputs: Mapping[str, Any]) -> StackRun:
+def run_stack(model: LoadedModel, inputs: Mapping[str, Any], *, leaf: bool = False) -> StackRun:
     """Run the model on ``inputs`` and keep the residual stream; gradients as the caller has set them.
+
+    With ``leaf``, ``states[0]`` enters the first block as a leaf that gradients are taken of.
 
     Raises :class:`TraceError` if the model has no head, or no blocks with one state a token are found.
     """
@@ -100,9 +102,14 @@ def run_stack(model: LoadedModel, inputs: Mapping[str, Any]) -> StackRun:
     states: list[Tensor] = []
     rests: list[tuple[Any, ...] | None] = []
 
-    def before(module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        if not states:
-            states.append(_state([*arguments, *named.values()], model))
+    def before(module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        if states:
+            return None
+        states.append(_state([*arguments, *named.values()], model))
+        if not leaf:
+            return None
+        states[0] = states[0].detach().clone().requires_grad_()
+        return _entering(arguments, named, states[0])
 
     def after(module: nn.Module, arguments: Any, output: Any) -> None:
         states.append(_state([output] if isinstance(output, Tensor) else output, model))

@@ -206,6 +206,9 @@ def without_cache(model: Any) -> dict[str, bool]:
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
     """Dropout off for a while."""
+    if not any(module.training for module in model.modules()):
+        yield
+        return
     training = model.training
     model.eval()
     try:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +16,7 @@ from torch import Tensor
 from workbench.drawn import Drawn
 from workbench.errors import DataError, NumericsError, TraceError
 from workbench.models import Kind, LoadedModel
+from workbench.scoring import project_only
 from workbench.shapes import Array
 from workbench.statistics import Statistic
 from workbench.terminal import counted
@@ -26,9 +29,9 @@ __all__ = [
     "Translate",
     "continuation_by_layer",
     "different_targets",
+    "lens_text",
     "logit_lens",
     "read_layers",
-    "run_text",
     "target_token",
 ]
 
@@ -70,14 +73,22 @@ def target_token(model: LoadedModel, text: str) -> TargetToken:
 def _pieces(model: LoadedModel, text: str) -> list[int]:
     """The ids of ``text``; the vocabulary's own spelling ("Ġare", "##s") is understood too."""
     tokenizer = model.tokenizer
-    if not text.strip() and text not in tokenizer.get_vocab():
+    whole = _entry(tokenizer, text)
+    if whole is None and not text.strip():
         return []
-    if text in tokenizer.get_vocab() and (text in tokenizer.all_special_tokens or text[0] in "Ġ▁#"):
-        return [int(tokenizer.convert_tokens_to_ids(text))]
+    if whole is not None and (text in tokenizer.all_special_tokens or text.startswith(("Ġ", "▁", "#"))):
+        return [whole]
     found = [tokenizer(t, add_special_tokens=False).input_ids for t in (text, text.strip())]
     # A sentence-piece vocabulary puts a space of its own before a text that begins with one.
     marks_spaces = model.kind is not Kind.MASKED and len(found[0]) == 1
     return list(found[0] if marks_spaces or len(found[0]) <= len(found[1]) else found[1])
+
+
+def _entry(tokenizer: Any, text: str) -> int | None:
+    """The id of the vocabulary's entry that is spelled so, if there is one."""
+    number = tokenizer.convert_tokens_to_ids(text)
+    known = number is not None and (number != tokenizer.unk_token_id or text == tokenizer.unk_token)
+    return int(number) if known else None
 
 
 def different_targets(target: TargetToken, contrast: TargetToken | None) -> None:
@@ -242,45 +253,74 @@ def logit_lens(
         DataError: a target that is not in the vocabulary, or an empty text.
         TraceError: a position out of range.
     """
-    reading, run = run_text(model, text, target_text)
+    reading = lens_text(model, text, target_text)
     return read_layers(
-        model, reading, run, lambda layer, state: state, "logit", (target, contrast), positions, top
+        model, reading, lambda layer, state: state, "logit", (target, contrast), positions, top
     )
 
 
-def run_text(model: LoadedModel, text: Text, target_text: Text | None) -> tuple[Reading, StackRun]:
-    """The text as the model reads it, and its run; raises ModelError for a model without a vocabulary head."""
+def lens_text(model: LoadedModel, text: Text, target_text: Text | None) -> Reading:
+    """The text as the model reads it; raises ModelError for a model without a vocabulary head."""
     model.require(Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ, verb="a lens")
     check_stack(model)
-    reading = read_text(model, text, target_text)
-    with torch.no_grad():
-        return reading, run_stack(model, reading.inputs)
+    return read_text(model, text, target_text)
+
+
+_ROWS = (
+    256  # of logits at once, unless one layer has more: the vocabulary's matrix is read once for all of them
+)
+
+
+def _run(
+    model: LoadedModel, inputs: Mapping[str, Any], positions: Sequence[int], length: int
+) -> tuple[StackRun, Float[Tensor, "P V"]]:
+    """A pass over one text of ``length`` tokens, and its logits at ``positions``, which alone are computed."""
+    places = torch.tensor(positions, device=model.device)
+    with project_only(model.model, places, (1, length)) as projected:
+        run = run_stack(model, inputs)
+    return run, projected.chosen(run.logits)
+
+
+def _read_off(
+    model: LoadedModel, run: StackRun, positions: Sequence[int], translate: Translate
+) -> Iterator[Float[Tensor, "P V"]]:
+    """Logits at ``positions`` read off every layer but the last; several layers share a pass."""
+    step = max(1, _ROWS // max(1, len(positions)))
+    for start in range(0, run.layers, step):
+        chunk = range(start, min(start + step, run.layers))
+        states = torch.cat([translate(layer, run.states[layer]) for layer in chunk])  # (layer, T, D)
+        rows, length = states.shape[:2]
+        places = [row * length + position for row in range(rows) for position in positions]
+        flat = torch.tensor(places, device=states.device)
+        with project_only(model.model, flat, (rows, length)) as projected:
+            logits = projected.chosen(run_from(model, run, run.layers, states))
+        yield from logits.split(len(positions))
 
 
 def read_layers(
     model: LoadedModel,
     reading: Reading,
-    run: StackRun,
     translate: Translate,
     lens: str,
     targets: tuple[str | None, str | None],
     positions: Sequence[int] | None,
     top: int,
 ) -> LensReading:
-    """The record of a lens that reads ``translate(layer, state)`` off each layer of ``run``."""
+    """The record of a lens that reads ``translate(layer, state)`` off each layer but the last, the output's own."""
     chosen = _positions(positions, len(reading))
     target, contrast = (None if t is None else target_token(model, t) for t in targets)
     if contrast is not None and target is None:
         raise DataError("a contrast needs a target to be compared with; name both")
     if target is not None:
         different_targets(target, contrast)
-    final = _log_probabilities(run.logits, chosen)
-    target_ids = final.argmax(-1) if target is None else torch.full((len(chosen),), target.id)
-    columns = _Columns(final, target_ids.to(final.device), None if contrast is None else contrast.id, top)
     with torch.no_grad():
-        for layer, state in enumerate(run.states):
-            logits = run_from(model, run, run.layers, translate(layer, state))
-            columns.add(_log_probabilities(logits, chosen))
+        run, output = _run(model, reading.inputs, chosen, len(reading))
+        final = _log_probabilities(output)
+        target_ids = final.argmax(-1) if target is None else torch.full((len(chosen),), target.id)
+        columns = _Columns(final, target_ids.to(final.device), None if contrast is None else contrast.id, top)
+        for logits in _read_off(model, run, chosen, translate):
+            columns.add(_log_probabilities(logits))
+        columns.add(final)
     ids = columns.array("top_ids").astype(np.int64)
     return LensReading(
         model=model.name,
@@ -312,20 +352,21 @@ def _positions(positions: Sequence[int] | None, length: int) -> tuple[int, ...]:
     return tuple(position % length for position in positions)
 
 
-def _log_probabilities(logits: Float[Tensor, "B T V"], positions: Sequence[int]) -> Float[Tensor, "P V"]:
-    found = logits[0, list(positions)].float().log_softmax(-1)
-    if bool(found.isnan().any()):
+def _log_probabilities(logits: Float[Tensor, "P V"]) -> Float[Tensor, "P V"]:
+    found = logits.float().log_softmax(-1)
+    if bool(found.sum(-1).isnan().any()):
         raise NumericsError("the model gave NaN logits; its weights are broken: see workbench doctor")
     return found
 
 
 class _Columns:
-    """Numbers of each layer, kept small: never the whole distribution of more than one layer."""
+    """Numbers of each layer, kept small: one layer's distribution at a time."""
 
     def __init__(
         self, final: Float[Tensor, "P V"], target_ids: Int[Tensor, " P"], contrast_id: int | None, top: int
     ) -> None:
         self._final = final
+        self._final_probabilities = final.exp()
         self._target_ids = target_ids[:, None]
         self._contrast_id = contrast_id
         self._top = min(top, final.shape[-1])
@@ -333,14 +374,14 @@ class _Columns:
 
     def add(self, layer: Float[Tensor, "P V"]) -> None:
         """Take in one layer's log-probabilities."""
-        probabilities = layer.exp()
-        best = probabilities.topk(self._top, dim=-1)
+        best = layer.topk(self._top, dim=-1)
         chosen = layer.gather(1, self._target_ids)
+        bounded = layer.clamp_min(torch.finfo(layer.dtype).min)  # zero times it is zero
         columns = {
             "top_ids": best.indices,
-            "top_probabilities": best.values,
-            "entropy": -torch.special.xlogy(probabilities, probabilities).sum(-1),
-            "divergence": (self._final.exp() * (self._final - layer)).sum(-1),
+            "top_probabilities": best.values.exp(),
+            "entropy": -bounded.mul_(layer.exp()).sum(-1),
+            "divergence": (self._final - layer).mul_(self._final_probabilities).sum(-1),
             "target": chosen[:, 0],
             "rank": (layer > chosen).sum(-1) + 1,
         }
@@ -382,13 +423,13 @@ def continuation_by_layer(
         )
     check_stack(model)
     read = torch.tensor([list(ids)], device=model.device)
-    targets = read[0, start:, None]
+    inputs = {"input_ids": read, "attention_mask": torch.ones_like(read)}
+    places, targets = range(start - 1, len(ids) - 1), read[0, start:, None]
     found = []
     with torch.no_grad():
-        run = run_stack(model, {"input_ids": read, "attention_mask": torch.ones_like(read)})
-        for layer, state in enumerate(run.states):
-            logits = run_from(model, run, run.layers, state if translate is None else translate(layer, state))
-            scores = logits[0, start - 1 : -1].float().log_softmax(-1)
-            found.append(scores.gather(1, targets)[:, 0].cpu())
+        run, output = _run(model, inputs, places, len(ids))
+        layers = _read_off(model, run, places, translate or (lambda layer, state: state))
+        for logits in chain(layers, [output]):
+            found.append(logits.float().log_softmax(-1).gather(1, targets)[:, 0].cpu())
     result: Array = torch.stack(found).numpy()
     return result

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from workbench.analysis.lens._logit_lens import LensReading, logit_lens, read_layers, run_text
+from workbench.analysis.lens._logit_lens import LensReading, lens_text, logit_lens, read_layers
 from workbench.data.corpus import Corpus
 from workbench.errors import DataError, ModelError, RunError
 from workbench.models import Kind, LoadedModel, as_model
@@ -95,8 +95,8 @@ def tuned_lens(
     Raises :class:`~workbench.errors.ModelError` for a lens of another model.
     """
     _check_model(lens.record, model)
-    reading, run = run_text(model, text, target_text)
-    return read_layers(model, reading, run, lens.translate, "tuned", (target, contrast), positions, top)
+    reading = lens_text(model, text, target_text)
+    return read_layers(model, reading, lens.translate, "tuned", (target, contrast), positions, top)
 
 
 @takes_fields_of(PromptFormat)

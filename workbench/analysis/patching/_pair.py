@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import torch
@@ -135,6 +134,7 @@ class PatchPair:
     corrupted_run: StackRun
     clean_value: float
     corrupted_value: float
+    kept: Mapping[tuple[str, PatchSite, Stack], list[Tensor]] = field(default_factory=dict)  # see activations
 
     @property
     def read(self) -> tuple[Alignment, Alignment]:
@@ -230,19 +230,28 @@ class PatchPair:
 
         Of the patched stack, or of ``stack``.
         """
-        kept: dict[int, Tensor] = {}
-
-        def keep(layer: int) -> Callable[[Tensor], Tensor]:
-            def look(values: Tensor) -> Tensor:
-                kept[layer] = values.detach().clone()
-                return values
-
-            return look
-
-        layers = range(structure_of(self.model.model).layers[stack or self.stack])
+        where, run = stack or self.stack, self.clean_run if text == "clean" else self.corrupted_run
+        if site is PatchSite.RESIDUAL and where is structure_of(self.model.model).main:
+            return list(run.states[1:])
+        if (text, site, where) in self.kept:
+            return self.kept[text, site, where]
+        kept, edits = _keeping(self.model, site, where)
         with torch.no_grad():
-            self.measure(1, [Edit(site.traced, n, keep(n), stack=stack) for n in layers], base=text)
-        return [kept[n] for n in layers]
+            self.measure(1, edits, base=text)
+        return kept
+
+
+def _keeping(model: LoadedModel, site: PatchSite, stack: Stack) -> tuple[list[Tensor], list[Edit]]:
+    """A list, and edits that change nothing but put into it what a pass computes at ``site`` in each layer."""
+    kept: list[Tensor] = []
+
+    def keep(values: Tensor) -> Tensor:
+        kept.append(values.detach().clone())
+        return values
+
+    return kept, [
+        Edit(site.traced, n, keep, stack=stack) for n in range(structure_of(model.model).layers[stack])
+    ]
 
 
 def patch_pair(
@@ -256,6 +265,7 @@ def patch_pair(
     position: int | None = None,
     target_text: Text | None = None,
     stack: str | None = None,
+    keep: str | None = None,
 ) -> PatchPair:
     """Run both texts and check that they can be exchanged.
 
@@ -269,6 +279,7 @@ def patch_pair(
         position: the place that predicts; by default the last, or the mask of a masked model.
         target_text: what the decoder of an encoder-decoder has said before the target; nothing by default.
         stack: "encoder" or "decoder" of an encoder-decoder: whose activations are exchanged (the encoder's).
+        keep: a site whose activations are kept of both runs, where patching there would run them once more.
 
     Raises:
         DataError: texts of different length, targets not in the vocabulary, or no mask to predict at.
@@ -293,19 +304,40 @@ def patch_pair(
     place = None if model.kind is Kind.CLASSIFIER else _place(model, readings, position)
     if where is structure_of(model.model).main:
         check_stack(model)
-    with torch.no_grad():
-        runs = [run_stack(model, reading.inputs) for reading in readings]
-    pair = PatchPair(
-        model, readings[0], readings[1], measured, place, where, runs[0], runs[1], math.nan, math.nan
-    )
-    with torch.no_grad():
-        values = [float(pair.measure(1, [], base=text)) for text in ("clean", "corrupted")]
+    site = None if keep is None else as_site(keep)
+    runs, values, kept = zip(*[_run(model, r, place, measured, site, where) for r in readings], strict=True)
     if values[0] == values[1]:
         raise TraceError(
             f"the {measured.about} is {values[0]:.4g} for both texts, so there is nothing to bring back; "
             "choose texts or targets that the model tells apart"
         )
-    return replace(pair, clean_value=values[0], corrupted_value=values[1])
+    found = {} if site is None else {(t, site, where): k for t, k in zip(_TEXTS, kept, strict=True)}
+    return PatchPair(
+        model, readings[0], readings[1], measured, place, where, runs[0], runs[1], values[0], values[1], found
+    )
+
+
+_TEXTS = ("clean", "corrupted")
+
+
+def _run(
+    model: LoadedModel,
+    reading: Reading,
+    place: int | None,
+    metric: PatchingMetric,
+    site: PatchSite | None,
+    stack: Stack,
+) -> tuple[StackRun, float, list[Tensor]]:
+    """The pass that patched ones are compared with, under the same attention; its metric; what is kept of it."""
+    kept, edits = ([], []) if site is None else _keeping(model, site, stack)
+    with torch.no_grad(), intervene(model, *edits):
+        if place is None:
+            run = run_stack(model, reading.inputs)
+            return run, float(metric(run.logits)), kept
+        only = torch.tensor([place], device=model.device)
+        with project_only(model.model, only, (1, len(reading))) as projected:
+            run = run_stack(model, reading.inputs)
+            return run, float(metric(projected.chosen(run.logits))), kept
 
 
 def _read(model: LoadedModel, text: Text, target_text: Text | None) -> Reading:

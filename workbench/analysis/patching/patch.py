@@ -102,6 +102,7 @@ def patch(
         position=position,
         target_text=target_text,
         stack=stack,
+        keep=site if chosen is PatchMethod.ATTRIBUTION else None,
     )
     return patch_effects(pair, chosen, site, mlps=mlps, mean=mean, samples=samples)
 
