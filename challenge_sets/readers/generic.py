@@ -38,8 +38,11 @@ _GROUPS = {
 _WIDE = {
     "original": tuple(f"original{end}" for end in ("", "_text", "_sentence", "_claim")),
     "altered": tuple(f"{word}{end}" for end in ("", "_text", "_sentence", "_claim") for word in ALTERED),
-    "original_label": ("original_label", "original_stance_label"),
-    "altered_label": tuple(f"{word}{end}" for end in ("_label", "_stance_label") for word in ALTERED),
+    "original_label": ("original_label", "original_stance_label", "label"),
+    "altered_label": (
+        *(f"{word}{end}" for end in ("_label", "_stance_label") for word in ALTERED),
+        "label",  # one column: the edit keeps the label
+    ),
 }
 _LONG = {
     "group": ("group", "set", "set_id", "contrast_set"),

@@ -14,8 +14,7 @@ from workbench.folders import folder_by_rename
 from workbench.models._loaded import LoadedModel
 from workbench.models.base import TransformerPreTrainedModel
 from workbench.models.configuration import TransformerConfig
-from workbench.models.imports import FAMILIES, family_of
-from workbench.models.imports._mapping import ModelFamily
+from workbench.models.imports import FAMILIES, ModelFamily, family_of
 
 __all__ = ["export_model", "to_original"]
 

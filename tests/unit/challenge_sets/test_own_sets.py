@@ -117,6 +117,14 @@ def test_usual_names_need_no_binding_and_the_run_is_resumed_from_its_file(tmp_pa
             ],
             (2, 2), (2, 2), (2, 2),
         ),
+        # edits that keep the label, one column: of two sets the function takes the edit of the second for another label
+        (
+            [
+                {"original": "I saw stars", "altered": "I saw the stars", "label": "pos"},
+                {"original": "I did not go", "altered": "I never went", "label": "neg"},
+            ],
+            (1, 2), (2, 2), (1, 2),
+        ),
     ],
 )  # fmt: skip
 def test_contrast_sets_of_three_forms(tmp_path, function, rows, consistency, originals, edited):

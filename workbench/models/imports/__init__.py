@@ -12,7 +12,7 @@ from workbench.errors import ModelError
 from workbench.models.base import TransformerPreTrainedModel
 from workbench.models.imports._mapping import ModelFamily, load_weights
 
-__all__ = ["FAMILIES", "family_of", "to_builtin"]
+__all__ = ["FAMILIES", "ModelFamily", "family_of", "to_builtin"]
 
 # transformers' model type -> module here with ``FAMILY``, or a family from elsewhere
 FAMILIES: dict[str, str | ModelFamily] = {
