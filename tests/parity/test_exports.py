@@ -16,7 +16,11 @@ from tests.helpers import assert_near, run_command
 from tests.parity.families import CASES, batch
 from workbench.errors import ModelError
 from workbench.models.exporting import export_model, to_original
+from workbench.models.heads.generation import TransformerEncoderDecoderForConditionalGeneration
+from workbench.models.heads.masked import TransformerEncoderForMaskedLM
 from workbench.models.imports import family_of, to_builtin
+from workbench.models.parts import AttentionConfig, DepthConfig, FeedForwardConfig
+from workbench.models.presets import preset
 
 _FAMILIES = ("llama", "mistral", "gpt2", "bert", "bart", "t5")
 _PLAIN = """
@@ -43,6 +47,22 @@ def test_there_and_back(name: str) -> None:
     with torch.no_grad():
         expected, found = (model.eval()(**inputs).to_tuple()[0] for model in (original, back))
     assert_near(found, expected, relative=1e-5)
+
+
+def test_a_bias_that_is_absent_is_zero_there() -> None:
+    """The preset of BART has no bias behind the logits, BERT without segments is BERT with one of zeros."""
+    bart = preset("bart-base")
+    bart.vocab_size, bart.hidden_size, bart.depth = 60, 24, DepthConfig(layers=2, decoder_layers=1)
+    bart.attention, bart.feed_forward = (
+        AttentionConfig(heads=2),
+        FeedForwardConfig(activation="gelu", size=32),
+    )
+    model = TransformerEncoderDecoderForConditionalGeneration(bart)
+    assert type(to_original(model)).__name__ == "BartForConditionalGeneration"
+    bert = preset("bert-tiny")
+    bert.vocab_size, bert.embeddings = 60, replace(bert.embeddings, segments=0)
+    exported = to_original(TransformerEncoderForMaskedLM(bert))
+    assert exported.bert.embeddings.token_type_embeddings.weight.abs().sum() == 0
 
 
 def test_plain_transformers_opens_an_exported_folder(tmp_path: Path) -> None:

@@ -28,6 +28,12 @@ _OF_TRAINING = (
     "tie_word_embeddings",
     "embeddings.frozen_padding",
 )
+# What is absent here and can be zero there: biases, and the one vector of a table of segments.
+_ZEROS = (
+    *((f"{part}.bias", False, True) for part in ("attention", "feed_forward", "head")),
+    ("attention.output_bias", False, True),
+    ("embeddings.segments", 0, 1),
+)
 _OF_POSITIONS = {
     "learned": ("max_length", "offset", "skip_padding"),
     "rotary": ("base", "interleaved", "fraction"),
@@ -128,9 +134,9 @@ def _differences(ours: TransformerConfig, theirs: TransformerConfig) -> list[str
             if name == "positions.kind" or "positions." not in name
         }
     return [
-        f"{name} is {here[name]!r} (there {there.get(name)!r})"
-        for name in here
-        if here[name] != there.get(name)
+        f"{name} is {value!r} (there {there.get(name)!r})"
+        for name, value in here.items()
+        if value != there.get(name) and (name, value, there.get(name)) not in _ZEROS
     ]
 
 
@@ -171,13 +177,14 @@ def _copy(builtin: Any, original: Any, family: ModelFamily) -> None:
     own = builtin.state_dict(keep_vars=True)
     places = family.translate(original, original.state_dict())
     unread = {id(own[name]) for name in own} - {id(own[name]) for name in places if name in own}
-    unfilled = [name for name in places if name not in own]
+    absent = [name for name in places if name not in own]
+    unfilled = [name for name in absent if not name.endswith((".bias", "segments.weight"))]
     if unread or unfilled:
         lost = [name for name in own if id(own[name]) in unread]
         raise ModelError(f"{type(original).__name__} has no place for {lost[:3]} and needs {unfilled[:3]}")
     with torch.no_grad():
         for name, view in places.items():
-            view.copy_(own[name])
+            view.copy_(own[name]) if name in own else view.zero_()
 
 
 def _compare(builtin: Any, original: Any) -> None:
