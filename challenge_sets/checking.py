@@ -143,7 +143,7 @@ def find_set(name: str, options: TaskOptions | None = None, columns: str | None 
                 f"--data-dir holds the files of a published set; {name} is a file itself: leave it out"
             )
         found = own_set(name, columns=read_columns(columns))
-        return with_options(replace(found, file=name, columns=columns), options or TaskOptions())
+        return with_options(replace(found, file=name, bound_columns=columns), options or TaskOptions())
     if columns:
         raise TaskError(f"--columns binds the columns of a file; set {name} has its own: leave it out")
     if name not in names:
@@ -182,7 +182,7 @@ def _record(subject: Any, task: QuestionSet, data: TaskData, policy: str) -> Run
         # a suite in a file goes by the name that it gives itself
         "set": named if named and not Path(named).is_file() else task.name,
         "suite": named,
-        **({} if task.file is None else {"file": task.file, "columns": task.columns}),
+        **({} if task.file is None else {"file": task.file, "columns": task.bound_columns}),
         **{name: options[name] for name in IN_RECIPE},
     }
     return RunRecord.new(

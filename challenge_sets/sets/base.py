@@ -46,8 +46,8 @@ class QuestionSet:
     """A challenge set: a task that asks the model itself, ``chunk`` items at a time where it has :meth:`scored`.
 
     ``about`` is one line: what is measured. ``files`` names what :meth:`folder` must hold (empty: nothing is read),
-    ``hub`` the repository with them. A set in a user's table says which ``file``, and how its ``columns`` are bound.
-    ``version`` rises whenever numbers can change.
+    ``hub`` the repository with them. A set in a user's table says which ``file``, and ``bound_columns`` what of it
+    is bound by ``--columns``. ``version`` rises whenever numbers can change.
     """
 
     name: str
@@ -60,7 +60,7 @@ class QuestionSet:
     files: str = ""
     hub: str | None = None
     file: str | None = None
-    columns: str | None = None
+    bound_columns: str | None = None
     accepts: ClassVar[tuple[str, ...]] = (
         "limit_per_paradigm",
     )  # of TaskOptions, those that change what is scored
