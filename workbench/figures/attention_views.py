@@ -44,10 +44,9 @@ def head_view(
 
     The positional arguments are BertViz's. Attention is a tuple with (1, head, query, key) per layer or
     one (layer, head, query, key) array, of one text, softmaxed, padding removed. ``layer`` and ``heads``
-    say what is shown first (the first layer; all heads); both can be changed in the view.
+    say what is shown first (the first layer; all heads); ``include_heads`` are the only ones in the view.
 
     Args:
-        include_heads: the only heads in the view; all by default.
         words: word number per token (``BatchEncoding.word_ids()``); gives the word / sub-word switch.
         merge_words: start with word pieces joined: sum over pieces attended to, mean over attending.
         hide_sinks: start without attention to the first token and separators; nothing is renormalised.
@@ -87,9 +86,7 @@ def head_view(
         include_layers=include_layers,
         include_heads=include_heads,
     ).maps()
-    first = maps[0]
-    at = position_of(first.layers[0] if layer is None else layer, first.layers, "layer")
-    active = [position_of(head, first.heads, "head") for head in (first.heads if heads is None else heads)]
+    first, (at, active) = maps[0], _shown_first(maps[0], layer, heads)
     state = {"layer": at, "heads": active, "words": merge_words, "sinks": hide_sinks}
     return View(
         title=title,
@@ -98,6 +95,16 @@ def head_view(
         tabulate=lambda: attention_frame(maps),
         height=frame_height(max(first.weights.shape[2:]), 26, 260),
     )
+
+
+def _shown_first(
+    attention: AttentionMap, layer: int | None, heads: Sequence[int] | None
+) -> tuple[int, list[int]]:
+    """The places of a layer (the first by default) and of heads (all) in the map."""
+    at = position_of(attention.layers[0] if layer is None else layer, attention.layers, "layer")
+    return at, [
+        position_of(h, attention.heads, "head") for h in (attention.heads if heads is None else heads)
+    ]
 
 
 def _draw_heads(attention: AttentionMap, layer: int, heads: Sequence[int], title: str) -> Figure:
