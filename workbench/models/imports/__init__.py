@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from workbench.errors import ModelError
 from workbench.models.base import TransformerPreTrainedModel
-from workbench.models.imports._mapping import ModelFamily, load_weights
+from workbench.models.imports.mapping import ModelFamily, load_weights
 
 __all__ = ["FAMILIES", "ModelFamily", "family_of", "to_builtin"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from workbench.models.configuration import EncoderConfig, TransformerConfig
 from workbench.models.heads.masked import TransformerEncoderForPreTraining
-from workbench.models.imports._mapping import ModelFamily, activation, encoder_classes, refuse, special_ids
+from workbench.models.imports.mapping import ModelFamily, activation, encoder_classes, refuse, special_ids
 from workbench.models.parts import (
     AttentionConfig,
     DepthConfig,

@@ -11,7 +11,7 @@ from workbench.errors import ModelError
 from workbench.models.configuration import EncoderDecoderConfig, TransformerConfig
 from workbench.models.encoder_decoder import TransformerEncoderDecoder
 from workbench.models.heads.generation import TransformerEncoderDecoderForConditionalGeneration
-from workbench.models.imports._mapping import (
+from workbench.models.imports.mapping import (
     ModelFamily,
     Weights,
     activation,

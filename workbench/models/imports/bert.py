@@ -9,7 +9,7 @@ from transformers import BertConfig
 from workbench.models.configuration import EncoderConfig, TransformerConfig
 from workbench.models.heads.masked import TransformerEncoderForPreTraining
 from workbench.models.heads.sequence_classification import TransformerEncoderForMultipleChoice
-from workbench.models.imports._mapping import (
+from workbench.models.imports.mapping import (
     ModelFamily,
     Renames,
     activation,

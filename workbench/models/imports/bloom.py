@@ -11,7 +11,7 @@ from workbench.models.decoder import TransformerDecoder
 from workbench.models.heads.causal import TransformerDecoderForCausalLM
 from workbench.models.heads.sequence_classification import TransformerDecoderForSequenceClassification
 from workbench.models.heads.token_classification import TransformerDecoderForTokenClassification
-from workbench.models.imports._mapping import ModelFamily, Weights, refuse, special_ids
+from workbench.models.imports.mapping import ModelFamily, Weights, refuse, special_ids
 from workbench.models.parts import (
     AttentionConfig,
     DepthConfig,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.models.configuration import EncoderConfig, TransformerConfig
-from workbench.models.imports._mapping import ModelFamily, activation, encoder_classes, special_ids
+from workbench.models.imports.mapping import ModelFamily, activation, encoder_classes, special_ids
 from workbench.models.parts import (
     AttentionConfig,
     DepthConfig,

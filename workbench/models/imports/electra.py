@@ -6,8 +6,8 @@ from typing import Any
 
 from workbench.models.configuration import TransformerConfig
 from workbench.models.heads.masked import TransformerEncoderForReplacedTokenDetection
-from workbench.models.imports._mapping import ModelFamily, activation, encoder_classes
 from workbench.models.imports.bert import BODY, bert_config
+from workbench.models.imports.mapping import ModelFamily, activation, encoder_classes
 from workbench.models.parts import HeadConfig, PositionConfig
 
 __all__ = ["FAMILY"]

@@ -12,7 +12,7 @@ from workbench.models.decoder import TransformerDecoder
 from workbench.models.heads.causal import TransformerDecoderForCausalLM
 from workbench.models.heads.sequence_classification import TransformerDecoderForSequenceClassification
 from workbench.models.heads.token_classification import TransformerDecoderForTokenClassification
-from workbench.models.imports._mapping import (
+from workbench.models.imports.mapping import (
     ModelFamily,
     Weights,
     activation,

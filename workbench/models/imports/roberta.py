@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.models.configuration import TransformerConfig
-from workbench.models.imports._mapping import ModelFamily, encoder_classes
 from workbench.models.imports.bert import BODY, bert_config
+from workbench.models.imports.mapping import ModelFamily, encoder_classes
 from workbench.models.parts import HeadConfig, PositionConfig
 
 __all__ = ["FAMILY"]

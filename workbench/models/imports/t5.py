@@ -9,7 +9,7 @@ from transformers import T5Config
 from workbench.models.configuration import EncoderDecoderConfig, TransformerConfig
 from workbench.models.encoder_decoder import TransformerEncoderDecoder
 from workbench.models.heads.generation import TransformerEncoderDecoderForConditionalGeneration
-from workbench.models.imports._mapping import (
+from workbench.models.imports.mapping import (
     GATED,
     ModelFamily,
     activation,
