@@ -110,6 +110,20 @@ def test_continuation_by_layer_sums_to_the_model_s_own_score() -> None:
     assert found.shape == (4, len(ids) - 2)
 
 
+@pytest.mark.parametrize("name", ["llama", "built-in seq2seq"])
+def test_layers_read_together_are_as_read_one_by_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = MODELS[name]()
+    target = "a dog" if model.kind is Kind.SEQ2SEQ else None
+    together = logit_lens(model, TEXT, positions=[-1, 0], target_text=target)
+    monkeypatch.setattr("workbench.analysis.lens._logit_lens._ROWS", 1)
+    alone = logit_lens(model, TEXT, positions=[-1, 0], target_text=target)
+    whole = logit_lens(model, TEXT, target_text=target)
+    for quantity in ("entropy", "divergence", "target_log_probability"):
+        np.testing.assert_allclose(getattr(together, quantity), getattr(alone, quantity), atol=1e-5)
+        columns = getattr(whole, quantity)[:, list(together.positions)]
+        np.testing.assert_allclose(getattr(together, quantity), columns, atol=1e-5)
+
+
 def test_one_token_and_chosen_positions() -> None:
     model = tiny.llama()
     assert logit_lens(model, "cat").tokens == ("cat",)

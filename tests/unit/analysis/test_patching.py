@@ -204,3 +204,15 @@ def test_bad_input_says_what_to_do() -> None:
         activation_patching(pair, layers=[7])
     with pytest.raises(DataError, match="unknown metric 'logits'"):
         patch_pair(model, CLEAN, CORRUPTED, "mat", metric="logits")
+
+
+@pytest.mark.parametrize("build", [tiny.llama, tiny.t5])
+@pytest.mark.parametrize("site", PatchSite)
+def test_activations_kept_of_the_runs_are_those_of_runs_of_their_own(build: Any, site: PatchSite) -> None:
+    """What attribution patching keeps when it runs both texts, against a pass for each that watches the site."""
+    kept, own = pair_of(build, keep=site), pair_of(build)
+    for text in ("clean", "corrupted"):
+        for mine, theirs in zip(kept.activations(site, text), own.activations(site, text), strict=True):
+            torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
+    estimates = [attribution_patching(pair, site).values for pair in (kept, own)]
+    np.testing.assert_allclose(*estimates, rtol=1e-3, atol=1e-5)

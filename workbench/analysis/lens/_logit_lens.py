@@ -282,14 +282,14 @@ def _run(
 
 
 def _read_off(
-    model: LoadedModel, run: StackRun, positions: Sequence[int], translate: Translate
+    model: LoadedModel, run: StackRun, positions: Sequence[int], length: int, translate: Translate
 ) -> Iterator[Float[Tensor, "P V"]]:
-    """Logits at ``positions`` read off every layer but the last; several layers share a pass."""
+    """Logits at ``positions`` of ``length`` read off every layer but the last; several layers share a pass."""
     step = max(1, _ROWS // max(1, len(positions)))
     for start in range(0, run.layers, step):
         chunk = range(start, min(start + step, run.layers))
         states = torch.cat([translate(layer, run.states[layer]) for layer in chunk])  # (layer, T, D)
-        rows, length = states.shape[:2]
+        rows = len(states)  # their T may be longer than the text: padded to a window, or several streams
         places = [row * length + position for row in range(rows) for position in positions]
         flat = torch.tensor(places, device=states.device)
         with project_only(model.model, flat, (rows, length)) as projected:
@@ -318,7 +318,7 @@ def read_layers(
         final = _log_probabilities(output)
         target_ids = final.argmax(-1) if target is None else torch.full((len(chosen),), target.id)
         columns = _Columns(final, target_ids.to(final.device), None if contrast is None else contrast.id, top)
-        for logits in _read_off(model, run, chosen, translate):
+        for logits in _read_off(model, run, chosen, len(reading), translate):
             columns.add(_log_probabilities(logits))
         columns.add(final)
     ids = columns.array("top_ids").astype(np.int64)
@@ -428,7 +428,7 @@ def continuation_by_layer(
     found = []
     with torch.no_grad():
         run, output = _run(model, inputs, places, len(ids))
-        layers = _read_off(model, run, places, translate or (lambda layer, state: state))
+        layers = _read_off(model, run, places, len(ids), translate or (lambda layer, state: state))
         for logits in chain(layers, [output]):
             found.append(logits.float().log_softmax(-1).gather(1, targets)[:, 0].cpu())
     result: Array = torch.stack(found).numpy()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -238,19 +238,22 @@ class PatchPair:
         kept, edits = _keeping(self.model, site, where)
         with torch.no_grad():
             self.measure(1, edits, base=text)
-        return kept
+        return list(kept.values())
 
 
-def _keeping(model: LoadedModel, site: PatchSite, stack: Stack) -> tuple[list[Tensor], list[Edit]]:
-    """A list, and edits that change nothing but put into it what a pass computes at ``site`` in each layer."""
-    kept: list[Tensor] = []
+def _keeping(model: LoadedModel, site: PatchSite, stack: Stack) -> tuple[dict[int, Tensor], list[Edit]]:
+    """By layer what the last pass computes at ``site``, once it ran, and edits that change nothing but keep it."""
+    kept: dict[int, Tensor] = {}
 
-    def keep(values: Tensor) -> Tensor:
-        kept.append(values.detach().clone())
-        return values
+    def keep(layer: int) -> Callable[[Tensor], Tensor]:
+        def look(values: Tensor) -> Tensor:
+            kept[layer] = values.detach().clone()
+            return values
+
+        return look
 
     return kept, [
-        Edit(site.traced, n, keep, stack=stack) for n in range(structure_of(model.model).layers[stack])
+        Edit(site.traced, n, keep(n), stack=stack) for n in range(structure_of(model.model).layers[stack])
     ]
 
 
@@ -311,7 +314,11 @@ def patch_pair(
             f"the {measured.about} is {values[0]:.4g} for both texts, so there is nothing to bring back; "
             "choose texts or targets that the model tells apart"
         )
-    found = {} if site is None else {(t, site, where): k for t, k in zip(_TEXTS, kept, strict=True)}
+    found = (
+        {}
+        if site is None
+        else {(t, site, where): list(k.values()) for t, k in zip(_TEXTS, kept, strict=True)}
+    )
     return PatchPair(
         model, readings[0], readings[1], measured, place, where, runs[0], runs[1], values[0], values[1], found
     )
@@ -327,9 +334,9 @@ def _run(
     metric: PatchingMetric,
     site: PatchSite | None,
     stack: Stack,
-) -> tuple[StackRun, float, list[Tensor]]:
+) -> tuple[StackRun, float, dict[int, Tensor]]:
     """The pass that patched ones are compared with, under the same attention; its metric; what is kept of it."""
-    kept, edits = ([], []) if site is None else _keeping(model, site, stack)
+    kept, edits = ({}, []) if site is None else _keeping(model, site, stack)
     with torch.no_grad(), intervene(model, *edits):
         if place is None:
             run = run_stack(model, reading.inputs)
