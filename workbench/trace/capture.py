@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -179,13 +179,24 @@ def _rows(
     """First place and values of each text, a batch at a time."""
     starts = [first for first, _ in pairwise(accumulate(map(len, chosen), initial=0))]
     alone = stack is Stack.ENCODER and bool(model.config.is_encoder_decoder)
-    for rows in batches_of(model, [one.source for one in passes], batch_size):
+    lengths = [len(read_by(model, stack, one).alignment) for one in passes]
+    batches = batches_of(model, [one.source for one in passes], batch_size)
+    for rows in chain.from_iterable(_oblong(rows, lengths) for rows in batches):
         batch = [passes[i] for i in rows]
         inputs = inputs_of(model, [one.source for one in batch]) if alone else pass_inputs(model, batch)
         found = run(inputs)
         for row, text in enumerate(rows):
             places = torch.tensor(chosen[text], dtype=torch.long, device=found[0].device)
             yield starts[text], to_numpy(_stacked(found, row, places))
+
+
+def _oblong(rows: list[int], lengths: Sequence[int]) -> Iterator[list[int]]:
+    """The batch, in parts where it has as many texts as tokens: else nothing would tell the two axes apart."""
+    if 1 < len(rows) == max(lengths[i] for i in rows):
+        yield rows[:1]
+        yield from _oblong(rows[1:], lengths)
+    else:
+        yield rows
 
 
 def _stacked(layers: Sequence[Tensor], row: int, places: Tensor) -> Float[Tensor, "layer place width"]:

@@ -48,9 +48,16 @@ def capturing(model: LoadedModel, site: Site | None, stack: Stack, layers: Seque
                 hidden = _hidden(output, stack, model)
                 return [hidden[layer] for layer in layers]
             rows = inputs["input_ids"].shape[0]
-            return [seen.layer(n, site, model).reshape(rows, -1, seen.kept[n].shape[-1]) for n in layers]
+            return [_by_row(seen.layer(n, site, model), rows, model) for n in layers]
 
         yield run
+
+
+def _by_row(tensor: Tensor, rows: int, model: LoadedModel) -> Tensor:
+    """(B, T, width) or (B * T, width) as (B, T, width); XLNet, which has the tokens first, is refused."""
+    if tensor.ndim == 3 and tensor.shape[0] != rows:
+        raise TraceError(f"the layers of {type(model.model).__name__} do not hand on one row a text")
+    return tensor.reshape(rows, -1, tensor.shape[-1])
 
 
 class _Enough(Exception):

@@ -19,6 +19,7 @@ from tests.unit.trace import tiny
 from workbench.errors import DataError, TraceError
 from workbench.models import Kind, LoadedModel
 from workbench.trace import captured, load_capture
+from workbench.trace.architectures import FAMILIES, build_tiny
 from workbench.trace.decoder import pass_inputs, text_passes
 
 TEXTS = ["the cat sat on the mat", "a dog", "the old house and the red dog ran"]
@@ -240,3 +241,12 @@ def test_mistakes_are_named_in_one_line(message: str) -> None:
 def test_no_text_is_refused() -> None:
     with pytest.raises(DataError, match="no texts"):
         workbench.capture(tiny.llama(), [])
+
+
+@pytest.mark.parametrize("count", [2, 10])
+def test_layers_with_the_tokens_first_are_refused(count: int) -> None:
+    """XLNet's are (T, B, D); ten texts of ten tokens must not pass for ten texts either."""
+    family = next(family for family in FAMILIES if family.model_type == "xlnet")
+    model = tiny.loaded(build_tiny(family), Kind.CAUSAL, special=False)
+    with pytest.raises(TraceError, match="do not hand on one row a text"):
+        workbench.capture(model, ["the cat sat on the mat and a dog ran"] * count, batch_size=count)
