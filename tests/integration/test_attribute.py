@@ -62,6 +62,26 @@ def test_a_text_becomes_a_page_with_its_scores(
         assert (tmp_path / f"m.{suffix}").stat().st_size > 0
 
 
+def test_attacks_say_what_they_changed_and_the_classes(capsys: pytest.CaptureFixture[str]) -> None:
+    text = "A wonderful film about nothing"
+    for attack in ("hotflip", "rewrites", "input_reduction"):
+        code, out, _ = run(capsys, "sentiment-encoder", text, "--attack", attack, "--json")
+        found = json.loads(out)
+        assert (code, found["original"], found["labels"][0]) == (0, text, "positive")
+        assert _classes([text, found["changed"]]) == found["labels"]
+        if attack == "hotflip":
+            assert (found["success"], found["words_changed"], found["labels"][1]) == (True, 1, "negative")
+    code, _, err = run(capsys, "sentiment-encoder", text, "--attack", "hotflip", "--pair", "b")
+    assert (code, err.count("\n")) == (2, 1)
+
+
+def _classes(texts: list[str]) -> list[str]:
+    """The likeliest class of each text by a plain forward pass."""
+    model = load("sentiment-encoder")
+    inputs = [model.tokenizer(text, return_tensors="pt") for text in texts]
+    return [model.config.id2label[int(model.model(**one).logits[0].argmax())] for one in inputs]
+
+
 def test_several_methods_as_json(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(
         capsys,

@@ -7,7 +7,7 @@ prediction stays (Feng et al. 2018), and rewrites keep the meaning (Ribeiro et a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias
@@ -29,7 +29,16 @@ from workbench.models.problem import ProblemType, problem_of
 from workbench.statistics import bootstrap, mean_estimate
 from workbench.trace.encoding import batches_of, encode_all
 
-__all__ = ["Attack", "AttackResult", "attack_all", "hotflip", "input_reduction", "predictions", "rewrites"]
+__all__ = [
+    "ATTACKS",
+    "Attack",
+    "AttackResult",
+    "attack_all",
+    "hotflip",
+    "input_reduction",
+    "predictions",
+    "rewrites",
+]
 
 PartOfSpeech: TypeAlias = Callable[[str], str | None]
 _WORD = re.compile(r"[a-z]{2,}")
@@ -266,6 +275,9 @@ def rewrites(
         if after != before:
             return AttackResult(text, changed, before, after, _differing(text, changed), True)
     return AttackResult(text, text, before, before, 0, False)
+
+
+ATTACKS: Mapping[str, Attack] = {"hotflip": hotflip, "input_reduction": input_reduction, "rewrites": rewrites}
 
 
 def _differing(one: str, other: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ from workbench.cli._shared import (
 )
 from workbench.cli._tables import examination_text, measures_text, scores_text
 from workbench.errors import WorkbenchError
-from workbench.terminal import say, say_json, shows_progress
+from workbench.terminal import counted, say, say_json, shows_progress
 
 if TYPE_CHECKING:
     from workbench.analysis.faithfulness_examine import Examination
@@ -52,6 +53,12 @@ def _outputs() -> Sequence[str]:
     from workbench.analysis.saliency import Output
 
     return list(Output)
+
+
+def _attacks() -> Sequence[str]:
+    from workbench.analysis.attacks import ATTACKS
+
+    return list(ATTACKS)
 
 
 @click.command(name="attribute")
@@ -104,6 +111,11 @@ def _outputs() -> Sequence[str]:
 @click.option(
     "--each", is_flag=True, help="Of a model that generates: each generated token by each token of the text."
 )
+@click.option(
+    "--attack",
+    type=Named("attack", _attacks),
+    help="Instead of scores: the change that turns the class (hotflip, rewrites), or what keeps it (input_reduction).",
+)
 @click.option("--bars", is_flag=True, help="Bars instead of text in colours.")
 @click.option("--yes", is_flag=True, help="Run even if the estimated cost is high.")
 @click.option("--data", type=PATH, help="A table of texts: .tsv, .csv, .jsonl or .parquet.")
@@ -135,6 +147,7 @@ def command(model: str, text: str | None, data: Path | None, as_json: bool, **op
     workbench attribute smollm2-135m "The keys to the cabinet" --target " are" --contrast " is" --out map.html
     workbench attribute sentiment-encoder --data dev.tsv --limit 100 --evaluate
     workbench attribute mymodule:predict "A wonderful film" --method kernel_shap
+    workbench attribute sentiment-encoder "A wonderful film" --attack hotflip
     """
     if (text is None) == (data is None):
         raise WorkbenchError("give either a TEXT in quotes or --data FILE; see: workbench attribute --help")
@@ -142,6 +155,8 @@ def command(model: str, text: str | None, data: Path | None, as_json: bool, **op
         raise WorkbenchError(
             "--data needs --evaluate: it measures methods over texts; for one map give a TEXT"
         )
+    if options["attack"] is not None and (data is not None or options["pair"] is not None):
+        raise WorkbenchError("--attack is of one TEXT; leave out --data and --pair")
     for option in ("limit", "text_column", "label_column", "rationale_column", "resume"):
         if data is None and options[option] is not None:
             raise WorkbenchError(f"--{option.replace('_', '-')} is of --data; leave it out with a TEXT")
@@ -182,6 +197,9 @@ def _explain(name: str, text: str, options: dict[str, Any], as_json: bool) -> No
     model = load_subject(name, options)
     if options["evaluate"] or options["each"]:
         as_model(model)  # a function is refused before it is asked
+    if options["attack"] is not None:
+        _attack(model, text, options, as_json)
+        return
     source = text if options["pair"] is None else (text, options["pair"])
     if options["each"]:
         _each(as_model(model), source, methods[0], options, as_json)
@@ -266,6 +284,29 @@ def _each(
             for i in attribution.order()[:4]
         )
         say(f"{printable(token)} (p {probability:.3f}): {best}")
+
+
+def _attack(model: LoadedModel | TextFunction, text: str, options: dict[str, Any], as_json: bool) -> None:
+    from workbench.analysis.attacks import ATTACKS
+    from workbench.models import as_model
+
+    attack = options["attack"]
+    found = ATTACKS[attack](as_model(model) if attack == "hotflip" else model, text)
+    labels = [_label(model, number) for number in (found.before, found.after)]
+    if as_json:
+        say_json({"model": model.name, "attack": attack, **asdict(found), "labels": labels})
+        return
+    done = "taken away" if attack == "input_reduction" else "exchanged"
+    outcome = f"{'succeeded' if found.success else 'failed'}: {counted(found.words_changed, 'word')} {done}"
+    say(
+        f"{model_line(model)}\n{attack}, {outcome}\n"
+        f"{labels[0]}: {printable(found.original)}\n{labels[1]}: {printable(found.changed)}"
+    )
+
+
+def _label(model: Any, number: int) -> str:
+    """The name of a class, of a function or a head."""
+    return str((getattr(model, "labels", None) or model.config.id2label)[number])
 
 
 def _examined(

@@ -39,6 +39,11 @@ __all__ = ["command"]
     type=NUMBER,
     help="Learning rate (default: the method's own; twice as much in full tuning of under 50 M weights).",
 )
+@click.option(
+    "--schedule", default="linear", show_default=True, help="linear, cosine or constant, after the warm-up."
+)
+@click.option("--warmup", type=NUMBER, default=0.1, show_default=True, help="Share of the steps.")
+@click.option("--weight-decay", type=NUMBER, default=0.01, show_default=True, help="As in AdamW.")
 @click.option("--length", type=COUNT, default=128, show_default=True, help="Most tokens of a row.")
 @click.option(
     "--rank", type=COUNT, default=8, show_default=True, help="Of LoRA; adapters are 8 times as wide."
@@ -52,6 +57,13 @@ __all__ = ["command"]
 @click.option(
     "--mixup", type=NUMBER, default=0.0, help="Mix rows by shares from Beta(x, x).  [default: none]"
 )
+@click.option(
+    "--label-smoothing",
+    type=NUMBER,
+    default=0.0,
+    help="Share of a label that all classes have.  [default: none]",
+)
+@click.option("--gradient-checkpointing", is_flag=True, help="Less memory, more time, the same weights.")
 @click.option("--seeds", type=SEEDS, default="0", show_default=True, help="One or more, separated by commas.")
 @click.option("--limit", type=COUNT, help="Only the first N rows to train on.")
 @click.option("--precision", default="auto", show_default=True, help="auto, float32 or bfloat16.")
@@ -83,16 +95,10 @@ def command(model: str, task: str, **options: Any) -> None:
         validation=options["validation"],
         limit=options["limit"],
     )
-    names = ("epochs", "batch_size", "lr", "length", "rank", "virtual_tokens", "layers", "patience")
     method = options["method"]
     settings = FineSettings(
         method=Method(method) if method in list(Method) else method,
-        seeds=options["seeds"],
-        precision=options["precision"],
-        class_weights=options["class_weights"],
-        mixup=options["mixup"],
-        rationale_weight=options["rationale_weight"],
-        **{name: options[name] for name in names},
+        **{name: options[name] for name in FineSettings.__dataclass_fields__ if name != "method"},
     )
     out = options["out"] or default_root() / f"{Path(model).name}-{rows.task.name}-{settings.method}"
     check_folder(out)

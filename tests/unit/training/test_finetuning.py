@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file
 from sklearn.metrics import f1_score, matthews_corrcoef
 from transformers import (
     AutoModelForSequenceClassification,
@@ -254,6 +255,27 @@ def test_several_seeds_give_mean_and_spread_and_patience_keeps_the_best(
     items = np.mean([wilson(round(value * 11), 11).standard_error ** 2 for value in per_seed])
     assert accuracy.standard_error == pytest.approx((np.var(per_seed, ddof=1) / 3 + items) ** 0.5)
     assert accuracy.n == len(rows.validation) == 11
+
+
+def test_checkpointed_activations_give_the_same_weights_and_a_schedule_others(
+    encoder: Path, tmp_path: Path
+) -> None:
+    rows = load_task(cats_or_keys(tmp_path))
+
+    def trained(name: str, **options: Any) -> dict[str, torch.Tensor]:
+        settings = FineSettings(epochs=1, lr=0.01, warmup=0.0, precision="float32", **options)
+        finetune(str(encoder), rows, tmp_path / name, settings, device="cpu")
+        return load_file(tmp_path / name / "model.safetensors")
+
+    plain, again = trained("plain"), trained("again", gradient_checkpointing=True)
+    for name, weights in plain.items():
+        torch.testing.assert_close(again[name], weights, atol=1e-6, rtol=1e-5)
+    constant = trained("constant", schedule="constant")
+    assert any(not torch.allclose(constant[name], weights, atol=1e-4) for name, weights in plain.items())
+    with pytest.raises(ConfigError, match="did you mean 'cosine'"):
+        FineSettings(schedule="cosin")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="label_smoothing is 1"):
+        FineSettings(label_smoothing=1.0)
 
 
 def test_what_does_not_go_together_is_told(encoder: Path, tmp_path: Path) -> None:

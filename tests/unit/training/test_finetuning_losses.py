@@ -67,6 +67,15 @@ def test_without_anything_asked_the_loss_is_the_models_own() -> None:
     torch.testing.assert_close(weighted, loss)  # a mean over one row
 
 
+def test_smoothed_labels_by_hand() -> None:
+    """Szegedy et al. 2016, equation 5: 0.8 of the loss of the label, and 0.2 of the mean loss over the two classes."""
+    model, ids = tiny_classifier().model, torch.tensor([[5, 6, 7]])
+    batch = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": torch.tensor([1])}
+    loss, output = HeadLoss(smoothing=0.2)(model, batch)
+    losses = -output.logits.log_softmax(-1)[0]
+    torch.testing.assert_close(loss, 0.8 * losses[1] + 0.2 * losses.mean())
+
+
 def test_marks_of_words_are_those_of_their_tokens() -> None:
     from workbench.text import train_tokenizer
 

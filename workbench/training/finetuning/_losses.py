@@ -26,12 +26,14 @@ SMALLEST_ATTENTION_SHARE = 1e-6  # share of attention below which it counts as z
 @dataclass(frozen=True)
 class HeadLoss:
     """``weights`` (labels,) of classes, ``mixup`` as in :func:`mix_rows`, ``rationale`` the weight of
-    :func:`attention_loss`. Without any of them the model's own loss.
+    :func:`attention_loss`, ``smoothing`` the share of a label that all classes have alike. Without any of them the
+    model's own loss.
     """
 
     weights: Tensor | None = None
     mixup: float = 0.0
     rationale: float = 0.0
+    smoothing: float = 0.0
 
     def __call__(
         self, model: Any, batch: dict[str, Tensor], *, one_by_one: bool = False
@@ -45,13 +47,14 @@ class HeadLoss:
             inputs["output_attentions"] = True
         output = ask(model, inputs, one_by_one=one_by_one)
         loss: Tensor = output.loss
-        if labels is not None and (self.weights is not None or self.mixup):
+        if labels is not None and (self.weights is not None or self.mixup or self.smoothing):
             logits = output.logits.float().flatten(0, -2)
             loss = F.cross_entropy(
                 logits,
                 labels if labels.is_floating_point() else labels.flatten(),
                 weight=None if self.weights is None else self.weights.to(logits.device),
                 ignore_index=IGNORED,
+                label_smoothing=self.smoothing,
             )
         if marked is not None:
             loss = loss + self.rationale * attention_loss(output.attentions, marked)
@@ -103,6 +106,8 @@ def attention_loss(attentions: Sequence[Tensor], marked: Tensor) -> Tensor:
 
 def check_losses(settings: FineSettings, task: FineTask, config: Any) -> None:
     """Raise :class:`~workbench.errors.ConfigError` where a loss asked for does not suit the task or the model."""
+    if settings.label_smoothing and task.kind not in (AnswerKind.CLASS, AnswerKind.TOKENS, AnswerKind.CHOICE):
+        raise ConfigError("label_smoothing goes with kinds class, tokens and choice; leave it out")
     for name, asked in (("mixup", settings.mixup), ("a rationale column", task.rationale)):
         if not asked:
             continue

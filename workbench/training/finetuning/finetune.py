@@ -376,6 +376,7 @@ def _loss(settings: FineSettings, task: FineTask, training: list[Features]) -> H
         weights=class_weights(task, training) if settings.class_weights else None,
         mixup=settings.mixup,
         rationale=settings.rationale_weight,
+        smoothing=settings.label_smoothing,
     )
 
 

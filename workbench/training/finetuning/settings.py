@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from typing import Any
 
 from workbench.errors import ConfigError
@@ -11,9 +12,17 @@ from workbench.records import check_fields
 from workbench.training.finetuning.methods import LEARNING_RATES, Method
 from workbench.training.settings import check_precision
 
-__all__ = ["FineSettings"]
+__all__ = ["FineSettings", "Schedule"]
 
 _SMALL_MODEL_WEIGHTS = 50_000_000
+
+
+class Schedule(StrEnum):
+    """How the learning rate changes after the warm-up."""
+
+    LINEAR = "linear"  # to 0
+    COSINE = "cosine"  # to 0
+    CONSTANT = "constant"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +32,9 @@ class FineSettings:
     ``patience``: stop when the validation metric has not risen for so many epochs, and keep the best weights.
     ``class_weights``: each class counts as if all were equally frequent. ``layers``: only the model's first N.
     ``mixup``: rows are mixed by shares drawn from Beta(mixup, mixup). ``rationale_weight``: of the loss that leads
-    attention to the words in the task's rationale column.
+    attention to the words in the task's rationale column. ``label_smoothing``: share of a label that all classes have
+    alike (Szegedy et al. 2016). ``schedule``: of the learning rate after the warm-up, "linear", "cosine" or "constant".
+    ``gradient_checkpointing``: activations are computed again in the backward pass: less memory, the same weights.
     """
 
     method: Method = Method.FULL
@@ -35,11 +46,14 @@ class FineSettings:
     virtual_tokens: int = 20
     layers: int | None = None
     warmup: float = 0.1
+    schedule: Schedule = Schedule.LINEAR
     weight_decay: float = 0.01
     patience: int | None = None
     class_weights: bool = False
     mixup: float = 0.0
     rationale_weight: float = 0.1
+    label_smoothing: float = 0.0
+    gradient_checkpointing: bool = False
     precision: str = "auto"
     seeds: tuple[int, ...] = (0,)
 
@@ -52,6 +66,8 @@ class FineSettings:
         for name in ("mixup", "rationale_weight"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} is {getattr(self, name)}; allowed: 0 or more")
+        if not 0 <= self.label_smoothing < 1:
+            raise ConfigError(f"label_smoothing is {self.label_smoothing}; allowed: from 0 to less than 1")
         if not 0 <= self.warmup < 1:
             raise ConfigError(
                 f"warmup is {self.warmup}; allowed: a share of the steps, from 0 to less than 1"
