@@ -30,7 +30,9 @@ ARGUMENTS = [
 ]
 SETTLED = """() => document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'
   && !document.querySelector('[data-testid=stSkeleton], [data-testid=stSpinner]') && document.querySelector('h1')"""
-PATIENCE = 60_000  # milliseconds; far above what any page needs
+PATIENCE = (
+    300_000  # milliseconds; a guard against hanging, far above what a page or a job needs on busy cores
+)
 
 Visit = Callable[..., Any]
 
@@ -120,7 +122,9 @@ def visit(browser: Any, dashboard: tuple[str, Path], request: pytest.FixtureRequ
             faults.append(f"request {address}")
 
     def open_it(path: str = "", width: int = 1280, scheme: str = "light", **address: str) -> Any:
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
+        )
         page = context.new_page()
         pages.append(page)
         page.set_default_timeout(PATIENCE)
@@ -142,7 +146,7 @@ def visit(browser: Any, dashboard: tuple[str, Path], request: pytest.FixtureRequ
 def settle(page: Any) -> None:
     """Wait until the script has run and all parts are drawn."""
     page.wait_for_timeout(150)  # a change needs a moment to reach the server
-    page.wait_for_function(SETTLED)
+    page.wait_for_function(SETTLED, polling=100)  # not each frame, which would have to be drawn
 
 
 def eventually(page: Any, check: Callable[[], bool]) -> None:

@@ -52,7 +52,9 @@ def open_view(browser: Any, tmp_path: Path) -> Iterator[Open]:
             route.abort()
 
     def open_it(view: View, width: int = 1280, scheme: str = "light") -> Any:
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
+        )
         contexts.append(context)
         page = context.new_page()
         page.route("**/*", refuse)
@@ -60,7 +62,7 @@ def open_view(browser: Any, tmp_path: Path) -> Iterator[Open]:
         page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
         page.on("dialog", lambda dialog: (faults.append(f"dialog {dialog.message}"), dialog.dismiss()))
         page.goto(view.save(tmp_path / f"{len(contexts)}.html").as_uri())
-        page.wait_for_function("document.documentElement.dataset.ready")
+        page.wait_for_function("document.documentElement.dataset.ready", polling=50)
         page.wait_for_timeout(120)  # the first frames
         return page
 
@@ -271,7 +273,7 @@ def test_two_views_in_one_notebook_never_meet(browser, tmp_path):
     page.goto(notebook.as_uri())
     frames = page.frames[1:]
     for frame in frames:
-        frame.wait_for_function("document.documentElement.dataset.ready")
+        frame.wait_for_function("document.documentElement.dataset.ready", polling=50)
     pressed = [f.eval_on_selector_all(".head", "all => all.map(b => b.ariaPressed)") for f in frames]
     assert pressed == [["true", "false"], ["false", "true"]]
     page.close()

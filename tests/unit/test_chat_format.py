@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ TEXT, REPLY = "the cat sat on", " the mat"
 @cache
 def byte_model() -> LoadedModel:
     """A tiny Llama over bytes, whose tokenizer adds a BOS and has the template."""
-    tokenizer = trained(TokenizerKind.BYTES, "decoder")
+    tokenizer = deepcopy(trained(TokenizerKind.BYTES, "decoder"))  # which other tests read too
     tokenizer.chat_template = TEMPLATE
     torch.manual_seed(0)
     config = LlamaConfig(
@@ -156,7 +157,7 @@ def test_special_tokens_of_the_text_are_tokens_or_characters() -> None:
 
 
 def test_the_encoder_of_an_encoder_decoder_reads_the_message() -> None:
-    tokenizer = trained(TokenizerKind.BYTES, "seq2seq")
+    tokenizer = deepcopy(trained(TokenizerKind.BYTES, "seq2seq"))  # which other tests read too
     tokenizer.chat_template = TEMPLATE.removeprefix("{{ bos_token }}")
     torch.manual_seed(0)
     config = T5Config(
@@ -219,7 +220,7 @@ def test_users_mistakes_are_one_line() -> None:
 
 def test_a_template_that_refuses_a_system_message_says_so() -> None:
     model = byte_model()
-    tokenizer = trained(TokenizerKind.BYTES, "encoder")
+    tokenizer = deepcopy(trained(TokenizerKind.BYTES, "encoder"))  # which other tests read too
     tokenizer.chat_template = (
         "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
         "{{ messages[0].content }}"

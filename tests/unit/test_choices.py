@@ -26,10 +26,11 @@ from workbench.analysis.saliency._methods import OcclusionUnit, SaliencyOptions
 from workbench.analysis.saliency._record import Attribution
 from workbench.analysis.saliency.targets import TargetRequest
 from workbench.errors import WorkbenchError
-from workbench.evaluate import EvaluateSettings
+from workbench.evaluate import EvaluateSettings, TaskOptions
 from workbench.evaluate.tasks.task_types.classification import TextClassification, TextScore
 from workbench.figures.view_options import ViewOptions
 from workbench.scoring import Engine, MaskedEngine
+from workbench.text import PromptFormat
 from workbench.trace import Edit, scale
 from workbench.training.finetuning.settings import FineSettings
 from workbench.training.finetuning.tasks import FineTask
@@ -65,6 +66,10 @@ OPTIONS: list[tuple[type, str, str, dict[str, Any]]] = [
     (ProbeKind, "reads", "trees", {"name": "", "about": "", "linear": True, "make": dict}),
     (Optimisation, "schedule", "wsd", {}),
     (FineSettings, "method", "lora", {}),
+    (FineSettings, "schedule", "cosine", {}),
+    (PromptFormat, "special_tokens", "text", {}),
+    (TaskOptions, "special_tokens", "text", {}),
+    (EvaluateSettings, "special_tokens", "text", {"tasks": ("lambada_sample",)}),
     (FineTask, "kind", "number", {"name": "", "text": "", "label": ""}),
 ]
 IDS = [f"{kind.__name__}.{name}" for kind, name, _, _ in OPTIONS]

@@ -15,7 +15,7 @@ from workbench.models.device import fast_bfloat16
 from workbench.runs.trackers import check_trackers
 from workbench.training.settings import LoopSettings, Optimisation, Schedule, check_precision
 
-__all__ = ["find_precision", "rows_at_once", "training_arguments"]
+__all__ = ["find_precision", "rows_at_once", "scheduler_name", "training_arguments"]
 
 _NAMES = {Schedule.WSD: "warmup_stable_decay", Schedule.CONSTANT: "constant_with_warmup"}
 
@@ -69,7 +69,7 @@ def training_arguments(
         per_device_eval_batch_size=rows,
         gradient_accumulation_steps=optimisation.batch_size // processes // rows,
         learning_rate=optimisation.lr,
-        lr_scheduler_type=_NAMES.get(optimisation.schedule, str(optimisation.schedule)),
+        lr_scheduler_type=scheduler_name(optimisation.schedule),
         lr_scheduler_kwargs=_schedule_options(optimisation),
         warmup_steps=round(optimisation.warmup * steps),
         weight_decay=optimisation.weight_decay,
@@ -96,6 +96,11 @@ def training_arguments(
         disable_tqdm=True,
         report_to=_reports(loop.report_to),
     )
+
+
+def scheduler_name(schedule: Schedule) -> str:
+    """What transformers calls the schedule."""
+    return _NAMES.get(schedule, str(schedule))
 
 
 def _schedule_options(optimisation: Optimisation) -> dict[str, Any]:

@@ -274,6 +274,8 @@ def test_checkpointed_activations_give_the_same_weights_and_a_schedule_others(
     assert any(not torch.allclose(constant[name], weights, atol=1e-4) for name, weights in plain.items())
     with pytest.raises(ConfigError, match="did you mean 'cosine'"):
         FineSettings(schedule="cosin")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="schedule wsd is of workbench train"):
+        FineSettings(schedule="wsd")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="label_smoothing is 1"):
         FineSettings(label_smoothing=1.0)
 

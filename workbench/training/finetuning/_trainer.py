@@ -14,14 +14,14 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 
 from workbench.errors import NumericsError
 from workbench.runs import write_atomically
-from workbench.training._arguments import find_precision
+from workbench.training._arguments import find_precision, scheduler_name
 from workbench.training.checkpoints import mark_complete
 from workbench.training.finetuning._losses import HeadLoss
 from workbench.training.finetuning.encoding import Features
 from workbench.training.finetuning.heads import Headed
 from workbench.training.finetuning.metrics import compute_metrics
 from workbench.training.finetuning.predict import Answers
-from workbench.training.finetuning.settings import FineSettings, Schedule
+from workbench.training.finetuning.settings import FineSettings
 from workbench.training.finetuning.tasks import AnswerKind, FineTask
 from workbench.training.loop import devices_in_mean, of_all_devices
 from workbench.training.objectives import IGNORED
@@ -45,9 +45,7 @@ def fine_arguments(
         per_device_train_batch_size=rows,
         gradient_accumulation_steps=max(1, settings.batch_size // rows),
         learning_rate=settings.learning_rate(parameters),
-        lr_scheduler_type="constant_with_warmup"
-        if settings.schedule is Schedule.CONSTANT
-        else settings.schedule.value,
+        lr_scheduler_type=scheduler_name(settings.schedule),
         warmup_steps=settings.warmup,
         weight_decay=settings.weight_decay,
         activation_checkpointing=settings.gradient_checkpointing,

@@ -4,25 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from typing import Any
 
 from workbench.errors import ConfigError
 from workbench.records import check_fields
 from workbench.training.finetuning.methods import LEARNING_RATES, Method
-from workbench.training.settings import check_precision
+from workbench.training.settings import Schedule, check_precision
 
-__all__ = ["FineSettings", "Schedule"]
+__all__ = ["FineSettings"]
 
 _SMALL_MODEL_WEIGHTS = 50_000_000
-
-
-class Schedule(StrEnum):
-    """How the learning rate changes after the warm-up."""
-
-    LINEAR = "linear"  # to 0
-    COSINE = "cosine"  # to 0
-    CONSTANT = "constant"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +57,8 @@ class FineSettings:
         for name in ("mixup", "rationale_weight"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} is {getattr(self, name)}; allowed: 0 or more")
+        if self.schedule is Schedule.WSD:
+            raise ConfigError("schedule wsd is of workbench train; allowed: linear, cosine, constant")
         if not 0 <= self.label_smoothing < 1:
             raise ConfigError(f"label_smoothing is {self.label_smoothing}; allowed: from 0 to less than 1")
         if not 0 <= self.warmup < 1:
