@@ -198,12 +198,10 @@ def _explain(name: str, text: str, options: dict[str, Any], as_json: bool) -> No
     if options["evaluate"] or options["each"]:
         as_model(model)  # a function is refused before it is asked
     if options["attack"] is not None:
-        _attack(model, text, options, as_json)
-        return
+        return _attack(model, text, options, as_json)
     source = text if options["pair"] is None else (text, options["pair"])
     if options["each"]:
-        _each(as_model(model), source, methods[0], options, as_json)
-        return
+        return _each(as_model(model), source, methods[0], options, as_json)
     asked = {
         key: options[key] for key in ("target", "contrast", "position", "output", "baseline", "normalise")
     }
@@ -230,8 +228,7 @@ def _explain(name: str, text: str, options: dict[str, Any], as_json: bool) -> No
         saved(_drawn(found, options["bars"]), options["out"])
     report = _examined(as_model(model), source, methods, options) if options["evaluate"] else None
     if as_json:
-        say_json(_plain(model, found, report, options["out"]))
-        return
+        return say_json(_plain(model, found, report, options["out"]))
     say(f"{model_line(model)}\n{scores_text(found)}")
     if report is not None:
         say("\n" + examination_text(report))
