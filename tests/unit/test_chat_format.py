@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM, T5Config, T5ForConditionalGeneration
+from transformers import T5Config, T5ForConditionalGeneration
 
 import workbench
 from tests.helpers import assert_near
@@ -37,17 +37,7 @@ def byte_model() -> LoadedModel:
     """A tiny Llama over bytes, whose tokenizer adds a BOS and has the template."""
     tokenizer = deepcopy(trained(TokenizerKind.BYTES, "decoder"))  # which other tests read too
     tokenizer.chat_template = TEMPLATE
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        max_position_embeddings=256,
-        initializer_range=0.3,
-    )
-    return loaded(LlamaForCausalLM(config), Kind.CAUSAL, tokenizer)
+    return tiny_causal(256, tokenizer)
 
 
 def template_ids(model: LoadedModel, text: str, system: str | None = None) -> list[int]:

@@ -24,11 +24,12 @@ def word_tokenizer(**special: Any) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **{**defaults, **special})
 
 
-def tiny_causal(positions: int = 64, **special: Any) -> LoadedModel:
-    """A two-layer Llama with random float32 weights."""
+def tiny_causal(positions: int = 64, tokenizer: Any = None, **special: Any) -> LoadedModel:
+    """A two-layer Llama with random float32 weights; over words, unless a tokenizer is given."""
+    tokenizer = tokenizer or word_tokenizer(**special)
     torch.manual_seed(0)
     config = LlamaConfig(
-        vocab_size=4 + len(WORDS),
+        vocab_size=len(tokenizer),
         hidden_size=32,
         intermediate_size=64,
         num_hidden_layers=2,
@@ -37,7 +38,7 @@ def tiny_causal(positions: int = 64, **special: Any) -> LoadedModel:
         max_position_embeddings=positions,
         initializer_range=0.3,
     )
-    return loaded(LlamaForCausalLM(config), Kind.CAUSAL, word_tokenizer(**special))
+    return loaded(LlamaForCausalLM(config), Kind.CAUSAL, tokenizer)
 
 
 def tiny_gpt2(positions: int = 64) -> LoadedModel:

@@ -86,6 +86,7 @@ class GenerationStep:
     """
 
     token: str
+    token_id: int
     candidates: tuple[tuple[str, float], ...]  # likeliest tokens with their probabilities, best first
     read: tuple[str, ...]
     attention: Float[Array, "layer head key"]
@@ -262,6 +263,7 @@ def _steps(
         steps.append(
             GenerationStep(
                 token=tokens[place],
+                token_id=chosen,
                 candidates=tuple(zip(map(str, names), best.values.tolist(), strict=True)),
                 read=read,
                 attention=attention[:, :, place - 1, : len(read)],

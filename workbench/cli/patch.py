@@ -106,6 +106,7 @@ def command(model: str, as_json: bool, **options: Any) -> None:
         options["target"],
         options["contrast"],
         **{name: options[name] for name in names},
+        keep=options["site"] if options["method"] == "attribution" else None,
     )
     effects = _effects(pair, options, samples)
     path = None if options["out"] is None else _drawn(effects, options["out"])

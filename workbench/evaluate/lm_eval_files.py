@@ -104,9 +104,8 @@ def lm_eval_results(run: Run) -> dict[str, Any]:
         "model_source": "workbench",
         "model_name": record.model["name"],
         "model_name_sanitized": _sanitized(record.model["name"]),
-        **dict.fromkeys(
-            ("system_instruction", "system_instruction_sha", "chat_template", "chat_template_sha")
-        ),
+        "system_instruction": record.recipe.get("system"),
+        **dict.fromkeys(("system_instruction_sha", "chat_template", "chat_template_sha")),
         "fewshot_as_multiturn": None,
         "start_time": None,
         "end_time": None,
@@ -200,15 +199,15 @@ def _samples(rows: pd.DataFrame, metrics: Mapping[str, Estimate]) -> Iterator[di
     values = {_name(m): found for m, e in metrics.items() if (found := _item_values(rows, m, e)) is not None}
     for number, row in enumerate(rows.to_dict("records")):
         doc = {str(key): _plain(value) for key, value in row.items()}
-        arguments, answers = _asked(doc)
+        arguments, answers = _requests_and_answers(doc)
         target = str(doc.get("target", doc.get("gold", doc.get("good", ""))))
         yield {
             "doc_id": number,
             "doc": doc,
             "target": target,
             "arguments": {
-                f"gen_args_{i}": {f"arg_{j}": part for j, part in enumerate(asked)}
-                for i, asked in enumerate(arguments)
+                f"gen_args_{i}": {f"arg_{j}": part for j, part in enumerate(request)}
+                for i, request in enumerate(arguments)
             },
             "resps": [[answer] for answer in answers],
             "filtered_resps": answers,
@@ -232,15 +231,15 @@ def _item_values(rows: pd.DataFrame, metric: str, estimate: Estimate) -> list[fl
     return None
 
 
-def _asked(doc: Mapping[str, Any]) -> tuple[list[tuple[Any, ...]], list[Any]]:
+def _requests_and_answers(doc: Mapping[str, Any]) -> tuple[list[tuple[Any, ...]], list[Any]]:
     """What the model was asked, a tuple a request, and what it answered: log-probabilities as text, or generated text.
 
     Whether an answer was the greedy one is known of single continuations only.
     """
     text = str(doc.get("context", doc.get("text", "")))
     if "choices" in doc and "log_probabilities" in doc:
-        asked = [(text, f" {choice}") for choice in doc["choices"]]
-        return asked, [[str(value), str(None)] for value in doc["log_probabilities"]]
+        requests = [(text, f" {choice}") for choice in doc["choices"]]
+        return requests, [[str(value), str(None)] for value in doc["log_probabilities"]]
     if "good_score" in doc:
         return [("", doc["good"]), ("", doc["bad"])], [
             [str(doc[f"{side}_score"]), str(None)] for side in ("good", "bad")

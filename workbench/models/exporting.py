@@ -15,6 +15,7 @@ from workbench.models._loaded import LoadedModel
 from workbench.models.base import TransformerPreTrainedModel
 from workbench.models.configuration import TransformerConfig
 from workbench.models.imports import FAMILIES, ModelFamily, family_of
+from workbench.pretrained import quiet
 
 __all__ = ["export_model", "to_original"]
 
@@ -62,7 +63,7 @@ def export_model(model: LoadedModel, folder: Path | str) -> str:
     original = to_original(model.model)
     if folder.is_dir():
         folder.rmdir()
-    with folder_by_rename(folder) as place:
+    with quiet(), folder_by_rename(folder) as place:
         original.save_pretrained(place)
         if model.tokenizer is not None:
             model.tokenizer.save_pretrained(place)

@@ -83,9 +83,8 @@ def report_run(run: Run, names: Sequence[str]) -> None:
         PartialState()  # Accelerate's trackers ask it which process they are in
         try:
             _report(run, TRACKERS[name](run))
-        except (
-            Exception
-        ) as error:  # of many libraries: no login, no server, a store that is no longer supported
+        except Exception as error:
+            # of many libraries: no login, no server, a store that is no longer supported
             reason = " ".join(str(error).split())[:200] or type(error).__name__
             raise RunError(
                 f"cannot report to {name}: {reason}; the run itself is stored in {run.path}"

@@ -25,7 +25,7 @@ from workbench.trace.interventions import Site
 
 __all__ = ["Capture", "CaptureOf", "collect", "load_capture"]
 
-_LARGEST = 256 * 2**20  # bytes that are kept in memory unless told otherwise
+_LARGEST = 256 * 2**20  # bytes that are kept in memory where no folder is named
 _VALUES, _DESCRIPTION = "values.safetensors", "capture.json"
 _SCHEMA = 1
 

@@ -157,9 +157,8 @@ def prompt_ids(model: LoadedModel, text: str) -> list[int]:
     ids: list[int] = tokenizer(check_text(text, f"text {text[:40]!r}"), verbose=False).input_ids
     if model.kind is Kind.CAUSAL and ids[-1:] == [tokenizer.eos_token_id]:
         ids = ids[:-1]
-    if (
-        ids[:2] == [tokenizer.bos_token_id] * 2
-    ):  # the text begins with a BOS of its own, as a chat template writes it
+    # the text may begin with a BOS of its own, as a chat template writes it
+    if ids[:2] == [tokenizer.bos_token_id] * 2:
         ids = ids[1:]
     first = (token for token in (tokenizer.bos_token_id, tokenizer.eos_token_id, 0) if token is not None)
     return ids or [next(first)]

@@ -14,6 +14,7 @@ import workbench
 from tests.model_folders import save_bart
 from tests.unit.analysis.saliency_models import tiny_classifier, tiny_masked
 from tests.unit.tiny import loaded, tiny_causal
+from workbench.analysis.generation import generate_steps
 from workbench.analysis.saliency import (
     Attribution,
     AttributionWarning,
@@ -220,7 +221,11 @@ def test_each_token_of_a_decoder_is_explained_given_those_before() -> None:
     assert sum(a.value for a in found) == pytest.approx(whole.value, abs=1e-5)  # log-probabilities add up
     assert np.allclose(sum(a.scores for a in found), whole.scores, atol=1e-5)
     generated, tokens = attribute_generated(model, TEXT, "occlusion")
-    assert 1 <= len(generated) == len(tokens) <= 12
+    steps = generate_steps(model, TEXT, 12).steps
+    assert tokens == tuple(step.token for step in steps)  # what was generated, not what its text is read as
+    assert np.allclose(
+        [math.exp(a.value) for a in generated], [step.probability for step in steps], atol=1e-6
+    )
 
 
 def test_a_model_that_does_not_generate_is_refused(tmp_path: object) -> None:

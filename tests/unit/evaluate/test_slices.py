@@ -154,7 +154,14 @@ def test_a_run_of_one_task_needs_no_name_and_one_of_several_does(tmp_path):
 def test_columns_of_ones_own_rows_are_stored_to_slice_by(tmp_path, monkeypatch):
     monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path))
     asked = [
-        {"query": f"the cat sat on {n}", "choices": ["mat", "hat"], "gold": 0, "kind": "abcd"[n % 4], "n": n}
+        {
+            "query": f"the cat sat on {n}",
+            "choices": ["mat", "hat"],
+            "gold": 0,
+            "kind": "abcd"[n % 4],
+            "n": n,
+            "rows": n % 2,
+        }
         for n in range(8)
     ]
     run = workbench.evaluate(tiny_causal(), tasks=own_task(asked, "cats"), doctor=False)
@@ -162,4 +169,18 @@ def test_columns_of_ones_own_rows_are_stored_to_slice_by(tmp_path, monkeypatch):
     assert list(examples["kind"]) == [row["kind"] for row in asked]
     assert list(examples["n"]) == list(range(8))
     assert "query" not in examples  # it is the prompt, which is stored as text
+    assert list(examples["rows"]) == [row["rows"] for row in asked]  # though "about" has that word
     assert {s.name for s in slices(run, by="kind")} == {f"kind = {kind}" for kind in "abcd"}
+
+
+def test_own_columns_named_as_those_of_results_change_no_number(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_RUNS", str(tmp_path))
+    plain = [{"query": f"the cat sat on {n}", "choices": ["mat", "hat"], "gold": n % 2} for n in range(12)]
+    odd = [
+        {**row, "cluster": n % 3, "truncated": 1, "applied": 0, "correct": 1} for n, row in enumerate(plain)
+    ]
+    runs = [workbench.evaluate(tiny_causal(), tasks=own_task(r, "cats"), doctor=False) for r in (plain, odd)]
+    assert runs[0].to_frame().equals(runs[1].to_frame())
+    assert runs[0].notes == runs[1].notes
+    assert list(runs[1].examples()["own_cluster"]) == [n % 3 for n in range(12)]
+    assert {s.name for s in slices(runs[1], by="own_cluster")} == {f"own_cluster = {n}" for n in range(3)}

@@ -267,7 +267,7 @@ def lens_text(model: LoadedModel, text: Text, target_text: Text | None) -> Readi
 
 
 _ROWS = (
-    256  # of logits at once, unless one layer has more: the vocabulary's matrix is read once for all of them
+    256  # of logits at once, unless a layer has more: the vocabulary's matrix is read once for all of them
 )
 
 

@@ -22,7 +22,7 @@ from workbench.analysis.saliency._record import Attribution, Normalisation
 from workbench.analysis.saliency.attribution_target import AttributionTarget, Output, TargetSum
 from workbench.analysis.saliency.baselines import Baseline, baseline_name, baseline_vectors
 from workbench.analysis.saliency.embedding_model import EmbeddingModel, differentiable
-from workbench.analysis.saliency.targets import TargetName, TargetRequest, ask
+from workbench.analysis.saliency.targets import TargetName, TargetRequest, ask, ask_continuation
 from workbench.choices import member
 from workbench.errors import NumericsError, TaskError, WorkbenchWarning
 from workbench.models import Kind, LoadedModel, TextFunction, as_subject
@@ -79,7 +79,7 @@ def attribute(
         options: steps, samples, unit, layer and others; see :class:`SaliencyOptions`.
         seed: short for ``options=SaliencyOptions(seed=...)``.
         allow_cost: go on although a text costs more than 2 million tokens through the model.
-        **prompt: how the model reads the text: fields of :class:`~workbench.text.PromptFormat` In ``chat``
+        **prompt: how the model reads the text: fields of :class:`~workbench.text.PromptFormat`. In ``chat``
             format the target follows the generation prompt, and the template's tokens get no scores.
 
     Raises:
@@ -361,8 +361,10 @@ def attribute_generated(
     if target is None and model.kind is Kind.CAUSAL:
         if not isinstance(text, str):
             raise TaskError("a decoder generates after one text; give a string, or a target")
-        target = generate_steps(model, text, GENERATED).generated
-    whole = ask(model, text, TargetRequest(target))
+        steps = generate_steps(model, text, GENERATED).steps
+        whole = ask_continuation(model, text, tuple(step.token_id for step in steps))
+    else:
+        whole = ask(model, text, TargetRequest(target))
     terms = whole.parts[0].terms
     generated = tuple(model.tokenizer.convert_ids_to_tokens([term.index for term in terms]))
     questions = [

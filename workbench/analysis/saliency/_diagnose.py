@@ -77,9 +77,8 @@ def not_finite(embedded: Scored, embeddings: Tensor, rows: Tensor) -> NumericsEr
             "workbench doctor MODEL"
         )
     where = f"behind layer {backward[0]!r}" if backward else "at the embeddings"
-    if not embeddings.any(
-        -1
-    ).all():  # zeros stay zeros without biases; an RMS norm has the slope 1 / sqrt(eps) there
+    # zeros stay zeros in layers without biases, where an RMS norm has the slope 1 / sqrt(eps)
+    if not embeddings.any(-1).all():
         return NumericsError(
             f"the gradient {where} of {embedded.model.name} is beyond its type: from embeddings of zero each norm "
             "multiplies it by hundreds; use --baseline mean or pad, or a method without gradients, such as occlusion"

@@ -25,7 +25,15 @@ from workbench.trace.decoder import decoder_prefix, generated_targets
 from workbench.trace.encoding import Encoded, Text, encode_all, inputs_of
 from workbench.trace.structure import call_model
 
-__all__ = ["TargetName", "TargetRequest", "ask", "class_number", "generated_ids", "named"]
+__all__ = [
+    "TargetName",
+    "TargetRequest",
+    "ask",
+    "ask_continuation",
+    "class_number",
+    "generated_ids",
+    "named",
+]
 
 TargetName: TypeAlias = str | int | None
 
@@ -95,14 +103,27 @@ def named(names: Sequence[str], form: Output) -> str:
 
 def _causal(model: LoadedModel, text: Text, asked: TargetRequest) -> AttributionTarget:
     encoded = _encoded(model, text)
-    form = asked.output or Output.LOG_PROBABILITY
-    last = len(encoded.alignment) - 1
     if asked.target is None:
-        logits = call_model(model.model, **inputs_of(model, [encoded])).logits[0, last]
+        logits = call_model(model.model, **inputs_of(model, [encoded])).logits[0, len(encoded.alignment) - 1]
         wanted: list[tuple[tuple[int, ...], str]] = [((int(logits.argmax()),), "likeliest next token")]
     else:
         names = [name for name in (asked.target, asked.contrast) if name is not None]
         wanted = [_continuation(model, encoded.alignment, name) for name in names]
+    return _continuations(model, encoded, wanted, asked.output or Output.LOG_PROBABILITY)
+
+
+def ask_continuation(model: LoadedModel, text: Text, ids: tuple[int, ...]) -> AttributionTarget:
+    """The question after the log-probability of the tokens ``ids`` behind a decoder's text, as they were generated."""
+    return _continuations(
+        model, _encoded(model, text), [(ids, "as generated greedily")], Output.LOG_PROBABILITY
+    )
+
+
+def _continuations(
+    model: LoadedModel, encoded: Encoded, wanted: Sequence[tuple[tuple[int, ...], str]], form: Output
+) -> AttributionTarget:
+    """The target that continuations are, given by their ids and how they were found; the second is the contrast."""
+    last = len(encoded.alignment) - 1
     reads = list(dict.fromkeys(TargetInput(suffix=ids[:-1]) for ids, _ in wanted))
     parts = tuple(
         TargetSum(

@@ -158,20 +158,14 @@ CHOICE_TASKS = (
         source=truthfulqa_source("mc1"),
         prompt=_truthful,
         measures=(ACCURACY,),
-        accepts=(
-            "chat",
-            "system",
-        ),
+        accepts=("chat", "system"),
     ),
     TrueMass(
         name="truthfulqa_mc2",
         about="the weight of true answers among all: mc_task.json",
         source=truthfulqa_source("mc2"),
         prompt=_truthful,
-        accepts=(
-            "chat",
-            "system",
-        ),
+        accepts=("chat", "system"),
     ),
     Mmlu(
         name="mmlu",

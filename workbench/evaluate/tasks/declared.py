@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,17 @@ from workbench.data.tables import read_table
 from workbench.errors import ConfigError, DataError
 
 __all__ = ["Declared", "listed", "text_key", "texts_key"]
+
+_NO_COLUMNS = ("name", "type", "about", "rows", "data", "labels", "words", "stop", "metrics", "pattern")
+# the column of a key that is not given
+_USUAL = {**{key: key for key in ("text", "label", "answer", "continuation")}, "choices": "candidates"}
+# names of example rows' columns that metrics, comparisons and notes read
+_OF_RESULTS = {
+    *("applied", "asked", "bytes", "capability", "cluster", "correct", "correct_bytes", "correct_norm"),
+    *("finished", "gold", "greedy", "group", "id", "inside_token", "label", "log_probability"),
+    *("no_answer_probability", "not_scored", "predicted", "prediction", "rank", "subject", "subtask"),
+    *("target", "task", "template", "test", "text", "tokens", "truncated", "words"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,16 +78,25 @@ class Declared:
         return _OwnRows(name=self.text("name"), parse=parse, place=place, records_here=records)
 
     def columns(self) -> dict[str, dict[str, Any]]:
-        """By item id, the cells that no key reads: texts, numbers and truth values."""
-        read = " ".join(str(value) for key, value in self.values.items() if key not in ("rows", "data"))
+        """By item id, the cells that no key reads: texts, numbers and truth values, to slice by.
+
+        A column whose name has a meaning in results, such as ``cluster``, is called ``own_cluster``.
+        """
         return {
             _item_id(self.text("name"), number): {
-                column: cell
+                f"own_{column}" if column in _OF_RESULTS else column: cell
                 for column, cell in record.items()
-                if isinstance(cell, str | int | float) and not re.search(rf"\b{re.escape(column)}\b", read)
+                if isinstance(cell, str | int | float) and not self._reads(column)
             }
             for number, (_, record) in enumerate(self._records()[1])
         }
+
+    def _reads(self, column: str) -> bool:
+        """Whether a key names the column, by itself or in a template."""
+        given = [value for key, value in {**_USUAL, **self.values}.items() if key not in _NO_COLUMNS]
+        return any(
+            text == column or f"{{{column}" in text for value in given for text in map(str, listed(value))
+        )
 
     def _records(self) -> tuple[str, tuple[tuple[str, Record], ...]]:
         if ("rows" in self.values) == ("data" in self.values):

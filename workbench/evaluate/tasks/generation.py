@@ -55,10 +55,7 @@ class ChainOfThought(BigBenchHard):
     """
 
     task: str
-    accepts: tuple[str, ...] = (
-        "chat",
-        "system",
-    )
+    accepts: tuple[str, ...] = ("chat", "system")
 
     def examples_before(self, data_dir: Path | None, rows: Sequence[Question]) -> Shots:
         """The official prompt of the task, if it is there."""
