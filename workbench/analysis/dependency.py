@@ -18,6 +18,7 @@ from workbench.data.conllu import ConlluSentence
 from workbench.errors import DataError
 from workbench.estimate import Estimate
 from workbench.models import LoadedModel
+from workbench.models.dispatched import stack_layers
 from workbench.shapes import Array
 from workbench.statistics import Statistic
 from workbench.text import Alignment, align_words
@@ -270,7 +271,7 @@ def _passes(
             layers.clear()
             inputs = inputs_of(model, [Encoded(s.alignment, (0,) * len(s.alignment)) for s in rows])
             call_model(root, **inputs)
-            yield observer.batch, torch.stack(layers)
+            yield observer.batch, stack_layers(layers)
 
 
 def _choose(

@@ -18,6 +18,7 @@ from transformers.pytorch_utils import Conv1D
 from workbench.analysis.lens import TargetToken, different_targets, target_token
 from workbench.errors import TraceError
 from workbench.models import Kind, LoadedModel
+from workbench.models.dispatched import weights_in_memory
 from workbench.scoring import project_only
 from workbench.shapes import Array
 from workbench.statistics import Statistic
@@ -79,7 +80,8 @@ _ACTIVATIONS = {F.gelu, F.relu, F.silu, F.elu, F.mish}
 def _collect(biases: Biases) -> Callable[..., None]:
     def hook(module: nn.Module, arguments: tuple[Tensor, ...], output: Tensor) -> None:
         if output.requires_grad:
-            bias = module.bias
+            with weights_in_memory(module):
+                bias = module.bias
             assert isinstance(bias, Tensor)
             biases.places.append(output)
             biases.terms.append(bias.detach())

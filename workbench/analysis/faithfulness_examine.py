@@ -38,6 +38,7 @@ from workbench.analysis.saliency.targets import TargetName, TargetRequest, ask
 from workbench.drawn import Drawing
 from workbench.errors import NumericsError
 from workbench.models import LoadedModel
+from workbench.models.dispatched import in_memory
 from workbench.models.wrapping import as_model
 from workbench.shapes import Array
 from workbench.statistics import Statistic
@@ -330,6 +331,7 @@ def shuffling(model: LoadedModel, seed: int = 0) -> Iterator[Iterator[str]]:
 
     At the end of the block all weights are put back. ``model.lock`` is held in it.
     """
+    in_memory(model.model, "shuffling weights")
     kept: dict[nn.Parameter, torch.Tensor] = {}
     with model.lock:
         try:

@@ -10,13 +10,12 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from transformers.pytorch_utils import Conv1D
 
 from workbench.errors import DataError, TraceError
 from workbench.models import Kind, LoadedModel
 from workbench.trace import Text, structure_of
 from workbench.trace.encoding import Encoded, batches_of, encode_all, inputs_of
-from workbench.trace.parts import parts_of
+from workbench.trace.parts import matrix_of, parts_of
 from workbench.trace.structure import call_model
 
 __all__ = ["Firing", "NeuronPromotion", "promoted_tokens", "top_activations"]
@@ -67,7 +66,7 @@ def top_activations(
     Raises :class:`~workbench.errors.TraceError` for a layer or neuron out of range, or a mixture of experts.
     """
     output = _output_layer(model, layer)
-    width = _matrix(output).shape[0]
+    width = matrix_of(output).shape[0]
     chosen = tuple(range(width) if neurons is None else neurons)
     _check_neurons(chosen, width)
     encoded = encode_all(model, texts, max_length)
@@ -144,15 +143,15 @@ def promoted_tokens(model: LoadedModel, layer: int, neuron: int, count: int = 10
     model.require(Kind.CAUSAL, Kind.SEQ2SEQ, verb="reading what a neuron promotes")
     structure = structure_of(model.model)
     output = _output_layer(model, layer, structure.main)
-    matrix = _matrix(output)
+    matrix = matrix_of(output)
     _check_neurons((neuron,), len(matrix))
-    head = model.model.get_output_embeddings().weight
-    if head.shape[1] != matrix.shape[1]:
+    head = matrix_of(model.model.get_output_embeddings())  # (D, V)
+    if len(head) != matrix.shape[1]:
         raise TraceError(
-            f"the output layer of {model.name} reads {head.shape[1]} numbers, layers write {matrix.shape[1]}"
+            f"the output layer of {model.name} reads {len(head)} numbers, layers write {matrix.shape[1]}"
         )
     with torch.no_grad():
-        scores = (head @ matrix[neuron]).float().cpu()
+        scores = (matrix[neuron] @ head).float().cpu()
     best = scores.topk(min(count, len(scores)))
     worst = (-scores).topk(min(count, len(scores)))
     return NeuronPromotion(
@@ -179,13 +178,6 @@ def _output_layer(model: LoadedModel, layer: int, stack: Any = None) -> nn.Modul
     found = model.model.get_submodule(names[layer * len(names) // structure.layers[chosen]])
     assert isinstance(found, nn.Module)
     return found
-
-
-def _matrix(module: nn.Module) -> Float[Tensor, "F D"]:
-    """Output vectors of the neurons, one a row."""
-    weight = module.weight
-    assert isinstance(weight, Tensor)
-    return (weight if isinstance(module, Conv1D) else weight.T).detach()
 
 
 def _check_neurons(neurons: Sequence[int], width: int) -> None:

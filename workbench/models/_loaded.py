@@ -13,6 +13,7 @@ import torch
 
 from workbench.choices import as_members
 from workbench.errors import ModelError
+from workbench.models.dispatched import parameter_count
 from workbench.models.measured import longest_input, looks_ahead
 from workbench.models.weights import hash_of
 from workbench.records import settings_of
@@ -141,7 +142,7 @@ class LoadedModel:
     @property
     def num_parameters(self) -> int:
         """Number of weights, shared ones counted once."""
-        return sum(p.numel() for p in self.model.parameters())
+        return parameter_count(self.model)
 
     @property
     def mask_id(self) -> int:

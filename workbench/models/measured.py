@@ -15,6 +15,8 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import PreTrainedModel
 
+from workbench.models.dispatched import input_device
+
 __all__ = ["longest_input", "looks_ahead"]
 
 _SHORT_TEXT = 7  # tokens of a pass that finds the position tables
@@ -198,7 +200,7 @@ def _ids(model: Any, length: int) -> Tensor:
     """``length`` ids (1, T) of the vocabulary that do not count up and are no padding."""
     config = model.config.get_text_config()
     ids = [i for i in (4, 6, 3, 7, 5, 9, 8, 11, 10) if i != getattr(config, "pad_token_id", None)]
-    return torch.tensor([[ids[i % len(ids)] for i in range(length)]], device=model.device)
+    return torch.tensor([[ids[i % len(ids)] for i in range(length)]], device=input_device(model))
 
 
 def _without_cache(model: Any) -> dict[str, bool]:

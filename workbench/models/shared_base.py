@@ -15,6 +15,7 @@ from torch import nn
 from workbench.errors import ModelError, WorkbenchError
 from workbench.models._adapters import Adapter, has_adapter, read_adapter, with_adapter
 from workbench.models._loaded import LoadedModel
+from workbench.models.dispatched import in_memory
 from workbench.models.weights import content_hash, remember_files
 from workbench.models.wrapping import as_model
 from workbench.paths import user_path
@@ -95,6 +96,7 @@ def _adapted(base: LoadedModel, name: str, folder: Path) -> LoadedModel:
 
 def _sharing(model: Any, adapter: Adapter) -> Any:
     """A copy of the modules of ``model`` on the same weights, but for those that the adapter's file replaces."""
+    in_memory(model, "sharing weights between adapters")
     shared: dict[int, Any] = {id(tensor): tensor for tensor in model.buffers()}
     for name, weight in model.named_parameters():
         values = weight.data if adapter.shape_of(name) is None else weight.data.clone()

@@ -10,6 +10,8 @@ from weakref import WeakKeyDictionary
 
 import torch
 
+from workbench.models.dispatched import value_of
+
 __all__ = ["content_hash", "hash_of", "remember_files"]
 
 # The digest of a module's weights, and the number of changes in place that they had seen by then.
@@ -34,7 +36,8 @@ def hash_of(model: Any) -> str:
 
 
 def _changes(model: Any) -> int:
-    return sum(tensor._version for tensor in model.state_dict(keep_vars=True).values())
+    """Of what is in memory: accelerate makes offloaded weights anew in each pass, from values that nobody changes."""
+    return sum(t._version for t in model.state_dict(keep_vars=True).values() if not t.is_meta)
 
 
 def _of_weights(model: Any) -> str:
@@ -42,8 +45,8 @@ def _of_weights(model: Any) -> str:
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        flat = tensor.detach().cpu().contiguous().reshape(-1)
-        digest.update(flat.view(torch.uint8).numpy())
+        flat = value_of(model, name, tensor).detach().cpu().contiguous().reshape(-1)
+        digest.update(flat.view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 

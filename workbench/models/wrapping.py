@@ -9,6 +9,7 @@ from workbench.choices import member
 from workbench.errors import ModelError
 from workbench.models._kind import kind_of
 from workbench.models._loaded import Kind, LoadedModel
+from workbench.models.dispatched import input_device
 from workbench.models.functions import (
     FUNCTIONS_GO_WITH,
     NoInternals,
@@ -73,7 +74,8 @@ def wrap(
     """A transformers model that is in memory already, as :func:`load` would return it; or a function of your own.
 
     A model needs its ``tokenizer`` and is put into ``eval()``. ``kind`` is found from its class; name it where the
-    class name does not say it. A function takes a list of texts and returns the probability of each of its
+    class name does not say it. Weights may be offloaded by accelerate (``device_map``, ``disk_offload``): they are read
+    when their modules run. A function takes a list of texts and returns the probability of each of its
     ``labels``, one row a text; anything with ``predict_proba`` will do, such as a scikit-learn pipeline, whose
     ``classes_`` are its labels. Raises :class:`~workbench.errors.ModelError` for a tokenizer of more tokens than the
     model has embeddings, and for a function without labels.
@@ -106,14 +108,13 @@ def _wrapped(model: Any, tokenizer: Any, name: str, kind: Kind | str | None) -> 
         raise ModelError(
             f"the tokenizer has {len(tokenizer):,} tokens, the model embeddings of {rows:,}; give the model's own"
         )
-    weight = next(model.parameters())
     return LoadedModel(
         model=model.eval(),
         tokenizer=tokenizer,
         kind=member(Kind, kind, "kind", ModelError) if kind is not None else kind_of(type(model).__name__),
         name=name or type(model).__name__,
         revision=None,
-        dtype=weight.dtype,
-        device=weight.device,
+        dtype=next(model.parameters()).dtype,
+        device=input_device(model),
         implementation="builtin" if type(model).__module__.startswith("workbench.") else "hf",
     )

@@ -15,6 +15,7 @@ from torch.utils.hooks import RemovableHandle
 
 from workbench.errors import NumericsError
 from workbench.models import LoadedModel
+from workbench.models.dispatched import weights_in_memory
 from workbench.scoring._requests import Score, Sequence
 
 __all__ = [
@@ -177,8 +178,10 @@ class Projected:
         if logits.data_ptr() != self._logits.data_ptr():
             return None
         hidden = self._hidden[0] if rows is None else self._hidden[0, rows]
-        products = (hidden.float() * self._head.weight[targets].float()).sum(-1)
-        return products if self._head.bias is None else products + self._head.bias[targets].float()
+        with weights_in_memory(self._head):
+            weight, bias = self._head.weight[targets].float(), self._head.bias
+            products = (hidden.float() * weight).sum(-1)
+            return products if bias is None else products + bias[targets].float()
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from tqdm.auto import tqdm
 from workbench.errors import ConfigError
 from workbench.models import LoadedModel
 from workbench.models.batching import HeadOutput, HeadRow, head_outputs, padding_of
+from workbench.models.dispatched import is_offloaded
 from workbench.trace.observing import active
 
 __all__ = [
@@ -118,10 +119,11 @@ class Lanes:
 def lanes(model: LoadedModel) -> Iterator[Lanes]:
     """Two lanes on a CPU with two threads or more, else one.
 
-    One, too, while the caller's thread watches or changes the model: what it opened is for that thread.
+    One, too, while the caller's thread watches or changes the model: what it opened is for that thread; and of an
+    offloaded model, whose weights come and go with each pass.
     """
     threads = torch.get_num_threads()
-    if model.device.type != "cpu" or threads < 2 or active():
+    if model.device.type != "cpu" or threads < 2 or active() or is_offloaded(model.model):
         yield Lanes(model, 1, None)
         return
     with ThreadPoolExecutor(2, initializer=torch.set_num_threads, initargs=(threads // 2,)) as pool:

@@ -17,6 +17,7 @@ from torch import Tensor
 from workbench.choices import member
 from workbench.errors import TraceError
 from workbench.models import LoadedModel, as_model
+from workbench.models.dispatched import stack_layers
 from workbench.shapes import Array
 from workbench.terminal import counted
 from workbench.text import Alignment
@@ -201,7 +202,7 @@ def _oblong(rows: list[int], lengths: Sequence[int]) -> Iterator[list[int]]:
 
 def _stacked(layers: Sequence[Tensor], row: int, places: Tensor) -> Float[Tensor, "layer place width"]:
     with torch.inference_mode():
-        return torch.stack([layer[row, places] for layer in layers])
+        return stack_layers([layer[row, places.to(layer.device)] for layer in layers])
 
 
 def _by_head(

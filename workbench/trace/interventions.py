@@ -15,6 +15,7 @@ from torch import Tensor
 from workbench.choices import as_members
 from workbench.errors import DataError, TraceError
 from workbench.models import LoadedModel
+from workbench.models.dispatched import stack_layers
 from workbench.shapes import Array
 from workbench.terminal import counted
 from workbench.trace.attention_hook import AttentionCall, Session, Stack, Watcher, active
@@ -159,7 +160,7 @@ def mean_head_outputs(
     """
     passes = text_passes(model, texts, targets)
     means = mean_outputs(model, passes, Site.HEAD_OUTPUT, stack, batch_size)
-    found: Array = torch.stack(means).cpu().numpy()
+    found: Array = stack_layers(means).cpu().numpy()
     return found
 
 

@@ -13,10 +13,12 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from workbench.errors import TraceError
+from workbench.models.dispatched import weights_in_memory
 from workbench.trace.attention_hook import AttentionCall, Session, Stack, Watcher
 from workbench.trace.observing import session_on
 from workbench.trace.structure import Structure, call_model, sample_inputs, structure_of
@@ -182,12 +184,14 @@ def head_projections(model: Any, stack: Stack) -> list[Tensor]:
         raise TraceError(
             f"no output projection of the {stack} attention can be found in {type(model).__name__}"
         )
-    matrices = [_matrix(model.get_submodule(name)) for name in found if name is not None]
+    matrices = [matrix_of(model.get_submodule(name)) for name in found if name is not None]
     return matrices * (structure.layers[stack] // len(matrices))  # one shared module runs as every layer
 
 
-def _matrix(module: nn.Module) -> Tensor:
-    weight = module.weight
+def matrix_of(module: nn.Module) -> Float[Tensor, "F D"]:
+    """The matrix of a linear module, input by output: row i is what its input i writes."""
+    with weights_in_memory(module):
+        weight = module.weight
     assert isinstance(weight, Tensor)
     return (weight if isinstance(module, Conv1D) else weight.T).detach()
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from workbench.errors import TraceError, did_you_mean
 from workbench.models import Kind, LoadedModel, as_model
 from workbench.models.batching import Padding, groups_of, padding_of
+from workbench.models.dispatched import stack_layers
 from workbench.records import takes_fields_of
 from workbench.shapes import Array
 from workbench.text import PromptFormat
@@ -332,14 +333,14 @@ class Recorder(Watcher):
         if not found:
             return None
         layers = [found[layer][row, :, :length] for layer in self._layers[self._main]]
-        return to_numpy(torch.stack(layers))
+        return to_numpy(stack_layers(layers))
 
     def mlp(self, row: int, length: int) -> Array | None:
         """What the feed-forward parts added to one text (L, T, D), or ``None``."""
         if not self._mlp:
             return None
         return to_numpy(
-            torch.stack([self._mlp[n][row, :length].reshape(length, -1) for n in sorted(self._mlp)])
+            stack_layers([self._mlp[n][row, :length].reshape(length, -1) for n in sorted(self._mlp)])
         )
 
 

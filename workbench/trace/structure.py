@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from workbench.errors import TraceError
+from workbench.models.dispatched import input_device
 from workbench.trace.attention_hook import (
     IMPLEMENTATION,
     AttentionCall,
@@ -221,7 +222,7 @@ def sample_inputs(model: Any) -> dict[str, Tensor]:
     """A few tokens to examine a model with; source and target differ in length."""
 
     def ids(length: int) -> Tensor:
-        return torch.arange(3, 3 + length, device=model.device)[None]
+        return torch.arange(3, 3 + length, device=input_device(model))[None]
 
     inputs = {"input_ids": ids(_SOURCE), "attention_mask": torch.ones_like(ids(_SOURCE))}
     if model.config.is_encoder_decoder:

@@ -16,6 +16,7 @@ from torch import Tensor
 from workbench.drawn import Drawn
 from workbench.errors import DataError, NumericsError, TraceError
 from workbench.models import Kind, LoadedModel
+from workbench.models.dispatched import stack_layers
 from workbench.scoring import project_only
 from workbench.shapes import Array
 from workbench.statistics import Statistic
@@ -288,7 +289,9 @@ def _read_off(
     step = max(1, _ROWS // max(1, len(positions)))
     for start in range(0, run.layers, step):
         chunk = range(start, min(start + step, run.layers))
-        states = torch.cat([translate(layer, run.states[layer]) for layer in chunk])  # (layer, T, D)
+        states = stack_layers(
+            [translate(layer, run.states[layer]) for layer in chunk], torch.cat
+        )  # (layer, T, D)
         rows = len(states)  # their T may be longer than the text: padded to a window, or several streams
         places = [row * length + position for row in range(rows) for position in positions]
         flat = torch.tensor(places, device=states.device)

@@ -13,6 +13,7 @@ from workbench.analysis.saliency._methods import METHODS, Raw, SaliencyMethod, S
 from workbench.analysis.saliency.attribution_target import AttributionTarget
 from workbench.analysis.saliency.embedding_model import EmbeddingModel
 from workbench.errors import TraceError
+from workbench.models.dispatched import stack_layers
 from workbench.trace import (
     AttentionCall,
     AttentionObserver,
@@ -137,7 +138,7 @@ def _rollout(embedded: EmbeddingModel, options: SaliencyOptions) -> Raw:
         _, watched = watch(embedded, [row], gradients=False)
         read, text = sizes(embedded, row)
         stack, size = _self_attention(embedded, read, text)
-        layers = torch.stack([w[0, :, :size, :size] for w in watched.weights[stack]])
+        layers = stack_layers([w[0, :, :size, :size] for w in watched.weights[stack]])
         rolled = torch.as_tensor(attention_rollout(layers.float().cpu().numpy()).values[-1]).double()
         scores[row, :text] = _reached(embedded, row, rolled)
     return Raw(scores, (None,) * len(embedded))

@@ -33,16 +33,15 @@ __all__ = ["EmbeddingModel", "differentiable"]
 @contextmanager
 def differentiable(model: LoadedModel) -> Iterator[None]:
     """Dropout off, weights frozen so that no memory is kept for their gradients; the model's lock is held."""
-    weights = list(model.model.parameters())
-    before = [weight.requires_grad for weight in weights]
+    before = {name: weight.requires_grad for name, weight in model.model.named_parameters()}
     with model.lock, evaluating(model.model):
         try:
-            for weight in weights:
+            for weight in model.model.parameters():
                 weight.requires_grad_(False)
             yield
-        finally:
-            for weight, required in zip(weights, before, strict=True):
-                weight.requires_grad_(required)
+        finally:  # by name: those of an offloaded model are others after a pass
+            for name, weight in model.model.named_parameters():
+                weight.requires_grad_(before[name])
 
 
 class EmbeddingModel:

@@ -16,6 +16,7 @@ from workbench.evaluate.doctor._invariance import eager_attention
 from workbench.evaluate.doctor._records import Finding, NotApplicable, Status, agree, judge
 from workbench.evaluate.doctor._subject import Batch, outputs, padded, sample_sequences, truncate
 from workbench.models import Kind, LoadedModel
+from workbench.models.dispatched import is_offloaded
 
 __all__ = ["attention_rows", "causal_attention", "causal_outputs", "gradient"]
 
@@ -121,6 +122,8 @@ def gradient(loaded: LoadedModel) -> Finding:
         raise NotApplicable(f"{millions} M parameters; a float64 copy is made up to {_LARGEST // 10**6} M")
     if loaded.device.type == "mps":
         raise NotApplicable("the device has no float64")
+    if is_offloaded(loaded.model):
+        raise NotApplicable("weights are offloaded; a float64 copy needs them in memory")
     sequence = truncate(sample_sequences(loaded)[1], _TOKENS)
     model = _float64_copy(loaded.model)
     weight = model.get_input_embeddings().weight.requires_grad_(True)
