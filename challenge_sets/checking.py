@@ -26,12 +26,11 @@ from workbench.evaluate import (
     TaskOptions,
     Work,
     find_task,
-    prompted,
     run_tasks,
     with_options,
 )
 from workbench.evaluate.inference import InferenceOptions
-from workbench.models import LoadedModel, TextFunction
+from workbench.models import LoadedModel, TextFunction, prompted
 from workbench.records import settings_of, takes_fields_of
 from workbench.runs import Run, RunRecord
 

@@ -96,11 +96,12 @@ class CausalPairs:
     @property
     def policy(self) -> str:
         """Convention and reduction."""
-        return f"{self.reduction} of log-probabilities; {self.convention.reason}"
+        chat = "in chat format each is the reply to an empty message"
+        return f"{self.reduction} of log-probabilities; {chat if self.model.prompt.chat else self.convention.reason}"
 
     def groups(self, pairs: Sequence[TextPair]) -> list[PrefixGroup]:
         """What is scored together: a pair's members, whose common prefix is read once."""
-        space = self.convention.space
+        space = "" if self.model.prompt.chat else self.convention.space
         requests = [Request("", space + text) for pair in pairs for text in pair]
         sequences = self._engine().encode(requests)
         return [PrefixGroup((a, b)) for a, b in zip(sequences[::2], sequences[1::2], strict=True)]

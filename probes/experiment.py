@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from probes._checkpoints import Checkpointed, not_stored
@@ -15,7 +16,7 @@ from probes.settings import PROBES, ProbeSettings
 from probes.splits import Split, split_items
 from probes.trees import probe_trees
 from workbench.errors import TaskError, UnknownName
-from workbench.models import LoadedModel, as_model
+from workbench.models import LoadedModel, as_model, prompted
 from workbench.records import settings_of, takes_fields_of
 
 __all__ = ["PROBE_KINDS", "check_kind", "layers_of", "probe", "run_experiment"]
@@ -90,14 +91,20 @@ def run_experiment(
 ) -> ProbeReport:
     """Run ``settings``; ``read`` is what :func:`read_data` gave, ``checkpointed`` stores finished parts."""
     check_kind(settings.probe)
+    model = prompted(model, settings)
     if settings.probe == "structural":
         if data is not None:
             raise TaskError("a structural probe reads trees, not items with labels; name a treebank: data=")
-        return probe_trees(model, settings, checkpointed, progress)
-    if read is None:
-        read = read_data(settings) if data is None else (data, _split(data, settings))
-    run = classify if one_layer(settings.probe) else mix
-    return run(prepare(model, settings, *read, progress=progress), settings, checkpointed, progress)
+        report = probe_trees(model, settings, checkpointed, progress)
+    else:
+        if read is None:
+            read = read_data(settings) if data is None else (data, _split(data, settings))
+        run = classify if one_layer(settings.probe) else mix
+        report = run(prepare(model, settings, *read, progress=progress), settings, checkpointed, progress)
+    if not settings.chat:
+        return report
+    system = f" behind the system message {settings.system!r}" if settings.system else ""
+    return replace(report, stated=(*report.stated, f"each sentence is a user's message{system}"))
 
 
 def _split(data: ProbeData, settings: ProbeSettings) -> Split:

@@ -19,8 +19,8 @@ from probes.estimators import (
 from probes.features.policy import POOLS, parse_site
 from workbench.choices import as_members
 from workbench.errors import ConfigError, did_you_mean
-from workbench.records import check_fields
 from workbench.registry import Registry
+from workbench.text import PromptFormat
 
 __all__ = ["PROBES", "SPLITS", "STRENGTHS", "ProbeKind", "ProbeSettings", "Reads"]
 
@@ -66,13 +66,14 @@ SPLITS = ("sentence", "document", "type")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProbeSettings:
+class ProbeSettings(PromptFormat):
     """The recipe of an experiment.
 
     ``data`` is a file in the task's format or ``builtin``; ``train`` a second file to train on, otherwise
     ``test_share`` of the ``data`` is kept for testing, by whole sentences, documents, or word types (no word
     form in both). ``strengths`` are inverse regularisation strengths C, chosen on a tenth of the training
     sentences; the probe is then fitted to all of them.
+    In ``chat`` format each sentence is a message, whose words are probed; the template's tokens are not.
     ``seeds`` is how many times the choice of these and the random labels of the control task are drawn.
     """
 
@@ -93,7 +94,7 @@ class ProbeSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         parse_site(self.what)
         if self.pool not in ("auto", *POOLS):
             raise ConfigError(f"unknown pool {self.pool!r}; {did_you_mean(self.pool, ['auto', *POOLS])}")

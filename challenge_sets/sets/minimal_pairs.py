@@ -30,6 +30,7 @@ __all__ = ["AGREEMENT", "BLIMP", "BUILTIN", "CROWS_PAIRS", "CrowsPairs", "PairSe
 
 # Pairs of each paradigm that are scored before those behind them.
 _PAIRS_PER_ROUND = 100
+_ACCEPTS = ("limit_per_paradigm", "convention", "reduction", "masking", "chat", "system")
 Published = dict[str, dict[str, float]]
 
 
@@ -53,9 +54,12 @@ class PairSet(QuestionSet):
 
     Pairs with equal members are left out, and counted in the run's notes; the lm-eval convention keeps them,
     as ties, which it counts as right.
+
+    In chat format the members are replies to an empty message of the user, as lm-eval's --apply_chat_template has them:
+    a chat model is trained to give probabilities to its own turn, not to the user's.
     """
 
-    accepts = ("limit_per_paradigm", "convention", "reduction", "masking")
+    accepts = _ACCEPTS
     read: Callable[[TaskOptions], Sequence[MinimalPair]]
     published: Callable[[TaskOptions], Published] = lambda _: {}
     default_source: str = "generated"
@@ -264,7 +268,7 @@ class CrowsPairs(QuestionSet):
     Masked models score the tokens that both members have (the published measure), others the whole text.
     """
 
-    accepts = ("limit_per_paradigm", "convention", "reduction", "masking")
+    accepts = _ACCEPTS
 
     def items(self) -> Dataset[crows_pairs.StereotypePair]:
         """The pairs within the limits (``limit_per_paradigm`` by bias type)."""

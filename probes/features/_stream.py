@@ -165,7 +165,7 @@ class FeatureStream:
         words = self.words[sentence]
         if not any(form.strip() for form in words.forms):
             return None
-        alignment = align_words(words.forms, self.model.tokenizer, space_after=words.space_after)
+        alignment = self.model.read_words(words.forms, words.space_after)
         if not len(alignment):
             return None
         encoded = encode_all(self.model, [alignment])[0]

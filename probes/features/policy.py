@@ -42,6 +42,7 @@ class Policy:
             "dtype": str(model.dtype),
             "implementation": model.implementation,
             "data": data_hash,
+            **({"prompt": asdict(model.prompt)} if model.prompt.prompt else {}),
             "format": 2,
         }
         return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()

@@ -13,11 +13,15 @@ import torch
 from transformers import T5Config, T5ForConditionalGeneration
 
 import workbench
+from challenge_sets import own_set
+from probes import extract
 from tests.helpers import assert_near
 from tests.unit.text.tokenizers_for_tests import trained
 from tests.unit.tiny import loaded, tiny_causal
+from workbench.analysis.context import ContextItem, ContextSettings, context_run
 from workbench.analysis.generation import generate_all
 from workbench.analysis.patching import patch_pair
+from workbench.data import DataIdentity
 from workbench.errors import ConfigError, DataError, ModelError, TaskError
 from workbench.models import Kind, LoadedModel, load
 from workbench.runs import RunRecord
@@ -199,9 +203,14 @@ def test_users_mistakes_are_one_line() -> None:
             "was made to read as",
         ),
         (
-            lambda: workbench.check(model, "pairs_builtin", chat=True),
+            lambda: workbench.check(model, "wsc", chat=True),
             TaskError,
-            "task pairs_builtin takes no --chat",
+            "task wsc takes no --chat",
+        ),
+        (
+            lambda: workbench.check("novels-encoder", "pairs_builtin", chat=True),
+            ModelError,
+            "a chat format needs a causal or seq2seq",
         ),
     ):
         with pytest.raises(error, match=said):
@@ -239,8 +248,14 @@ def own_task(folder: Path) -> Path:
         "metadata": {"version": 1.0},
     }
     choice = {"task": "chat_choice", "output_type": "multiple_choice", "doc_to_choice": "{{choices}}"}
+    pair = {
+        "task": "chat_pair",
+        "output_type": "multiple_choice",
+        "doc_to_text": "",
+        "doc_to_choice": "{{['the dogs are', query]}}",
+    }
     last = {"task": "chat_last", "output_type": "loglikelihood", "doc_to_target": "{{' ' + choices[gold]}}"}
-    for task in ({**choice, "doc_to_target": "gold"}, last):
+    for task in ({**choice, "doc_to_target": "gold"}, {**pair, "doc_to_target": 0}, last):
         (folder / f"{task['task']}.yaml").write_text(json.dumps({**shared, **task}))
     passages = [{"text": f"{row['query']} {row['choices'][row['gold']].split()[0]}"} for row in rows]
     (folder / "lambada_test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in passages))
@@ -258,7 +273,7 @@ def test_scores_in_chat_format_are_those_of_lm_eval(tmp_path: Path, monkeypatch:
     model, path = byte_model(), own_task(tmp_path)
     theirs = simple_evaluate(
         HFLM(pretrained=model.model, tokenizer=model.tokenizer, max_length=256, batch_size=1),
-        tasks=["chat_choice", "chat_last"],
+        tasks=["chat_choice", "chat_last", "chat_pair"],
         task_manager=TaskManager(include_path=str(tmp_path), include_defaults=False),
         apply_chat_template=True,
         system_instruction="be brief",
@@ -279,6 +294,48 @@ def test_scores_in_chat_format_are_those_of_lm_eval(tmp_path: Path, monkeypatch:
     lambada = workbench.evaluate(model, tasks="lambada_openai", data_dir=str(tmp_path), **asked)
     direct = workbench.score(model, "the cats sat on", " cats", chat=True, system="be brief")
     assert_near(lambada.examples().sort_values("id")["log_probability"].iloc[1], direct.log_probability)
+
+    for name in ("chat_choice", "chat_last"):
+        bridged = workbench.evaluate(model, tasks=f"harness:{name}", data_dir=str(tmp_path), **asked)
+        for metric in {"acc", "perplexity"} & set(theirs[name][0]):
+            values = bridged.examples().sort_values("id")[metric].astype(float).tolist()
+            assert_near(values, [float(s[metric]) for s in theirs[name]])
+        assert bridged.record.recipe["system"] == "be brief"
+    pairs = own_set([{"good": "the dogs are", "bad": s["doc"]["query"]} for s in theirs["chat_pair"]], "mine")
+    checked = workbench.check(model, pairs, **asked).examples().sort_values("id")
+    expected = [[float(r[0][0]) for r in s["resps"]] for s in theirs["chat_pair"]]
+    assert_near(checked[["good_score", "bad_score"]].to_numpy().tolist(), expected)
+
+
+def test_probes_read_the_sentence_inside_the_message() -> None:
+    model = byte_model()
+    chat = model.reads(chat=True, system="be brief")
+    read = chat.read_words(["the", "cat", "s"], [True, False, False])
+    assert list(read.ids) == template_ids(model, "the cats", "be brief")
+    assert [read.word(n) for n in range(3)] == ["the", "cat", "s"]
+    features = extract(chat, ["the cat"], layers=[1], pool="last")
+    ids = template_ids(model, "the cat", "be brief")
+    with torch.no_grad():
+        states = model.model(torch.tensor([ids]), output_hidden_states=True).hidden_states[1][0]
+    start = chat.read("the cat").token_spans[0][0]
+    assert_near(features.layer(1)[:], states[[start + 2, start + 6]])
+    report = workbench.probe(model, "pos", limit=40, seeds=1, random_weights=False, layers=[1], chat=True)
+    assert report.stated[-1] == "each sentence is a user's message"
+
+
+def test_context_curves_take_the_context_as_the_message(tmp_path: Path) -> None:
+    model = byte_model()
+    item = ContextItem("one", "the cat sat on the", " mat")
+    settings = ContextSettings(source="x", operations=("keep",), distances=(2,), chat=True)
+    identity = DataIdentity("x", "x", "0", 1)
+    run = context_run(model, [item], identity, settings, out=tmp_path)
+    full, kept = (
+        workbench.score(model, text, " mat", chat=True) for text in ("the cat sat on the", "on the")
+    )
+    rows = run.examples().set_index("context")["log_probability"]
+    assert_near(rows["the cat sat on the"], full.log_probability)
+    assert_near(rows["on the"], kept.log_probability)
+    assert run.record.recipe["chat"]
 
 
 def test_runs_store_how_texts_were_read_and_old_ones_are_resumed(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ __all__ = [
     "NUMBER",
     "PATH",
     "PLACE",
+    "PROMPT",
     "SEED",
     "SEEDS",
     "Named",
@@ -198,7 +199,7 @@ def model_options(function: Command) -> Command:
     return function
 
 
-_PROMPT = ("chat", "system", "special_tokens")
+PROMPT = ("chat", "system", "special_tokens")
 
 
 def prompt_options(function: Command) -> Command:
@@ -232,7 +233,7 @@ def refuse_prompt(options: Mapping[str, Any], beside: str) -> None:
 
 def prompt_of(options: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the options of :func:`prompt_options` that a verb has."""
-    return {name: options[name] for name in _PROMPT if name in options}
+    return {name: options[name] for name in PROMPT if name in options}
 
 
 def set_options(function: Command) -> Command:
@@ -313,7 +314,7 @@ def load_subject(name: str, options: dict[str, Any]) -> LoadedModel | TextFuncti
 
     if not is_function_name(name):
         return load_named(name, options)
-    for option in ("revision", "dtype", "device", "implementation", "batch_tokens", *_PROMPT):
+    for option in ("revision", "dtype", "device", "implementation", "batch_tokens", *PROMPT):
         if click.get_current_context().get_parameter_source(option) is ParameterSource.COMMANDLINE:
             raise WorkbenchError(
                 f"--{option.replace('_', '-')} is of a model; {name} is a function: leave it out"

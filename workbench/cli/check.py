@@ -73,6 +73,10 @@ __all__ = ["command"]
 def command(context: click.Context, /, **_options: Any) -> None:
     """Check MODEL on a challenge set or a test suite and store the run.
 
+    In --chat format each sentence of a minimal pair is the reply to an empty message of the user, as with lm-eval's
+    --apply_chat_template: a chat model is trained on its own turns, not on the user's. --system stands in front. A case
+    of a suite is the user's message. Sets that score parts of a text (wsc, syntaxgym, cloze) take no --chat.
+
     \b
     workbench check smollm2-135m --set pairs_builtin --limit-per-paradigm 20
     workbench check smollm2-135m --set blimp --data-dir DIR --limit-per-paradigm 10 --convention lm-eval --json

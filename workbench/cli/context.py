@@ -12,11 +12,13 @@ from workbench.cli._shared import (
     COUNT,
     MODEL_OPTIONS,
     PATH,
+    PROMPT,
     SEED,
     check_runs,
     load_named,
     model_line,
     model_options,
+    prompt_options,
     run_summary,
     stored_run,
 )
@@ -62,6 +64,7 @@ def _numbers(context: click.Context, option: click.Parameter, value: str) -> tup
 @click.option("--longest", type=COUNT, default=200, show_default=True, help="Context of a text.")
 @click.option("--first-token", default="auto", show_default=True, help="auto, bos, prefix or unscored.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Of the changes and the intervals.")
+@prompt_options
 @model_options
 @click.option("--out", type=PATH, help="Folder that gets the run (default: runs/).")
 @click.option("--resume", help="Resume an interrupted run: its folder or id; MODEL is not needed.")
@@ -72,7 +75,8 @@ def command(model: str | None, as_json: bool, **options: Any) -> None:
 
     Words farther than a distance are dropped (keep: all of them), shuffled among themselves, or replaced by others of
     the data; all words, or only content or function words. Loss is in nats a target, accuracy is greedy. The effective
-    context is the fewest words with which the loss, or the perplexity, is within 1 % of the full context's.
+    context is the fewest words with which the loss, or the perplexity, is within 1 % of the full context's. In --chat
+    format what is left of the context is the user's message, and the word begins the reply.
 
     \b
     workbench context smollm2-135m --task lambada_sample
@@ -101,7 +105,7 @@ def _started(model: str | None, options: dict[str, Any]) -> Run:
         raise UnknownName("task", task, list(LAMBADA_VARIANTS), "context curves need last words to predict")
     if file is not None and options["data_dir"] is not None:
         raise WorkbenchError("--data-dir is of --task; leave it out with --text-file")
-    names = ("limit", "operations", "distances", "window", "longest", "first_token", "seed")
+    names = ("limit", "operations", "distances", "window", "longest", "first_token", "seed", *PROMPT)
     settings = ContextSettings(
         source=task or str(file),
         data_dir=None if options["data_dir"] is None else str(options["data_dir"]),
@@ -116,7 +120,9 @@ def _resumed(run: Run, options: dict[str, Any]) -> Run:
 
     record = run.record
     with shape_checked(run):
-        recipe: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in record.recipe.items()}
+        recipe: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in record.recipe_in_force.items()
+        }
         stored = {name: record.model[name] for name in MODEL_OPTIONS}
         name, settings = record.model["name"], ContextSettings(**recipe)
     return _run(name, settings, {**options, **stored}, run.path)
@@ -134,7 +140,7 @@ def _run(name: str, settings: ContextSettings, options: dict[str, Any], folder: 
     else:
         count = 100 if settings.limit is None else settings.limit
         items, identity = items_of_file(settings.source, count, settings.longest, settings.seed)
-    model = load_named(name, options)
+    model = load_named(name, {**options, **{key: getattr(settings, key) for key in PROMPT}})
     model.require(Kind.CAUSAL, verb="context curves")
     return context_run(
         model,

@@ -113,7 +113,8 @@ def command(context: click.Context, /, **_options: Any) -> None:
     In --chat format a prompt, its examples included, is one user message, and what follows the generation prompt is
     scored, as with lm-eval's --apply_chat_template and --system_instruction: choices without the blank before them, a
     single continuation with it, and the line break that ends the generation prompt too (not with --boundary separate).
-    Special tokens are the template's alone.
+    Special tokens are the template's alone. A description that an lm-eval task (harness:NAME) has begins the message;
+    lm-eval writes it into the system message.
 
     \b
     workbench evaluate smollm2-135m --task lambada_sample

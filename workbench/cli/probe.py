@@ -11,11 +11,13 @@ from workbench.cli._shared import (
     COUNT,
     MODEL_OPTIONS,
     PATH,
+    PROMPT,
     SEED,
     check_runs,
     load_named,
     model_line,
     model_options,
+    prompt_options,
     run_summary,
     stored_run,
     verdict,
@@ -61,12 +63,15 @@ __all__ = ["command"]
 )
 @click.option("--no-doctor", is_flag=True, help="Skip the numeric self-check; the run says so.")
 @click.option("--list", "listing", is_flag=True, help="List the tasks.")
+@prompt_options
 @model_options
 @click.option("--out", type=PATH, help="Folder that gets the run folder (default: runs/).")
 @click.option("--resume", help="Resume an interrupted run: its folder or id.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def command(model: str | None, listing: bool, over_steps: bool, as_json: bool, **options: Any) -> None:
     """Ask what each layer of MODEL knows of a property, with the controls that make it believable.
+
+    In --chat format each sentence is a user's message; its words are probed, the template's tokens are not.
 
     \b
     workbench probe minilm-l6 --task pos --data en_ewt-ud-dev.conllu
@@ -107,7 +112,7 @@ def _run(model: str | None, options: dict[str, Any], step: str | None = None) ->
         raise WorkbenchError("name a MODEL and a --task, or a --resume RUN; see: workbench probe --help")
     check_runs(options["out"])
     inputs = read_inputs(settings)  # wrong files and names are reported before a model is loaded
-    loaded = load_named(step or model, options)
+    loaded = load_named(step or model, {**options, **{name: getattr(settings, name) for name in PROMPT}})
     if step is not None:
         folder = same_run(options["out"], loaded, settings, inputs[1])
     return run_probe(
@@ -138,6 +143,7 @@ def _settings(options: dict[str, Any], stored: ProbeSettings | None) -> ProbeSet
         given["layers"] = layers_of(options["layers"])
     if options["strengths"] is not None:
         given["strengths"] = _numbers(options["strengths"])
+    given |= {name: options[name] for name in PROMPT if options[name] not in (None, False, "parse")}
     if options["no_random_weights"]:
         given["random_weights"] = False
     if stored is not None:

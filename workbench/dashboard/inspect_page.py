@@ -65,6 +65,6 @@ def inspect_page() -> None:
             if len(models) > 1:
                 st.subheader(plain(Path(model.name).name))
             try:
-                draw(model)
+                draw(model.reads(chat=texts.chat, system=texts.system))
             except WorkbenchError as error:
                 st.error(plain(str(error)))

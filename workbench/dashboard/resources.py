@@ -30,6 +30,7 @@ __all__ = [
     "load_code",
     "models_on_offer",
     "opened",
+    "prompt_arguments",
     "stoppable",
     "traced",
     "verdicts",
@@ -176,7 +177,7 @@ def _loaded(name: str, implementation: str) -> LoadedModel:
 
 def identity(model: LoadedModel) -> tuple[str, ...]:
     """What a cached result of a model depends on."""
-    return model.name, model.content_hash, model.implementation, str(model.dtype)
+    return model.name, model.content_hash, model.implementation, str(model.dtype), str(model.prompt)
 
 
 @contextmanager
@@ -209,7 +210,15 @@ def stoppable(model: LoadedModel) -> Iterator[None]:
 def load_code(model: LoadedModel) -> str:
     """The line that loads this model in a notebook."""
     how = "" if model.implementation == "hf" else f", implementation={model.implementation!r}"
-    return f"model = workbench.load({model.name!r}, dtype={PRECISION!r}{how})\n"
+    system = f", system={model.prompt.system!r}" if model.prompt.system else ""
+    reads = f".reads(chat=True{system})" if model.prompt.chat else ""
+    return f"model = workbench.load({model.name!r}, dtype={PRECISION!r}{how}){reads}\n"
+
+
+def prompt_arguments(model: LoadedModel) -> list[str]:
+    """The options that make a ``workbench`` command read texts as the model does."""
+    chat, system = model.prompt.chat, model.prompt.system
+    return [*(["--chat"] if chat else []), *([f"--system={system}"] if system else [])]
 
 
 @st.cache_resource

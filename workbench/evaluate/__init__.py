@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from workbench.evaluate._evaluate import evaluate, read_data
 from workbench.evaluate._names import expand, find_task, register_tasks, with_options
-from workbench.evaluate._options import TaskOptions, prompted
+from workbench.evaluate._options import TaskOptions
 from workbench.evaluate._runner import Outcome, run_tasks
 from workbench.evaluate._settings import EvaluateSettings
 from workbench.evaluate._task import RowTask, Task, TaskData, TaskItem, Work
@@ -32,7 +32,6 @@ __all__ = [
     "expand",
     "find_task",
     "own_task",
-    "prompted",
     "read_data",
     "register_tasks",
     "run_tasks",

@@ -14,7 +14,7 @@ from workbench.data.source import MissingData
 from workbench.errors import ModelError, TaskError
 from workbench.estimate import Estimate
 from workbench.evaluate._names import expand, find_task, with_options
-from workbench.evaluate._options import TaskOptions, prompted
+from workbench.evaluate._options import TaskOptions
 from workbench.evaluate._requests import as_replies
 from workbench.evaluate._runner import Outcome, run_tasks
 from workbench.evaluate._settings import EvaluateSettings
@@ -22,7 +22,7 @@ from workbench.evaluate._summaries import summarize
 from workbench.evaluate._task import RequestTask, RowTask, Task, TaskData, TaskItem, Work
 from workbench.evaluate.inference import InferenceOptions
 from workbench.evaluate.tasks.task_file import own_task
-from workbench.models import Kind, LoadedModel, TextFunction
+from workbench.models import Kind, LoadedModel, TextFunction, prompted
 from workbench.records import settings_of, takes_fields_of
 from workbench.runs import Run, RunRecord
 from workbench.scoring import resolve_first_token

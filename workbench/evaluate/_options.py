@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Literal
 
 from workbench.errors import ConfigError
-from workbench.models import LoadedModel, TextFunction, as_subject
-from workbench.records import check_fields
-from workbench.text import PromptFormat, SpecialTokens
+from workbench.text import PromptFormat
 
-__all__ = ["Split", "TaskOptions", "prompted"]
+__all__ = ["Split", "TaskOptions"]
 
 Split = Literal["train", "validation", "test"]
 _OF_ALL = ("seed", "limit", "data_dir", "special_tokens")
@@ -18,7 +16,7 @@ _SPLITS = ("train", "validation", "test")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaskOptions:
+class TaskOptions(PromptFormat):
     """The defaults stand for the task's own. A task says in ``accepts`` which of these it knows.
 
     ``shots`` examples stand before each question, drawn with ``seed``; ``chat`` makes the prompt one user message in
@@ -31,8 +29,6 @@ class TaskOptions:
     """
 
     shots: int | None = None
-    chat: bool = False
-    system: str | None = None
     split: str | None = None
     stride: int | None = None
     judge: str | None = None
@@ -40,14 +36,12 @@ class TaskOptions:
     convention: str = "workbench"
     reduction: str = "sum"
     masking: str = "original"
-    special_tokens: SpecialTokens = SpecialTokens.PARSE
     seed: int = 0
     limit: int | None = None
     data_dir: str | None = None
 
     def __post_init__(self) -> None:
-        check_fields(self)
-        PromptFormat(**self._prompt)
+        super().__post_init__()
         if self.shots is not None and not 0 <= self.shots <= 100:
             raise ConfigError(f"shots is {self.shots}; allowed: 0 to 100")
         if self.split is not None and self.split not in _SPLITS:
@@ -60,29 +54,6 @@ class TaskOptions:
         """The options that a task may know, beside those that all of them get."""
         return tuple(field.name for field in fields(TaskOptions) if field.name not in _OF_ALL)
 
-    @property
-    def prompt(self) -> dict[str, Any]:
-        """How the model is to read texts, where it is not as usual: fields of :class:`~workbench.text.PromptFormat`."""
-        return self._prompt if PromptFormat(**self._prompt) != PromptFormat() else {}
-
-    @property
-    def _prompt(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(PromptFormat)}
-
     def given(self) -> list[str]:
         """Names of the options that are not left to the task."""
         return [name for name in self.names() if getattr(self, name) != getattr(TaskOptions, name)]
-
-
-def prompted(model: Any, options: TaskOptions) -> LoadedModel | TextFunction:
-    """The model, reading texts as ``options`` say, which the run's recipe holds.
-
-    Raises :class:`~workbench.errors.ConfigError` for a model that was made to read otherwise.
-    """
-    subject = as_subject(model, **options.prompt)
-    if isinstance(subject, LoadedModel) and not options.prompt and subject.prompt != PromptFormat():
-        raise ConfigError(
-            f"{subject.name} was made to read as {subject.prompt}; say so in the options, which the run stores: "
-            "chat, system, special_tokens"
-        )
-    return subject

@@ -7,7 +7,7 @@ from workbench.models.functions import TextFunction
 from workbench.models.loading import load, load_tokenizer, local_path
 from workbench.models.names import KNOWN_MODELS, KnownModel
 from workbench.models.shared_base import load_adapters
-from workbench.models.wrapping import as_model, as_subject, wrap
+from workbench.models.wrapping import as_model, as_subject, prompted, wrap
 
 __all__ = [
     "KNOWN_MODELS",
@@ -21,5 +21,6 @@ __all__ = [
     "load_adapters",
     "load_tokenizer",
     "local_path",
+    "prompted",
     "wrap",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -17,8 +18,9 @@ from workbench.models.dispatched import parameter_count
 from workbench.models.measured import longest_input, looks_ahead
 from workbench.models.weights import hash_of
 from workbench.records import settings_of
-from workbench.text import Alignment, PromptFormat, SpecialTokens, align
+from workbench.text import Alignment, PromptFormat, SpecialTokens, align, align_words
 from workbench.text.prompts import chat_alignment
+from workbench.text.words import join_words
 
 __all__ = ["Kind", "LoadedModel"]
 
@@ -96,6 +98,13 @@ class LoadedModel:
         if self.prompt.chat:
             return chat_alignment(text, self.tokenizer, self.prompt.system)
         return align(text, self.tokenizer)
+
+    def read_words(self, words: Sequence[str], space_after: Sequence[bool] | None = None) -> Alignment:
+        """As :meth:`read`, for a sentence that is split into words; see :func:`~workbench.text.align_words`."""
+        if self.prompt.chat:
+            text, spans = join_words(words, space_after)
+            return chat_alignment(text, self.tokenizer, self.prompt.system, words=spans)
+        return align_words(words, self.tokenizer, space_after=space_after)
 
     @property
     def max_length(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, overload
 
 from workbench.choices import member
-from workbench.errors import ModelError
+from workbench.errors import ConfigError, ModelError
 from workbench.models._kind import kind_of
 from workbench.models._loaded import Kind, LoadedModel
 from workbench.models.dispatched import input_device
@@ -18,8 +18,9 @@ from workbench.models.functions import (
     wrap_function,
 )
 from workbench.models.loading import load
+from workbench.text import PromptFormat
 
-__all__ = ["as_model", "as_subject", "wrap"]
+__all__ = ["as_model", "as_subject", "prompted", "wrap"]
 
 
 def as_model(model: LoadedModel | TextFunction | str, **prompt: Any) -> LoadedModel:
@@ -51,6 +52,20 @@ def as_subject(model: Any, **prompt: Any) -> LoadedModel | TextFunction:
     if prompt:
         raise ModelError(f"{', '.join(prompt)}: of a model; a function gets its texts as they are")
     return wrap_function(model)
+
+
+def prompted(model: Any, settings: PromptFormat) -> Any:
+    """The model or function, reading texts as ``settings`` say, which the run's recipe holds.
+
+    Raises :class:`~workbench.errors.ConfigError` for a model that was made to read otherwise.
+    """
+    subject = as_subject(model, **settings.prompt)
+    if isinstance(subject, LoadedModel) and not settings.prompt and subject.prompt != PromptFormat():
+        raise ConfigError(
+            f"{subject.name} was made to read as {subject.prompt}; say so in the options, which the run stores: "
+            "chat, system, special_tokens"
+        )
+    return subject
 
 
 @overload

@@ -30,6 +30,8 @@ _BEFORE: dict[str, dict[str, Any]] = {
         "masking": "original",
     },
     "check": {"chat": False, **_PROMPT},
+    "probe": {"chat": False, **_PROMPT},
+    "context": {"chat": False, **_PROMPT},
     "attribute": {"chat": False, **_PROMPT},
     "attend": {"importance": False, "chat": False, **_PROMPT},
     "finetune": {"schedule": "linear", "label_smoothing": 0.0, "gradient_checkpointing": False},

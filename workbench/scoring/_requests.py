@@ -13,9 +13,10 @@ from workbench.characters import check_text
 from workbench.choices import member
 from workbench.errors import DataError, ModelError, TooLong
 from workbench.models import LoadedModel
-from workbench.text import Rendered, render, rendered_ids
+from workbench.text import render, rendered_ids
 
 __all__ = [
+    "WHOLE_TEXT",
     "Boundary",
     "FirstToken",
     "Request",
@@ -29,6 +30,8 @@ __all__ = [
     "prefix_ids",
     "resolve_first_token",
 ]
+
+WHOLE_TEXT = "a whole text, without context, has no message to write in chat format; leave out --chat"
 
 
 @dataclass(frozen=True)
@@ -210,9 +213,9 @@ def _as_texts(model: LoadedModel, requests: Sequence_[Request], boundary: Bounda
 
 
 def _in_chat(model: LoadedModel, requests: Sequence_[Request], boundary: Boundary) -> tuple[_Ids, _Ids]:
-    """As :func:`_as_texts`, each context as a message in the model's chat template."""
+    """As :func:`_as_texts`, each context as a message in the model's chat template: an empty one, as lm-eval does."""
     tokenizer, contexts, wholes = model.tokenizer, [], []
-    messages = {r.context: _chat_message(model, r.context) for r in requests}
+    messages = {r.context: render(tokenizer, r.context, model.prompt.system) for r in requests}
     for request in requests:
         message = messages[request.context]
         check_text(request.continuation, f"text {request.continuation[:40]!r}")
@@ -228,15 +231,9 @@ def _in_chat(model: LoadedModel, requests: Sequence_[Request], boundary: Boundar
 
 def chat_ids(model: LoadedModel, context: str) -> tuple[int, ...]:
     """Ids of ``context`` in the model's chat template; raises :class:`DataError` for an empty one."""
-    return rendered_ids(_chat_message(model, context), model.tokenizer)
-
-
-def _chat_message(model: LoadedModel, context: str) -> Rendered:
     if not context.strip():
-        raise DataError(
-            "a whole text, without context, has no message to write in chat format; leave out --chat"
-        )
-    return render(model.tokenizer, context, model.prompt.system)
+        raise DataError(WHOLE_TEXT)
+    return rendered_ids(render(model.tokenizer, context, model.prompt.system), model.tokenizer)
 
 
 def _move_space(request: Request) -> tuple[str, str]:

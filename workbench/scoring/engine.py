@@ -14,6 +14,7 @@ from workbench.models import Kind, LoadedModel, as_model
 from workbench.records import takes_fields_of
 from workbench.scoring._forward import forward_batch
 from workbench.scoring._requests import (
+    WHOLE_TEXT,
     Boundary,
     FirstToken,
     Request,
@@ -226,6 +227,8 @@ def score(
     listed = [listed] if isinstance(listed, Request) else listed
     model = as_model(model, **prompt)
     asked = [r if isinstance(r, Request) else Request(*r) for r in listed]
+    if model.prompt.chat and not all(r.context.strip() for r in asked):
+        raise DataError(WHOLE_TEXT)
     if model.kind is Kind.SEQ2SEQ:
         found = Seq2SeqEngine(model, batch_tokens, progress).score(asked)
     else:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from workbench.characters import check_text
 from workbench.errors import ConfigError, ModelError
@@ -44,7 +44,8 @@ class PromptFormat:
     With ``chat`` the text is one user message in the chat template, behind a ``system`` message where one is given,
     and the generation prompt follows: what the model is asked about comes after it. Special tokens are the template's;
     the tokenizer adds none. ``special_tokens`` spelled out in the text are those tokens or, with "text", their
-    characters; those of the template are always tokens. Raises :class:`~workbench.errors.ConfigError`.
+    characters; those of the template are always tokens.
+    Settings of what reads texts extend it. Raises :class:`~workbench.errors.ConfigError`.
     """
 
     chat: bool = False
@@ -55,6 +56,12 @@ class PromptFormat:
         check_fields(self)
         if self.system is not None and not self.chat:
             raise ConfigError("system is of a chat format; add chat, or leave it out")
+
+    @property
+    def prompt(self) -> dict[str, Any]:
+        """These fields, of settings that have more; empty where all are as usual."""
+        own = {field.name: getattr(self, field.name) for field in fields(PromptFormat)}
+        return own if PromptFormat(**own) != PromptFormat() else {}
 
 
 @dataclass(frozen=True)
@@ -104,14 +111,26 @@ def render(tokenizer: PreTrainedTokenizerBase, text: str, system: str | None = N
 
 
 def chat_alignment(
-    text: str, tokenizer: PreTrainedTokenizerBase, system: str | None = None, *, punctuation: bool = False
+    text: str,
+    tokenizer: PreTrainedTokenizerBase,
+    system: str | None = None,
+    *,
+    punctuation: bool = False,
+    words: Sequence[Span] | None = None,
 ) -> Alignment:
-    """Tokens of the whole message; the words are those of ``text``, and tokens of the template are of no word."""
+    """Tokens of the whole message; the words are those of ``text``, and tokens of the template are of no word.
+
+    ``words`` are their spans in ``text``, where they are not those between its white space.
+    """
     rendered = render(tokenizer, text, system)
     ((start, end),) = rendered.own
-    words = tuple(
-        (start + a, start + b) for a, b in split_words(rendered.text[start:end], punctuation=punctuation)
-    )
+    own = rendered.text[start:end]
+    if words is None:
+        words = split_words(own, punctuation=punctuation)
+    else:  # the template may have stripped the text
+        lead = text.find(own)
+        words = [(min(max(a - lead, 0), len(own)), min(max(b - lead, 0), len(own))) for a, b in words]
+    words = tuple((start + a, start + b) for a, b in words)
     raw = _encoding(rendered, tokenizer)
     offsets = complete(rendered.text, raw.offsets, words)
     return Alignment(rendered.text, raw.tokens, raw.ids, offsets, words, words_of_tokens(offsets, words))

@@ -152,7 +152,7 @@ def test_what_a_set_does_not_follow_is_refused(model, option, value):
 
 
 def test_sets_take_the_options_that_change_their_scores():
-    pairs = {"limit_per_paradigm", "convention", "reduction", "masking"}
+    pairs = {"limit_per_paradigm", "convention", "reduction", "masking", "chat", "system"}
     asked = {"limit_per_paradigm", "chat", "system"}  # language models are asked in a prompt
     expected = {"blimp": pairs, "lama": {"limit_per_paradigm", "convention"}, "hans": asked}
     assert {task.name: set(task.accepts) for task in TASKS if task.name in expected} == expected

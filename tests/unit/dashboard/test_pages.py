@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -178,6 +179,22 @@ def test_inspect_reproduces_what_the_address_says(open_page: Any) -> None:
     data = view_data(frames(page)[0])
     assert data["maps"][0]["split"] == 5
     assert data["state"] == {"map": 0, "layer": 1, "heads": [2], "words": True, "sinks": True}
+
+
+def test_texts_are_messages_where_the_address_says_so(
+    open_page: Any, llama: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(llama, tmp_path / "chatting")
+    template = "{% for m in messages %}{{ m.content }} {% endfor %}</s>"
+    (tmp_path / "chatting" / "chat_template.jinja").write_text(template)
+    monkeypatch.setenv("WORKBENCH_DASHBOARD_MODELS", str(tmp_path / "chatting"))
+    address = {"text": "the cat sat", "chat": "true", "system": "a dogs"}
+    page = open_page("inspect", **address)
+    assert not page.exception
+    assert shown_tokens(page) == ["a", "dogs", "the", "cat", "sat", "</s>"]
+    assert ".reads(chat=True, system='a dogs')" in page.code[0].value
+    page.toggle(key="chat").set_value(False).run()
+    assert shown_tokens(page) == ["the", "cat", "sat"]
 
 
 @pytest.mark.parametrize("view", ["head", "model", "neuron"])

@@ -15,10 +15,10 @@ from workbench.choices import member
 from workbench.data import DataIdentity
 from workbench.errors import DataError
 from workbench.estimate import Estimate
-from workbench.models import LoadedModel
-from workbench.records import check_fields
+from workbench.models import LoadedModel, prompted
 from workbench.runs import Run, RunFolder, RunRecord
 from workbench.scoring import Engine, FirstToken, Request, Score
+from workbench.text import PromptFormat
 
 __all__ = ["EFFECTIVE", "ContextSettings", "context_examples", "context_run"]
 
@@ -30,8 +30,11 @@ EFFECTIVE = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContextSettings:
-    """What the curves depend on, beside model and data. ``source`` is a LAMBADA variant or a text file."""
+class ContextSettings(PromptFormat):
+    """What the curves depend on, beside model and data. ``source`` is a LAMBADA variant or a text file.
+
+    In ``chat`` format a context is the user's message, and the word begins the reply.
+    """
 
     source: str
     data_dir: str | None = None
@@ -44,7 +47,7 @@ class ContextSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         member(FirstToken, self.first_token, "first-token policy")
 
     def conditions(self) -> list[Condition]:
@@ -135,6 +138,7 @@ def context_run(
     Raises :class:`~workbench.errors.ModelError` for a model that is not causal and
     :class:`~workbench.errors.RunError` where the run to resume was made otherwise.
     """
+    model = prompted(model, settings)
     engine = Engine(model, settings.first_token, progress=progress)
     work = _work(items, settings.conditions(), settings.seed)
     folder = RunFolder.begin(_record(model, identity, settings), out=out, resume=resume)

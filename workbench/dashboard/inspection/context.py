@@ -18,7 +18,7 @@ from workbench.analysis.context import (
 )
 from workbench.dashboard.inspection.texts import Texts
 from workbench.dashboard.jobs_panel import start_job
-from workbench.dashboard.resources import identity, load_code, stoppable
+from workbench.dashboard.resources import identity, load_code, prompt_arguments, stoppable
 from workbench.dashboard.show import plain, show_table, show_view, theme
 from workbench.errors import WorkbenchError
 from workbench.estimate import Estimate
@@ -62,7 +62,12 @@ def _show(model: LoadedModel, text: str, quantity: str) -> None:
     if points:
         _curves(model, text, quantity, points, reach)
     if st.button("Measure over lambada_sample as a job", key=f"context {model.name}"):
-        start_job(f"context of {model.name}", "context", ["--task=lambada_sample"], model.name)
+        start_job(
+            f"context of {model.name}",
+            "context",
+            ["--task=lambada_sample", *prompt_arguments(model)],
+            model.name,
+        )
         st.rerun()
 
 

@@ -16,7 +16,7 @@ from workbench.dashboard.inspection.predictions import target_fields
 from workbench.dashboard.inspection.texts import Texts
 from workbench.dashboard.jobs import Job, JobState
 from workbench.dashboard.jobs_panel import shown_below, start_job
-from workbench.dashboard.resources import identity, load_code, stoppable
+from workbench.dashboard.resources import identity, load_code, prompt_arguments, stoppable
 from workbench.dashboard.show import plain, show_table, show_view, theme
 from workbench.errors import WorkbenchWarning
 from workbench.figures import heat_map
@@ -157,6 +157,7 @@ def _measure(model: LoadedModel, choice: _Choice) -> Job | None:
     ]
     options += [f"--{k}={v}" for k, v in choice.named.items()]
     options += ["--keep-first"] if choice.keep else []
+    options += prompt_arguments(model)
     first, *pair = choice.text if isinstance(choice.text, tuple) else (str(choice.text),)
     options += [f"--pair={other}" for other in pair]
     title = f"how far to believe saliency of {Path(model.name).name}"

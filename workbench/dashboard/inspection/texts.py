@@ -18,12 +18,17 @@ EXAMPLE = "The animal didn't cross the street because it was too tired."
 
 @dataclass(frozen=True)
 class Texts:
-    """What was typed. ``pair`` is the second segment, ``target`` what a decoder writes, ``other`` is compared."""
+    """What was typed. ``pair`` is the second segment, ``target`` what a decoder writes, ``other`` is compared.
+
+    With ``chat`` each text is a user's message, behind a ``system`` message where one is given.
+    """
 
     text: str
     pair: str = ""
     target: str | None = None
     other: str = ""
+    chat: bool = False
+    system: str | None = None
 
     @property
     def whole(self) -> Text:
@@ -47,4 +52,24 @@ def text_fields(models: Sequence[LoadedModel], *, compared: bool) -> Texts:
             persist_state="session",
             max_chars=LONGEST,
         )
-    return Texts(text, pair or "", target, other)
+    return Texts(text, pair or "", target, other, *_chat_fields(models))
+
+
+def _chat_fields(models: Sequence[LoadedModel]) -> tuple[bool, str | None]:
+    """Whether texts are messages, asked where a model has a template for them, and the system message."""
+    if not any(model.tokenizer.chat_template for model in models):
+        return False, None
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        chat = st.toggle(
+            "Chat format",
+            key="chat",
+            bind="query-params",
+            persist_state="session",
+            help="The text is a user's message in the model's chat template, the generation prompt behind it.",
+        )
+        if not chat:
+            return False, None
+        system = st.text_input(
+            "System message", key="system", bind="query-params", persist_state="session", max_chars=LONGEST
+        )
+    return True, system or None

@@ -36,14 +36,15 @@ class HarnessTask:
     """``harness:NAME``, where NAME is a task, group or tag of lm-eval, or of the YAML files in ``--data-dir``.
 
     Of a group, items come from its tasks in turn, so that ``--limit`` takes as many of each. A metric is stored under
-    lm-eval's name; of a group, also per task, as ``task/metric``.
+    lm-eval's name; of a group, also per task, as ``task/metric``. In chat format the prompt, a task's description and
+    examples included, is one user message; lm-eval puts a description into the system message.
     """
 
     name: str
     options: TaskOptions = field(default_factory=TaskOptions)
     version: int = 1
     kinds: tuple[Kind, ...] = (Kind.CAUSAL,)
-    accepts: tuple[str, ...] = ("shots",)
+    accepts: tuple[str, ...] = ("shots", "chat", "system")
     _instances: dict[str, list[Any]] = field(default_factory=dict, compare=False, repr=False)
     _tasks: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
@@ -148,6 +149,11 @@ def _configure(name: str, task: Any, options: TaskOptions) -> None:
         raise TaskError(f"{name}: output type {task.OUTPUT_TYPE!r} is not supported")
     if getattr(task, "UNSAFE_CODE", False):
         raise TaskError(f"{name} runs code that a model wrote; run it with lm_eval itself, in a sandbox")
+    if options.chat and (task.get_config("gen_prefix") or "acc_mutual_info" in task._metric_fn_list):
+        raise TaskError(
+            f"{name} begins replies itself, or scores them without a prompt, which no chat message is; run it with "
+            "python -m workbench.evaluate.harness --apply_chat_template"
+        )
     stated = task.get_config("num_fewshot")
     if options.shots is not None and stated != 0:
         task.set_config(key="num_fewshot", value=options.shots)
