@@ -26,17 +26,25 @@ __all__ = ["command"]
 @click.option("--engine", default="local", show_default=True, help="local, or ray.")
 @click.option("--workers", type=COUNT, default=2, show_default=True, help="Processes that Ray starts here.")
 @click.option("--address", help="A running Ray cluster: auto, or HOST:PORT; all machines must reach --out.")
+@click.option("--device", help="Of models without a device of their own: auto, cpu, cuda, cuda:N or mps.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def command(
-    file: Path, out: Path | None, engine: str, workers: int, address: str | None, as_json: bool
+    file: Path,
+    out: Path | None,
+    engine: str,
+    workers: int,
+    address: str | None,
+    device: str | None,
+    as_json: bool,
 ) -> None:
     """Run every model of FILE (YAML: models, tasks, settings) on every task, one run folder a cell.
 
     \b
-    models: [smollm2-135m, {name: smollm2-135m, dtype: float32}]
+    models: [smollm2-135m, {name: smollm2-135m, dtype: bfloat16, device: cuda}]
     tasks: [piqa, arc_easy]
     data_dir: ../shared/data/multiple_choice
     limit: 100
+    device: cpu
 
     Called again, it skips cells that are finished and goes on with interrupted ones.
     """
@@ -44,7 +52,7 @@ def command(
     from workbench.runs import default_root
 
     folder = check_folder(out or default_root() / file.stem)
-    grid = read_grid(file)
+    grid = read_grid(file, device=device)
     results = run_grid(grid, folder, engine=engine, workers=workers, address=address, tell=_tell)
     frame = summary(results)
     if as_json:
@@ -74,9 +82,11 @@ def _table(frame: Any) -> str:
     rows: list[tuple[str | None, ...]] = []
     for row in frame.to_dict(orient="records"):
         if isinstance(row["problem"], str) and row["problem"]:
-            rows.append((row["model"], row["dtype"], row["task"], None, None, None, None))  # printed below
+            rows.append(
+                (row["model"], row["dtype"], row["device"], row["task"], None, None, None, None)
+            )  # printed below
             continue
         value, low, high = printed(row["value"], row["low"], row["high"], row["undefined"])
         numbers = (value, f"{low} to {high}" if high else low, str(int(row["n"])))
-        rows.append((row["model"], row["dtype"], row["task"], row["metric"], *numbers))
-    return table(("model", "dtype", "task", "metric", "value", "95 %", "n"), rows)
+        rows.append((row["model"], row["dtype"], row["device"], row["task"], row["metric"], *numbers))
+    return table(("model", "dtype", "device", "task", "metric", "value", "95 %", "n"), rows)

@@ -16,6 +16,7 @@ from workbench.evaluate._evaluate import evaluate
 from workbench.evaluate._names import expand, find_task
 from workbench.evaluate._settings import EvaluateSettings
 from workbench.models import LoadedModel, load
+from workbench.models.device import resolve_device
 from workbench.records import check_fields, check_value
 from workbench.runs import Run, RunState, list_runs, make_folder, write_atomically
 from workbench.yaml_reader import read_values
@@ -73,11 +74,13 @@ class Cell:
         return self.settings.tasks[0]
 
     def holds(self, run: Run) -> bool:
-        """Whether ``run`` was made for this cell: model, precision where one is asked for, and settings."""
+        """Whether ``run`` was made for this cell: model, precision and device where asked for, and settings."""
         model, recipe = run.record.model, run.record.recipe_in_force
         asked = {"name": self.model.name, "revision": self.model.revision}
         if self.model.dtype != "auto":
             asked["dtype"] = self.model.dtype
+        if self.model.device not in ("auto", run.record.device.get("type")):
+            return False
         wanted = {name: value for name, value in self.settings.to_dict().items() if name != "data_dir"}
         return all(model.get(k) == v for k, v in asked.items()) and all(
             recipe.get(k) == v for k, v in wanted.items()
@@ -124,6 +127,7 @@ def run_cell(cell: Cell, out: Path, resume: Path | None = None) -> CellResult:
 
 
 _SETTINGS = tuple(f.name for f in fields(EvaluateSettings) if f.name != "tasks")
+_LOADING = ("dtype", "device", "implementation")
 
 
 @dataclass(frozen=True)
@@ -145,11 +149,12 @@ class Grid:
         )
 
 
-def read_grid(path: Path) -> Grid:
+def read_grid(path: Path, **loading: str | None) -> Grid:
     """Read a YAML file that lists models and tasks.
 
-    ``models`` are names, or mappings with ``name``, ``dtype``, ``revision``, ...; ``tasks`` are names or groups. Beside
-    them stand any settings of an evaluation, ``batch_tokens`` and ``doctor``. Raises
+    ``models`` are names, or mappings with ``name``, ``dtype``, ``device``, ``revision``, ...; ``tasks`` are names or
+    groups. Beside them stand any settings of an evaluation, ``batch_tokens``, ``doctor``, and the ``dtype``, ``device``
+    and ``implementation`` of the models that name none; ``loading`` comes before what the file says of all. Raises
     :class:`~workbench.errors.ConfigError` naming the field, and :class:`~workbench.errors.TaskError` for an
     unknown task, before anything is run.
     """
@@ -158,7 +163,7 @@ def read_grid(path: Path) -> Grid:
         raise ConfigError(
             f"{path} must hold a mapping with models and tasks, holds a {type(content).__name__}"
         )
-    known = ["models", "tasks", "batch_tokens", "doctor", *_SETTINGS]
+    known = ["models", "tasks", "batch_tokens", "doctor", *_LOADING, *_SETTINGS]
     for name in content:
         if name not in known:
             raise ConfigError(f"{path}: unknown field {name!r}; {did_you_mean(str(name), known)}")
@@ -166,10 +171,12 @@ def read_grid(path: Path) -> Grid:
     if not all(isinstance(task, str) for task in tasks):
         raise ConfigError(f"{path}: tasks are {tasks!r:.60}; allowed: a list of names")
     settings = {name: content[name] for name in _SETTINGS if name in content}
+    shared = {name: content[name] for name in _LOADING if name in content}
+    shared |= {name: value for name, value in loading.items() if value is not None}
     check_value("batch_tokens", content.get("batch_tokens", "auto"), str | int)
     check_value("doctor", content.get("doctor", False), bool)
     grid = Grid(
-        models=tuple(_model(entry, path) for entry in models),
+        models=tuple(_model(entry, path, shared) for entry in models),
         tasks=expand(tasks),
         settings=settings,
         batch_tokens=content.get("batch_tokens", "auto"),
@@ -187,16 +194,16 @@ def _listed(content: Mapping[str, Any], name: str, path: Path) -> list[Any]:
     return value
 
 
-def _model(entry: Any, path: Path) -> ModelChoice:
+def _model(entry: Any, path: Path, shared: Mapping[str, Any]) -> ModelChoice:
     if isinstance(entry, str):
-        return ModelChoice(entry)
+        entry = {"name": entry}
     known = [f.name for f in fields(ModelChoice)]
     if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
         raise ConfigError(f"{path}: a model is {entry!r:.80}; allowed: a name, or a mapping with a name")
     for name in entry:
         if name not in known:
             raise ConfigError(f"{path}: model field {name!r} is unknown; {did_you_mean(str(name), known)}")
-    return ModelChoice(**{name: value for name, value in entry.items() if value is not None})
+    return ModelChoice(**{name: value for name, value in {**shared, **entry}.items() if value is not None})
 
 
 def run_grid(
@@ -216,6 +223,10 @@ def run_grid(
     """
     if engine not in ("local", "ray"):
         raise ConfigError(f"engine is {engine!r}; allowed: local, ray")
+    for model in (
+        grid.models if engine == "local" else ()
+    ):  # machines of a cluster may have what this one has not
+        resolve_device(model.device)
     make_folder(out)
     cells = grid.cells()
     found = {cell: stored_run(cell, out) for cell in cells}
@@ -244,15 +255,21 @@ def _run_here(
 
 
 def summary(results: Sequence[CellResult]) -> pd.DataFrame:
-    """One row a cell and metric: model, dtype, task, metric, value, low, high, n, run, problem, undefined (why)."""
+    """One row a cell and metric: model, dtype, device, task, metric, value, low, high, n, run, problem, undefined."""
     rows: list[dict[str, Any]] = []
     for result in results:
-        base = {"model": result.cell.model.name, "dtype": result.cell.model.dtype, "task": result.cell.task}
+        chosen = result.cell.model
+        base: dict[str, Any] = {
+            "model": chosen.name,
+            "dtype": chosen.dtype,
+            "device": chosen.device,
+            "task": result.cell.task,
+        }
         if result.run is None:
             rows.append({**base, "problem": result.problem})
             continue
         run = Run.open(result.run)
-        base = {**base, "dtype": run.record.model["dtype"]}
+        base = {**base, "dtype": run.record.model["dtype"], "device": run.record.device.get("type")}
         for task, metrics in run.results.items():
             for metric, e in metrics.items():
                 numbers = {
@@ -263,7 +280,8 @@ def summary(results: Sequence[CellResult]) -> pd.DataFrame:
                     "n": e.n,
                 }
                 rows.append({**base, "task": task, "metric": metric, **numbers, "run": run.path.name})
-    columns = ["model", "dtype", "task", "metric", "value", "low", "high", "n", "run", "problem", "undefined"]
+    about = ["model", "dtype", "device", "task"]
+    columns = [*about, "metric", "value", "low", "high", "n", "run", "problem", "undefined"]
     return pd.DataFrame(rows, columns=columns)
 
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from tests.model_folders import save_llama
 from workbench.cli.grid import command
-from workbench.errors import ConfigError, DataError, TaskError
+from workbench.errors import ConfigError, DataError, ModelError, TaskError
 from workbench.evaluate.grid import read_grid, run_grid, summary
 from workbench.runs import Run
 
@@ -85,6 +85,37 @@ def test_a_cell_that_fails_leaves_the_others(models, tmp_path):
 def test_mistakes_in_the_file_are_told_before_anything_runs(models, tmp_path, changes, error, message):
     with pytest.raises(error, match=message):
         read_grid(grid_file(models, tmp_path, **changes))
+
+
+def test_the_device_of_models_that_name_none(models, tmp_path):
+    names = [str(models / "one"), {"name": str(models / "two"), "device": "meta"}]
+    file = grid_file(models, tmp_path, models=names, device="cpu", dtype="float64")
+    assert [(m.device, m.dtype) for m in read_grid(file).models] == [("cpu", "float64"), ("meta", "float64")]
+    assert [m.device for m in read_grid(file, device="cuda:1").models] == ["cuda:1", "meta"]
+
+
+def test_a_cell_on_another_device_is_another_run(models, tmp_path):
+    """A run on the CPU does not stand for the same model on a GPU, but for one that may run anywhere."""
+    on_cpu = read_grid(grid_file(models, tmp_path, models=[str(models / "one")], device="cpu"))
+    (result,) = run_grid(on_cpu, tmp_path / "out")
+    run = Run.open(result.run)
+    assert on_cpu.cells()[0].holds(run)
+    assert pd.read_csv(tmp_path / "out" / "summary.csv")["device"].tolist() == ["cpu", "cpu"]
+    anywhere, elsewhere = (
+        read_grid(grid_file(models, tmp_path, models=[{"name": str(models / "one"), "device": device}]))
+        for device in ("auto", "cuda:7")
+    )
+    assert anywhere.cells()[0].holds(run)
+    assert not elsewhere.cells()[0].holds(run)
+
+
+def test_a_device_that_is_not_there_is_told_before_anything_runs(models, tmp_path):
+    done = CliRunner().invoke(
+        command, [str(grid_file(models, tmp_path)), "--device", "gpu", "--out", str(tmp_path / "o")]
+    )
+    assert isinstance(done.exception, ModelError)
+    assert "device 'gpu' is not available here; allowed: auto, cpu, cuda" in str(done.exception)
+    assert not (tmp_path / "o").exists()
 
 
 def test_an_unknown_engine_and_a_file_that_is_missing(models, tmp_path):
