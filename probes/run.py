@@ -24,7 +24,7 @@ from workbench.errors import RunError
 from workbench.estimate import Estimate
 from workbench.evaluate.doctor import self_check
 from workbench.models import LoadedModel
-from workbench.runs import Run, RunFolder, RunRecord, list_runs, reads_runs, same_work
+from workbench.runs import Run, RunFolder, RunRecord, reads_runs, stored_work
 
 __all__ = ["open_report", "read_inputs", "run_probe", "same_run", "settings_of"]
 
@@ -92,15 +92,7 @@ def same_run(
     root: Path | None, model: LoadedModel, settings: ProbeSettings, identity: DataIdentity
 ) -> Path | None:
     """The last run under ``root`` with these settings on this model and data, finished or not."""
-    recipe, data = settings.to_dict(), {settings.task: asdict(identity)}
-    for summary in reversed(list_runs(root)):
-        if summary.record is not None and summary.record.verb == "probe":
-            try:
-                same_work(summary.path, recipe, model=model.identity(), data=data)
-            except RunError:
-                continue
-            return summary.path
-    return None
+    return stored_work(_record(model, settings, {settings.task: asdict(identity)}), root)
 
 
 def _record(model: LoadedModel, settings: ProbeSettings, data: dict[str, Any]) -> RunRecord:

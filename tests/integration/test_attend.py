@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from scipy.special import entr
 
-from tests.helpers import data_dir, needs_data, needs_minilm, needs_smollm2
+from tests.helpers import assert_near, data_dir, needs_data, needs_minilm, needs_smollm2
 from tests.model_folders import save_bart, save_bert, save_llama
 from workbench.cli import main
 from workbench.runs import Run
@@ -154,6 +155,12 @@ BAD = {
     "unwritable": (["cat", "--out", "/proc/none/x.html"], "cannot write /proc/none/x.html"),
     "limit of a text": (["cat", "--limit", "3", "--out", "x.html"], "--limit is of a corpus"),
     "importance in a text": (["cat", "--importance", "--out", "x.html"], "--importance is of a corpus"),
+    "steps of a text": (["cat", "--over-steps", "--out", "x.html"], "--over-steps is of a corpus"),
+    "statistic of one model": (
+        ["--corpus", "latin.txt", "--statistic", "entropy"],
+        "--statistic is of --over-steps",
+    ),
+    "no steps": (["--corpus", "short.conllu", "--over-steps"], "no checkpoints in"),
     "no corpus": (["--corpus", "none.txt"], "none.txt"),
     "a folder": (["--corpus", "."], "is a folder"),
     "an empty corpus": (["--corpus", "empty.txt"], "empty.txt is empty"),
@@ -222,6 +229,39 @@ def test_statistics_of_a_corpus_equal_those_of_the_weights(attend: Attend, bert:
     assert list(run.examples()["id"]) == [f"{layer}-{head}" for layer in range(2) for head in range(4)]
     assert run.path.parent == Path("kept")
     assert (run.path / "figures" / "entropy.html").is_file()
+
+
+def test_heads_over_training_steps(
+    attend: Attend, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = ["the cat sat on the mat", "dogs ran ."]
+    (tmp_path / "texts.txt").write_text("\n".join(texts))
+    expected = {}
+    for step, size in ((0, 0.02), (5, 0.3), (10, 0.9)):
+        folder = save_llama(tmp_path / "trained" / f"step-{step}")
+        weights = load_file(folder / "model.safetensors")
+        scaled = {n: w if "norm" in n else w * (size / 0.3) for n, w in weights.items()}
+        save_file(scaled, folder / "model.safetensors", metadata={"format": "pt"})
+        attention = [reference(str(folder), text)[1] for text in texts]
+        expected[step] = np.concatenate([a.diagonal(-1, 2, 3) for a in attention], axis=-1).mean(-1)
+    capsys.readouterr()  # transformers shows a bar while it saves
+    options = ("--corpus", "texts.txt", "--statistic", "previous token")
+    code, out, err = attend("trained", "--over-steps", *options, "--json")
+    assert (code, err) == (0, "")
+    said = json.loads(out)
+    found = pd.read_csv(tmp_path / said["table"])
+    assert list(found.columns) == ["step", "layer", "head", "value", "standard_error"]
+    assert found["step"].drop_duplicates().tolist() == [0, 5, 10]
+    assert_near(found["value"].to_numpy().reshape(3, 2, 4), np.stack(list(expected.values())))
+    assert [row["value"] for row in said["values"]] == pytest.approx(found["value"].tolist())
+    assert (tmp_path / said["figure"]).is_file()
+    again = json.loads(attend("trained@step-*", *options, "--json")[1])
+    assert again["runs"] == said["runs"]  # used again, not made again
+    code, out, err = attend("trained", "--over-steps", *options)
+    assert code == 0
+    layers = expected[10].mean(-1)
+    assert re.search(rf"10 +{layers[0]:.4f} +{layers[1]:.4f}", out)
+    assert "step 10: runs/" in err
 
 
 def test_a_decoder_gets_induction_scores(attend: Attend, llama: str, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from workbench.errors import ConfigError
 from workbench.estimate import Estimate
 from workbench.models import Kind, LoadedModel
 from workbench.records import check_fields
-from workbench.runs import Run, RunFolder, RunRecord
+from workbench.runs import Run, RunFolder, RunRecord, stored_work
 from workbench.shapes import Array
 from workbench.statistics import Statistic
 from workbench.text import align_words
@@ -57,8 +57,11 @@ def survey(
     out: Path | None = None,
     doctor: Callable[[], Mapping[str, Any]] | None = None,
     progress: bool = False,
+    again: bool = True,
 ) -> Run:
     """Measure every head over a corpus and store the run under ``out`` (default: ``runs/``).
+
+    Without ``again`` the last stored run of the same settings, model and corpus is returned, if there is one.
 
     The run's examples are the heads, one row each; ``results`` hold, under the corpus's name, each statistic's
     mean over the heads, and for a treebank each dependency relation's best head (``NAME/dependency``), the
@@ -73,8 +76,12 @@ def survey(
     corpus = read_corpus(settings.corpus, settings.limit)
     if settings.importance:
         model.require(Kind.CAUSAL, verb="importance over a corpus")
+    record = _record(model, settings, corpus)
+    stored = None if again else stored_work(record, out)
+    if stored is not None and Run.open(stored).complete:
+        return Run.open(stored)
     structure_of(model.model)  # a model without attention is refused before a folder is made
-    folder = RunFolder.begin(_record(model, settings, corpus), out=out, resume=None)
+    folder = RunFolder.begin(record, out=out, resume=None)
     folder.examine(doctor)
     try:
         _measure(model, settings, corpus, folder, progress)

@@ -70,6 +70,12 @@ def _numbers(context: click.Context, option: click.Parameter, value: str | None)
     help="Of a corpus, also: how much a causal model's loss depends on each head, by gradients (Michel et al. 2019).",
 )
 @click.option(
+    "--over-steps",
+    is_flag=True,
+    help="Of a corpus: every kept checkpoint of MODEL, a folder with step-N; runs of the same are used again.",
+)
+@click.option("--statistic", help="With --over-steps: which one is shown.  [default: entropy]")
+@click.option(
     "--out",
     type=PATH,
     help="Of a text: file to write, .html, .svg, .png, .pdf or .csv. Of a corpus: folder for runs.",
@@ -86,9 +92,13 @@ def command(model: str, text: str | None, corpus: Path | None, as_json: bool, **
     \b
     workbench attend minilm-l6 "The animal was too tired." --view head --out head.html
     workbench attend minilm-l6 --corpus en_ewt-ud-dev.conllu --limit 500
+    workbench attend runs/mine --corpus texts.txt --over-steps --statistic "previous token"
     """
     if (text is None) == (corpus is None):
         raise WorkbenchError("give either a TEXT in quotes or --corpus FILE; see: workbench attend --help")
+    over_steps = options["over_steps"] = options["over_steps"] or model.endswith("@step-*")
+    if options["statistic"] is not None and not over_steps:
+        raise WorkbenchError("--statistic is of --over-steps; a run over a corpus stores all statistics")
     if corpus is None:
         _show_text(model, str(text), options, as_json)
     else:
@@ -104,9 +114,11 @@ def _show_text(name: str, text: str, options: dict[str, Any], as_json: bool) -> 
             f"name the file to write: --out {options['view']}.html (or .svg, .png, .pdf, .csv)"
         )
     check_figure(out)
-    for option in ("limit", "importance"):
+    for option in ("limit", "importance", "over_steps"):
         if options[option]:
-            raise WorkbenchError(f"--{option} is of a corpus; leave it out, or give --corpus FILE")
+            raise WorkbenchError(
+                f"--{option.replace('_', '-')} is of a corpus; leave it out, or give --corpus FILE"
+            )
     view_options = ViewOptions(
         kind=ViewKind(options["view"]),
         layer=options["layer"],
@@ -150,6 +162,14 @@ def _measure(name: str, corpus: Path, options: dict[str, Any], as_json: bool) ->
         corpus=str(corpus), limit=options["limit"], seed=options["seed"], importance=options["importance"]
     )
     read_corpus(corpus, settings.limit)  # a wrong file is reported before a model is loaded
+    if options["over_steps"]:
+        from workbench.cli._over_steps import attend_over_steps
+
+        statistic = options["statistic"] or "entropy"
+        attend_over_steps(
+            name, settings, statistic, lambda step: load_named(step, options), options["out"], as_json
+        )
+        return
     model = load_named(name, options)
     doctor = self_check(model, not options["no_doctor"], shows_progress())
     run = survey(model, settings, out=options["out"], doctor=doctor, progress=shows_progress())

@@ -164,11 +164,11 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 def _over_steps(model: str | None, options: dict[str, Any], as_json: bool) -> None:
     from probes import open_report, over_steps, steps_figure
-    from workbench.models.names import expand_checkpoints, step_of
+    from workbench.models.names import checkpoints_of, step_of
 
     if model is None or options["resume"]:
         raise WorkbenchError("--over-steps needs a MODEL, and goes on by itself; leave --resume out")
-    folders = expand_checkpoints(model if "@step-" in model else f"{model}@step-*")
+    folders = checkpoints_of(model)
     bare = {**options, "no_random_weights": True, "no_doctor": True}
     runs = {step_of(f): _run(model, bare, str(f)) for f in folders}
     reports = {step: open_report(run) for step, run in runs.items()}

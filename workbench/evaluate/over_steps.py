@@ -12,7 +12,7 @@ from workbench.errors import ModelError
 from workbench.evaluate._evaluate import evaluate
 from workbench.evaluate._settings import EvaluateSettings
 from workbench.models import load
-from workbench.models.names import expand_checkpoints, is_checkpoint_name, step_of
+from workbench.models.names import checkpoints_of, is_checkpoint_name, step_of
 from workbench.runs import Run
 
 __all__ = ["evaluate_over_steps"]
@@ -33,8 +33,7 @@ def evaluate_over_steps(
     ``undefined`` (why a number is). ``tell``
     hears of each finished run. Raises :class:`~workbench.errors.ModelError` if there are no checkpoints.
     """
-    pattern = name if is_checkpoint_name(name) else f"{name}@step-*"
-    folders = expand_checkpoints(pattern)
+    folders = checkpoints_of(name)
     if len(folders) < 2 and not is_checkpoint_name(name):
         raise ModelError(f"{name} has one checkpoint only; keep more: workbench train --keep-steps 0,1,2,4,…")
     rows = []

@@ -17,6 +17,7 @@ __all__ = [
     "KNOWN_MODELS",
     "KnownModel",
     "checkpoint_path",
+    "checkpoints_of",
     "expand_checkpoints",
     "is_checkpoint_name",
     "step_of",
@@ -142,6 +143,11 @@ def expand_checkpoints(name: str) -> list[Path]:
             f"no step-{wanted} in {folder}; {did_you_mean(f'step-{wanted}', [p.name for p in found])}"
         )
     return chosen
+
+
+def checkpoints_of(name: str) -> list[Path]:
+    """All checkpoints in a training run's folder, or what ``FOLDER@step-*`` stands for; :func:`expand_checkpoints`."""
+    return expand_checkpoints(name if is_checkpoint_name(name) else f"{name}@step-*")
 
 
 def checkpoint_path(name: str) -> Path:

@@ -20,7 +20,16 @@ from workbench.runs._files import (
 )
 from workbench.runs._folder import RunFolder, same_work
 from workbench.runs._record import SCHEMA_VERSION, RunRecord, new_run_id
-from workbench.runs._run import Run, RunState, RunSummary, as_run, list_runs, reads_runs, shape_checked
+from workbench.runs._run import (
+    Run,
+    RunState,
+    RunSummary,
+    as_run,
+    list_runs,
+    reads_runs,
+    shape_checked,
+    stored_work,
+)
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -42,6 +51,7 @@ __all__ = [
     "reads_runs",
     "same_work",
     "shape_checked",
+    "stored_work",
     "write_arrays",
     "write_atomically",
     "write_json",

@@ -18,10 +18,20 @@ from workbench.errors import RunError, WorkbenchError
 from workbench.estimate import Estimate
 from workbench.runs import _chunks
 from workbench.runs._files import default_root, find_run, read_arrays, read_verified
+from workbench.runs._folder import same_work
 from workbench.runs._record import ARRAYS, EXAMPLES, SCHEMA_VERSION, RunRecord
 from workbench.shapes import Array
 
-__all__ = ["Run", "RunState", "RunSummary", "as_run", "list_runs", "reads_runs", "shape_checked"]
+__all__ = [
+    "Run",
+    "RunState",
+    "RunSummary",
+    "as_run",
+    "list_runs",
+    "reads_runs",
+    "shape_checked",
+    "stored_work",
+]
 
 Results = dict[str, dict[str, Estimate]]
 
@@ -171,6 +181,18 @@ def list_runs(root: Path | None = None) -> list[RunSummary]:
     except OSError as error:
         raise RunError(f"cannot list {root}: {error.strerror or error}") from error
     return [_summary(folder) for folder in folders]
+
+
+def stored_work(record: RunRecord, root: Path | None = None) -> Path | None:
+    """The last run under ``root`` of the verb, recipe, model and data of ``record``, finished or not."""
+    for summary in reversed(list_runs(root)):
+        if summary.record is not None and summary.record.verb == record.verb:
+            try:
+                same_work(summary.path, record.recipe, model=record.model, data=record.data)
+            except RunError:
+                continue
+            return summary.path
+    return None
 
 
 def _summary(folder: Path) -> RunSummary:
