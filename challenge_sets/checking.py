@@ -18,7 +18,7 @@ from challenge_sets.suites.suite_set import SuiteSet, suite_set
 from challenge_sets.suites.tests import Suite
 from challenge_sets.tasks import set_names
 from workbench.data import check_ids
-from workbench.data.tables import FORMATS
+from workbench.data.tables import is_table
 from workbench.errors import TaskError, UnknownName
 from workbench.evaluate import (
     Outcome,
@@ -136,7 +136,7 @@ def find_set(name: str, options: TaskOptions | None = None, columns: str | None 
     :func:`~challenge_sets.sets.own.own_set` and :func:`~challenge_sets.readers.generic.read_columns` do.
     """
     names = set_names()
-    if name not in names and (Path(name).suffix in FORMATS or is_own_set(name)):
+    if name not in names and (is_table(name) or is_own_set(name)):
         if options is not None and options.data_dir is not None:
             raise TaskError(
                 f"--data-dir holds the files of a published set; {name} is a file itself: leave it out"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from workbench.errors import ModelError
 
-__all__ = ["from_pretrained", "quiet", "reason"]
+__all__ = ["from_pretrained", "hub_answers", "quiet", "reason"]
 
 # Errors whose text is a sentence; of any other the text means little without the error's name.
 _SPEAKING = (OSError, ValueError, ImportError, RuntimeError)
@@ -104,3 +107,19 @@ def quiet() -> Iterator[None]:
         logging.set_verbosity(level)
         if bars:
             logging.enable_progress_bar()
+
+
+def hub_answers() -> bool:
+    """Whether the hub can be reached; without this question its client tries for a minute."""
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE:
+        return False
+    if {"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"} & os.environ.keys():
+        return True
+    url = urlsplit(constants.ENDPOINT)
+    try:
+        with socket.create_connection((url.hostname or "", url.port or 443), timeout=5):
+            return True
+    except OSError:
+        return False

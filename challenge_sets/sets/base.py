@@ -36,7 +36,7 @@ Value = TypeVar("Value")
 
 HUB = "hub:"
 LANGUAGE_MODELS = (Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ)
-_NAME = re.compile(r"hub:([\w.-]+/[\w.-]+)((?:/[\w .-]+)*)")
+_NAME = re.compile(r"hub:([\w.-]+/[\w.-]+)(?:@([\w.-]+))?((?:/[\w .-]+)*)")
 # What the readers read; scripts and archives of a repository stay there.
 _FILES = ["*.jsonl", "*.json", "*.tsv", "*.csv", "*.txt", "*.text", "*.gold", "*.parquet"]
 
@@ -74,8 +74,9 @@ class QuestionSet:
     def folder(self, options: TaskOptions | None = None) -> Path:
         """The folder (or file) with the set's files: the ``data_dir`` of the options, else the set's repository.
 
-        ``hub:owner/name/folder`` stands for a folder of a data set repository on the hub, whose data files are
-        downloaded once. Raises :class:`~workbench.errors.DataError` naming the files if there is no such place.
+        ``hub:owner/name@revision/folder`` stands for a folder of a data set repository on the hub, whose data files
+        are downloaded once; revision and folder may be left out. Raises :class:`~workbench.errors.DataError` naming
+        the files if there is no such place.
         """
         place = (options or self.options).data_dir or self.hub
         if place is None:
@@ -87,9 +88,10 @@ class QuestionSet:
         match = _NAME.fullmatch(place)
         if match is None or ".." in place:
             raise DataError(
-                f"--data-dir {place!r} is no place on the hub; write hub:owner/name or hub:owner/name/folder"
+                f"--data-dir {place!r} is no place on the hub; write hub:owner/name, hub:owner/name/folder "
+                "or hub:owner/name@revision"
             )
-        return _downloaded(match[1], self.name, self.files) / match[2].lstrip("/")
+        return _downloaded(match[1], match[2], self.name, self.files) / match[3].lstrip("/")
 
     def items(self) -> Dataset[Any]:
         """The items within the limits of the options, each with an ``id`` that is unique in the set."""
@@ -154,15 +156,19 @@ def within_limits(items: Sequence[Value], group: Callable[[Value], str], options
     return [kept[i] for i in spread([group(item) for item in kept], options.limit, options.seed)]
 
 
-def _downloaded(repository: str, name: str, files: str) -> Path:
+def _downloaded(repository: str, revision: str | None, name: str, files: str) -> Path:
     from huggingface_hub import snapshot_download
 
-    from workbench.models.loading import hub_answers
+    from workbench.pretrained import hub_answers
 
     offline = not hub_answers()
     try:
         folder = snapshot_download(
-            repository, repo_type="dataset", allow_patterns=_FILES, local_files_only=offline
+            repository,
+            repo_type="dataset",
+            revision=revision,
+            allow_patterns=_FILES,
+            local_files_only=offline,
         )
     except (OSError, ValueError) as error:
         reason = "the hub does not answer" if offline else str(error).splitlines()[0][:150]

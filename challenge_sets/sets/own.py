@@ -20,7 +20,8 @@ from challenge_sets.sets.base import QuestionSet
 from challenge_sets.sets.labelled import ContrastSets, consistency_suite
 from challenge_sets.sets.minimal_pairs import PairSet
 from challenge_sets.suites.tests import SuitePrompt
-from workbench.data.tables import FORMATS, Row, Rows, read_table, records_of
+from workbench.data.hub import is_hub_name
+from workbench.data.tables import Row, Rows, is_table, read_table, records_of, table_name
 from workbench.errors import DataError
 
 __all__ = ["is_own_set", "own_set"]
@@ -31,7 +32,7 @@ def is_own_set(name: str) -> bool:
     path = Path(name)
     if path.is_dir():
         return two_files(path) is not None
-    if path.suffix not in FORMATS or not path.is_file():
+    if not is_table(path) or not (path.is_file() or is_hub_name(path)):
         return False
     try:
         _, first = next(read_table(path), ("", {}))
@@ -46,8 +47,9 @@ def own_set(
     """The challenge set that a table is: minimal pairs, or a contrast set.
 
     Args:
-        rows: a JSONL, JSON, CSV, TSV or Parquet file; rows in memory (a DataFrame, a Dataset, mappings); or a folder
-            with a table of originals and one of edits, by their names, which go example by example (MC-TACO's form).
+        rows: a JSONL, JSON, CSV, TSV or Parquet file, or ``hub:owner/name:configuration:split``; rows in memory (a
+            DataFrame, a Dataset, mappings); or a folder with a table of originals and one of edits, by their names,
+            which go example by example (MC-TACO's form).
         name: of the set in results; the file's name without its ending by default.
         columns: the column of each role, where it has not one of the usual names. Minimal pairs: ``good``, ``bad``;
             also ``paradigm``, ``phenomenon``. Contrast sets of an original and its edit a row: ``original``,
@@ -71,7 +73,7 @@ def own_set(
     """
     if isinstance(rows, Path | str):
         where, placed = str(rows), _placed(Path(rows))
-        name = name or Path(rows).stem
+        name = name or table_name(rows)
     else:
         where = name = name or "rows"
         placed = [(f"{name}, row {n}", row) for n, row in enumerate(records_of(rows, name), 1)]

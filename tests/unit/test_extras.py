@@ -58,9 +58,9 @@ def _corpus() -> None:
 
 
 def _hub_rows() -> None:
-    from workbench.training.finetuning._hub import read_hub
+    from workbench.data.hub import hub_rows
 
-    read_hub("hub:owner/set", "label")
+    next(hub_rows("hub:owner/set"))
 
 
 @pytest.mark.parametrize("use", [_corpus, _hub_rows])

@@ -61,7 +61,7 @@ def _numbers(context: click.Context, option: click.Parameter, value: str | None)
 )
 @click.option("--words", is_flag=True, help="Start with sub-words merged to words.")
 @click.option("--hide-sinks", is_flag=True, help="Start without the first token and separators.")
-@click.option("--corpus", type=PATH, help="A text a line, or a .conllu treebank.")
+@click.option("--corpus", type=PATH, help="A text a line, a .conllu treebank, or hub:NAME.")
 @click.option("--limit", type=COUNT, help="Only the first N texts of the corpus.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the induction scores' tokens.")
 @click.option(

@@ -41,7 +41,7 @@ __all__ = ["command"]
 @click.option(
     "--set",
     "set_name",
-    help="A challenge set (see: workbench sets), or a table of minimal pairs or of a contrast set.",
+    help="A challenge set (see: workbench sets), or a table (also hub:NAME) of minimal pairs or of a contrast set.",
 )
 @click.option("--columns", help="Columns of that table: GOOD,BAD or role=COLUMN,...")
 @click.option(
@@ -51,7 +51,7 @@ __all__ = ["command"]
 )
 @click.option("--predictions", type=PATH, help="JSONL of predictions in place of MODEL.")
 @click.option("--export", type=PATH, help="Write the suite's texts as JSONL and stop.")
-@click.option("--data-dir", type=PATH, help="Folder with the set's files, or hub:owner/name.")
+@click.option("--data-dir", type=PATH, help="Folder with the set's files, or hub:owner/name[@REVISION].")
 @click.option("--limit", type=COUNT, help="Only N items, spread over paradigms or tests by --seed.")
 @set_options
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of samples.")

@@ -48,7 +48,7 @@ __all__ = ["command", "print_run"]
 @click.option(
     "--task",
     "tasks",
-    help="Task names, YAML files or tables of rows, separated by commas; see: workbench tasks.",
+    help="Task names, YAML files, tables of rows or hub:NAME, separated by commas; see: workbench tasks.",
 )
 @click.option("--data-dir", type=PATH, help="Folder with the tasks' data files.")
 @click.option(

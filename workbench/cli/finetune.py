@@ -19,7 +19,7 @@ __all__ = ["command"]
 @click.option(
     "--task",
     required=True,
-    help="A GLUE task (mrpc, …), a CSV, TSV, JSONL or Parquet file, or hub:owner/name[@configuration].",
+    help="A GLUE task (mrpc, …), a CSV, TSV, JSONL or Parquet file, or hub:NAME[@REVISION][:CONFIGURATION[:SPLIT]].",
 )
 @click.option("--data-dir", type=PATH, help="Folder of the GLUE files.")
 @click.option("--validation", type=PATH, help="File to validate on (default: a tenth).")

@@ -57,7 +57,7 @@ __all__ = ["command", "show_neuron"]
 @click.option("--steps", type=COUNT, default=200, show_default=True, help="Steps of --train.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of --train.")
 @click.option("--neuron", help="Instead: what feed-forward neuron LAYER.NUMBER promotes; see --corpus.")
-@click.option("--corpus", type=PATH, help="Texts, one a line: where --neuron fires.")
+@click.option("--corpus", type=PATH, help="Texts, one a line, or hub:NAME: where --neuron fires.")
 @click.option("--limit", type=COUNT, help="Only the first N texts of --corpus and --train.")
 @click.option("--out", type=PATH, help="File: .html, .svg, .png, .pdf or .csv.")
 @prompt_options

@@ -60,7 +60,8 @@ _COLUMNS = ("word", "bits", "entropy", "rank", "tokens")
 def command(model: str, source: str, as_json: bool, **options: Any) -> None:
     """Show how many bits each word of a text carries for MODEL, before and at the word: a row a word.
 
-    The text is given in quotes, or as a FILE: .txt (one text a line), .conllu, .csv, .tsv, .jsonl or .parquet. The
+    The text is given in quotes, or as a FILE: .txt (one text a line), .conllu, .csv, .tsv, .jsonl or .parquet,
+    or hub:owner/name[@revision][:configuration[:split]]. The
     entropy and the rank are those of the word's first token. A masked model predicts each token from both sides. Bits
     of words by the rule of Pimentel & Meister (2024) with --word-boundary trailing.
 
@@ -104,12 +105,13 @@ def command(model: str, source: str, as_json: bool, **options: Any) -> None:
 
 
 def _sentences(source: str, options: dict[str, Any]) -> list[RegionText]:
+    from workbench.data.hub import is_hub_name
     from workbench.scoring.regions import RegionText, read_sentences
 
     if not source.strip():
         raise WorkbenchError("the text is empty; give a text in quotes, or a file")
     path = user_path(source) if len(source) < 256 and "\n" not in source else None
-    if path is not None and (path.suffix in _ENDINGS or path.is_file()):
+    if path is not None and (path.suffix in _ENDINGS or is_hub_name(path) or path.is_file()):
         names = {"text": options["text_column"], "region": options["region_column"]}
         return read_sentences(path, limit=options["limit"], **names)
     for name in ("text_column", "region_column"):

@@ -25,7 +25,7 @@ def command(name: str | None) -> None:
     """
     from workbench.cli._tables import table
     from workbench.evaluate import GROUPS, TASKS, expand, register_tasks
-    from workbench.evaluate.tasks.task_file import TASK_FILES
+    from workbench.evaluate.tasks.task_file import is_task_file
 
     register_tasks()
     if name is None:
@@ -36,7 +36,7 @@ def command(name: str | None) -> None:
         ]
         say("\n" + table(("group", "tasks", "members"), groups))
         say("\nnext: workbench tasks NAME shows one, workbench evaluate MODEL --task NAME runs it")
-    elif Path(name).suffix in TASK_FILES or (name not in {*TASKS, *GROUPS} and Path(name).is_dir()):
+    elif is_task_file(name) or (name not in {*TASKS, *GROUPS} and Path(name).is_dir()):
         _show_file(name)
     elif name in GROUPS:
         say(table(("task", "version", "kinds", "about"), [_row(task) for task in expand([name])]))
@@ -59,10 +59,10 @@ def _row(name: str) -> tuple[str, str, str, str]:
 def _show_file(name: str) -> None:
     """What a file of the user's would be read as: its columns, the kind of task, the first item, how many."""
     from challenge_sets.sets.own import is_own_set, own_set
-    from workbench.data.tables import FORMATS, read_table
+    from workbench.data.tables import is_table, read_table
     from workbench.evaluate.tasks.task_file import read_task
 
-    if Path(name).suffix in FORMATS:
+    if is_table(name):
         _, first = next(read_table(Path(name)), ("", {}))
         say(f"columns: {', '.join(first)}")
     own = is_own_set(name) or Path(name).is_dir()

@@ -36,7 +36,10 @@ def recipe_options(function: Command) -> Command:
         click.option("--objective", help="clm, mlm, span-corruption, …  [default: clm]"),
         click.option("--teacher", help="Distil this model: match its probabilities and states."),
         click.option("--rate", type=NUMBER, help="Share of tokens that the objective hides."),
-        click.option("--corpus", help="File (.txt .xz .gz .zst .jsonl .parquet), folder, or hub:owner/name."),
+        click.option(
+            "--corpus",
+            help="File (.txt .xz .gz .zst .jsonl .parquet), folder, or hub:NAME[@REVISION].",
+        ),
         click.option("--validation", help="Corpus to validate on (default: the last hundredth)."),
         click.option("--text-column", help="Column of JSONL and Parquet files.  [default: text]"),
         click.option("--tokenizer", help="byte-bpe, bpe, wordpiece, unigram, bytes, a folder, or a model."),

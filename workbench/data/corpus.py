@@ -1,15 +1,18 @@
-"""A corpus in one file: a text per line, or the sentences of a CoNLL-U treebank."""
+"""A corpus in one file (a text per line, or the sentences of a CoNLL-U treebank), or on the hub."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from workbench.characters import check_text
 from workbench.data._dataset import DataIdentity, content_hash
 from workbench.data.conllu import ConlluSentence, read_conllu
 from workbench.data.files import read_lines
+from workbench.data.hub import hub_rows, is_hub_name
+from workbench.data.tables import table_name, text_column
 from workbench.errors import DataError
 
 __all__ = ["Corpus", "read_corpus"]
@@ -35,12 +38,15 @@ class Corpus:
 def read_corpus(path: str | Path, limit: int | None = None) -> Corpus:
     """The first ``limit`` texts of a file: CoNLL-U if its name ends in ``.conllu``, else one text a line.
 
-    Blank lines of a text file separate texts and are none themselves. Raises
+    Blank lines of a text file separate texts and are none themselves. A data set on the hub
+    (``hub:owner/name:configuration:split``) gives its column ``text`` or ``sentence``, a text a row. Raises
     :class:`~workbench.errors.DataError` for a file that is missing, empty, not UTF-8 or malformed.
     """
     path = Path(path)
     if limit is not None and limit < 1:
         raise DataError(f"limit is {limit}; allowed: 1 or more, or leave it out for the whole file")
+    if is_hub_name(path):
+        return _from_hub(path, limit)
     if path.is_dir():
         raise DataError(f"{path} is a folder; give a text file or a .conllu file")
     if path.suffix.lower() == ".conllu":
@@ -50,3 +56,13 @@ def read_corpus(path: str | Path, limit: int | None = None) -> Corpus:
     numbered = enumerate(read_lines(path, blank=True), start=1)
     lines = [check_text(line, f"{path}, line {n}") for n, line in numbered if line.strip()][:limit]
     return Corpus(DataIdentity(path.stem, str(path), content_hash(lines), len(lines)), lines=lines)
+
+
+def _from_hub(name: Path, limit: int | None) -> Corpus:
+    placed = list(islice(hub_rows(name), limit))
+    if not placed:
+        raise DataError(f"{name} has no rows")
+    column = text_column(list(placed[0][1]), None, name)
+    texts = [check_text(str(row[column]), where) for where, row in placed]
+    lines = [text for text in texts if text.strip()]
+    return Corpus(DataIdentity(table_name(name), str(name), content_hash(lines), len(lines)), lines=lines)

@@ -8,12 +8,13 @@ import hashlib
 import lzma
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
 from workbench.data.files import parse_object
-from workbench.errors import DataError, needs_extra
+from workbench.data.hub import HubName, hub_splits, is_hub_name
+from workbench.errors import DataError
 
 __all__ = ["CorpusPiece", "corpus_files", "corpus_hash", "split_sentences", "stream_corpus"]
 
@@ -38,12 +39,13 @@ class CorpusPiece:
 
 
 def stream_corpus(path: str | Path, text_column: str = "text") -> Iterator[CorpusPiece]:
-    """The corpus in a file, a folder of files, or on the hub (``hub:owner/name``), piece after piece.
+    """The corpus in a file, a folder of files, or on the hub
+    (``hub:owner/name[@revision][:configuration[:split]]``, the split "train" by default), piece after piece.
 
     Raises :class:`~workbench.errors.DataError` if it is missing, empty, binary, or broken, naming the file.
     """
-    if str(path).startswith("hub:"):
-        yield from _checked(_documents(_hub_texts(str(path)[4:], text_column)), str(path))
+    if is_hub_name(path):
+        yield from _checked(_documents(_hub_texts(str(path), text_column)), str(path))
         return
     for file in corpus_files(path):
         yield from _checked(_read_file(file, text_column), str(file))
@@ -65,7 +67,7 @@ def corpus_files(path: str | Path) -> list[Path]:
 def corpus_hash(path: str | Path) -> str:
     """SHA-256 over the bytes of all files; for the hub, over its name."""
     digest = hashlib.sha256()
-    if str(path).startswith("hub:"):
+    if is_hub_name(path):
         digest.update(str(path).encode())
         return digest.hexdigest()
     for file in corpus_files(path):
@@ -203,15 +205,13 @@ def _parquet_texts(file: Path, column: str) -> Iterator[str]:
 
 
 def _hub_texts(name: str, column: str) -> Iterator[str]:
+    asked = HubName.parse(name)
+    rows = hub_splits(replace(asked, split=asked.split or "train"), "a corpus on the hub", streaming=True)
     try:
-        from datasets import load_dataset
-    except ImportError:
-        raise DataError(needs_extra("a corpus on the hub", "datasets", "hub")) from None
-    try:
-        for row in load_dataset(name, split="train", streaming=True):
-            yield _text_of(row, column, f"hub:{name}")
+        for row in rows:
+            yield _text_of(row, column, str(asked))
     except (OSError, ValueError) as error:
-        raise DataError(f"cannot read hub:{name}: {str(error).splitlines()[0][:200]}") from error
+        raise DataError(f"cannot read {asked}: {str(error).splitlines()[0][:200]}") from error
 
 
 def _text_of(record: Any, column: str, where: str) -> str:

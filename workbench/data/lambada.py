@@ -10,7 +10,8 @@ from pathlib import Path
 from workbench.characters import check_text
 from workbench.data._dataset import DataIdentity, Dataset, content_hash
 from workbench.data.files import find_file, read_jsonl, read_lines, text_field
-from workbench.errors import DataError, TaskError, did_you_mean, needs_extra
+from workbench.data.hub import HubName, hub_splits
+from workbench.errors import DataError, TaskError, did_you_mean
 
 __all__ = ["LAMBADA_VARIANTS", "Passage", "read_lambada", "split_target"]
 
@@ -100,16 +101,10 @@ def _from_plain_text(path: Path) -> list[str]:
 def _from_hub(variant: str, source: _Source) -> list[str]:
     help_line = f"give the folder that holds {source.folder_file} with --data-dir, or use --task {_SAMPLE}"
     try:
-        from datasets import load_dataset
-    except ImportError as error:
-        raise DataError(
-            f"{needs_extra(f'{variant} from the hub', 'datasets', 'hub')}, or {help_line}"
-        ) from error
-    try:
-        rows = load_dataset(source.hub, source.configuration, split="test")
-        texts = [str(text) for text in rows["text"]]
-    except Exception as error:  # the hub client raises errors of many libraries
-        raise DataError(f"cannot fetch {source.hub} from the hub ({error!s:.150}); {help_line}") from error
+        rows = hub_splits(HubName(source.hub, None, source.configuration, "test"), f"{variant} from the hub")
+    except DataError as error:
+        raise DataError(f"{error}; or {help_line}") from error
+    texts = [str(text) for text in rows["text"]]
     wheres = [f"{source.hub}, row {row}" for row in range(len(texts))]
     return [_checked(check_text(text, where), where) for text, where in zip(texts, wheres, strict=True)]
 

@@ -10,8 +10,9 @@ from typing import Any, Generic, Protocol, TypeVar
 from workbench.characters import check_text
 from workbench.data._dataset import DataIdentity, Dataset, content_hash
 from workbench.data.files import find_file
+from workbench.data.hub import HubName, hub_splits
 from workbench.data.tables import read_table
-from workbench.errors import DataError, needs_extra
+from workbench.errors import DataError
 
 __all__ = ["Files", "Hub", "MissingData", "Record", "Source", "field_of", "label_of"]
 
@@ -89,21 +90,12 @@ class Source(Generic[Row]):
         help_line = f"give the folder that holds {names} with --data-dir"
         if self.hub is None:
             raise MissingData(f"{self.name} is read from files only; {help_line}")
+        name = HubName(self.hub.path, None, self.hub.configuration, self.hub.splits.get(split, split))
         try:
-            from datasets import load_dataset
-        except ImportError as error:
-            raise MissingData(
-                f"{needs_extra(f'{self.name} from the hub', 'datasets', 'hub')}, or {help_line}"
-            ) from error
-        try:
-            rows = load_dataset(
-                self.hub.path, self.hub.configuration, split=self.hub.splits.get(split, split)
-            )
-            found = [(f"{self.hub.path}, row {i}", dict(row)) for i, row in enumerate(rows)]
-        except Exception as error:  # the hub client raises errors of many libraries
-            raise MissingData(
-                f"cannot fetch {self.hub.path} from the hub ({error!s:.150}); {help_line}"
-            ) from error
+            rows = hub_splits(name, f"{self.name} from the hub")
+        except DataError as error:
+            raise MissingData(f"{error}; or {help_line}") from error
+        found = [(f"{self.hub.path}, row {i}", dict(row)) for i, row in enumerate(rows)]
         return f"hub: {self.hub.path}", found
 
 

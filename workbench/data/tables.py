@@ -13,6 +13,7 @@ import pandas as pd
 
 from workbench.characters import check_text
 from workbench.data.files import find_fitting, read_json, read_jsonl, read_lines, read_text
+from workbench.data.hub import HubName, hub_rows, is_hub_name
 from workbench.errors import DataError, did_you_mean
 
 __all__ = [
@@ -23,11 +24,13 @@ __all__ = [
     "class_label",
     "find_table",
     "has_columns",
+    "is_table",
     "number_of",
     "read_marks",
     "read_rows",
     "read_table",
     "records_of",
+    "table_name",
     "text_column",
 ]
 
@@ -46,12 +49,15 @@ def read_table(
 
     By the file's ending: ``.jsonl`` is one object a line, ``.json`` a list of objects, ``.csv`` quoted cells that may
     hold line breaks, ``.parquet`` typed columns; any other is tab-separated without quoting. LF, or CRLF, ends a line;
-    blank lines are no rows. ``columns`` names those of a CSV or TSV file without a header; ``needs`` must be in it.
+    blank lines are no rows. ``hub:owner/name`` is a data set on the hub (:mod:`~workbench.data.hub`). ``columns``
+    names those of a CSV or TSV file without a header; ``needs`` must be in it.
 
     Raises :class:`~workbench.errors.DataError` naming file and line for anything that is no such table.
     """
     path = Path(path)
-    if path.suffix == ".jsonl":
+    if is_hub_name(path):
+        yield from hub_rows(path)
+    elif path.suffix == ".jsonl":
         yield from ((f"{path}, line {number}", record) for number, record in read_jsonl(path))
     elif path.suffix == ".json":
         yield from _json_list(path)
@@ -67,12 +73,22 @@ def read_rows(path: Path, columns: Sequence[str] | None = None) -> list[Row]:
 
     Raises :class:`~workbench.errors.DataError` for an unknown ending, no rows, and as :func:`read_table` does.
     """
-    if path.suffix not in FORMATS:
+    if not is_table(path):
         raise DataError(f"cannot tell the format of {path}; allowed endings: {', '.join(FORMATS)}")
     rows = [row for _, row in read_table(path, columns)]
     if not rows:
         raise DataError(f"{path} has no rows")
     return rows
+
+
+def is_table(name: Path | str) -> bool:
+    """Whether a user means a table by its name: a file with an ending of a table's, or a data set on the hub."""
+    return is_hub_name(name) or Path(name).suffix in FORMATS
+
+
+def table_name(place: Path | str) -> str:
+    """What a table is called in results: the file's name without its ending, or the data set's."""
+    return HubName.parse(place).name if is_hub_name(place) else Path(place).stem
 
 
 def find_table(place: Path | str, columns: Sequence[str], *names: str, without: Sequence[str] = ()) -> Path:
@@ -87,7 +103,7 @@ def find_table(place: Path | str, columns: Sequence[str], *names: str, without: 
 
 def has_columns(path: Path, columns: Sequence[str], without: Sequence[str] = ()) -> bool:
     """Whether the file is a table whose first row has all ``columns`` and none of those ``without``."""
-    if path.suffix not in FORMATS:
+    if not is_table(path):
         return False
     try:
         _, first = next(read_table(path), ("", {}))

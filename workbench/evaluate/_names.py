@@ -12,7 +12,7 @@ from workbench.errors import TaskError, UnknownName
 from workbench.evaluate._options import TaskOptions
 from workbench.evaluate._task import Task
 from workbench.evaluate.tasks import GROUPS, TASKS
-from workbench.evaluate.tasks.task_file import TASK_FILES, read_task
+from workbench.evaluate.tasks.task_file import is_task_file, read_task
 
 __all__ = ["expand", "find_task", "register_tasks", "with_options"]
 
@@ -41,7 +41,7 @@ def expand(names: Sequence[str]) -> tuple[str, ...]:
     Raises :class:`~workbench.errors.UnknownName` for a name that is neither, with the nearest known ones.
     """
     found: dict[str, None] = {}
-    names = [_from_file(name) if name.endswith(TASK_FILES) else name for name in names]
+    names = [_from_file(name) if is_task_file(name) else name for name in names]
     if not all(name in TASKS or name in GROUPS or name in _FROM_FILES or ":" in name for name in names):
         register_tasks()
     for name in names:
@@ -53,7 +53,7 @@ def expand(names: Sequence[str]) -> tuple[str, ...]:
 
 def find_task(name: str, options: TaskOptions | None = None) -> Task:
     """The task called ``name`` with ``options``; raises :class:`~workbench.errors.TaskError` for those it lacks."""
-    if name.endswith(TASK_FILES):
+    if is_task_file(name):
         name = _from_file(name)
     if name not in TASKS and name not in _FROM_FILES:
         register_tasks()

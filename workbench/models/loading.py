@@ -6,9 +6,7 @@ Remote code is never run, and weights come from safetensors or GGUF only.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import socket
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +14,6 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import torch
 
@@ -34,10 +31,10 @@ from workbench.models.measured import looks_ahead
 from workbench.models.names import KNOWN_MODELS, checkpoint_path, expand_checkpoints, is_checkpoint_name
 from workbench.models.weights import content_hash, remember_files
 from workbench.paths import user_path
-from workbench.pretrained import from_pretrained, quiet, reason
+from workbench.pretrained import from_pretrained, hub_answers, quiet, reason
 from workbench.text.load import holds_tokenizer, open_tokenizer
 
-__all__ = ["hub_answers", "load", "load_tokenizer", "local_path", "locate"]
+__all__ = ["load", "load_tokenizer", "local_path", "locate"]
 
 IMPLEMENTATIONS = ("hf", "builtin")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
@@ -287,22 +284,6 @@ def _explain(error: Exception, source: _Source, name: str) -> ModelError:
     return ModelError(
         f"no model {name!r}: no known name ({_known()}), no local folder, and the hub answers: {problem}"
     )
-
-
-def hub_answers() -> bool:
-    """Whether the hub can be reached; without this question its client tries for a minute."""
-    from huggingface_hub import constants
-
-    if constants.HF_HUB_OFFLINE:
-        return False
-    if {"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"} & os.environ.keys():
-        return True
-    url = urlsplit(constants.ENDPOINT)
-    try:
-        with socket.create_connection((url.hostname or "", url.port or 443), timeout=5):
-            return True
-    except OSError:
-        return False
 
 
 def _digest(source: _Source, revision: str | None) -> str:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from workbench.characters import check_text
 from workbench.data.corpus import read_corpus
-from workbench.data.tables import FORMATS, check_column, read_table, text_column
+from workbench.data.tables import check_column, is_table, read_table, text_column
 from workbench.errors import DataError
 from workbench.scoring.surprisal import Surprisal
 
@@ -39,7 +39,7 @@ def read_sentences(
     ``region`` is the column that names the region of interest, as :func:`region_words` takes it. Raises
     :class:`~workbench.errors.DataError` naming file and line for a missing column or an empty text.
     """
-    if path.suffix not in FORMATS or path.suffix == ".txt":
+    if not is_table(path) or path.suffix == ".txt":
         if text or region:
             raise DataError(
                 f"{path} is no table, so it has no column {text or region!r}; leave that option out"

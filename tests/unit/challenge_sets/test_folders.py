@@ -25,7 +25,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
         return str(tmp_path)
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
-    monkeypatch.setattr("workbench.models.loading.hub_answers", lambda: not asked.get("down", False))
+    monkeypatch.setattr("workbench.pretrained.hub_answers", lambda: not asked.get("down", False))
     return asked
 
 

@@ -244,7 +244,7 @@ def items_of_file(
     if corpus.trees:
         raise DataError(f"{path} is a treebank; give a text file")
     text = "\n".join(corpus.lines)
-    return items_of_text(text, Path(path).stem, count, longest, seed), DataIdentity(
+    return items_of_text(text, corpus.identity.name, count, longest, seed), DataIdentity(
         corpus.identity.name, corpus.identity.source, content_hash([text]), 1
     )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from workbench.data import DataIdentity, Dataset, content_hash
+from workbench.data.hub import is_hub_name
 from workbench.data.source import Record, Source
 from workbench.data.tables import read_table
 from workbench.errors import ConfigError, DataError
@@ -102,7 +103,8 @@ class Declared:
         if ("rows" in self.values) == ("data" in self.values):
             raise ConfigError(f"{self.file}: give the rows under 'rows', or a file of them under 'data'")
         if "data" in self.values:
-            path = self.file.parent / self.text("data")
+            given = self.text("data")
+            path = Path(given) if is_hub_name(given) else self.file.parent / given
             return str(path), tuple(read_table(path))
         rows = self.values["rows"]
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):

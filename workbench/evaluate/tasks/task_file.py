@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from workbench.data.tables import Rows, read_table, records_of
+from workbench.data.hub import is_hub_name
+from workbench.data.tables import Rows, read_table, records_of, table_name
 from workbench.errors import ConfigError, DataError, did_you_mean
 from workbench.evaluate._task import Task
 from workbench.evaluate.tasks.declared import Declared, text_key
@@ -14,18 +15,22 @@ from workbench.evaluate.tasks.declared_types import TYPES
 from workbench.evaluate.tasks.table_task import TABLE_FILES, declared_by
 from workbench.yaml_reader import read_values
 
-__all__ = ["TASK_FILES", "own_task", "read_task"]
+__all__ = ["is_task_file", "own_task", "read_task"]
 
 _YAML = (".yaml", ".yml")
-TASK_FILES = (*_YAML, *TABLE_FILES)
 _COMMON = ("name", "type", "about", "data", "rows")
+
+
+def is_task_file(name: str) -> bool:
+    """Whether ``name`` is of a file that declares a task, of a table of its rows, or of a data set on the hub."""
+    return is_hub_name(name) or name.endswith((*_YAML, *TABLE_FILES))
 
 
 def read_task(path: Path | str) -> Task:
     """The task that a YAML file declares, or that a table of rows is (:func:`~.table_task.declared_by`).
 
     Keys: ``name``, ``type``, ``about``, ``rows`` (a list of mappings) or ``data`` (a JSONL, CSV, TSV or Parquet file,
-    relative to the YAML file), and those of the type:
+    relative to the YAML file, or ``hub:owner/name:configuration:split``), and those of the type:
 
     - ``multiple_choice``: ``prompt``, ``choices`` (templates, or a column with a list), ``answer`` (the number of the
       right one from 0, or a column with it or with its text; 0 by default)
@@ -57,6 +62,8 @@ def read_task(path: Path | str) -> Task:
         ```
     """
     file = Path(path)
+    if is_hub_name(path):
+        return own_task([row for _, row in read_table(path)], table_name(path))
     values = read_values(file) if file.suffix in _YAML else _of_table(file)
     return _made(values, file, crc32(file.read_bytes()))
 

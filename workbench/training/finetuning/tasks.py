@@ -14,9 +14,9 @@ import numpy as np
 from workbench.choices import as_members, member
 from workbench.data.files import find_file
 from workbench.data.glue import GLUE as LAYOUTS
-from workbench.data.tables import Row, Rows, class_label, number_of, read_rows, records_of
+from workbench.data.hub import HubName, hub_splits, is_hub_name, rows_of
+from workbench.data.tables import Row, Rows, class_label, number_of, read_rows, records_of, table_name
 from workbench.errors import DataError, did_you_mean
-from workbench.training.finetuning._hub import PREFIX, read_hub
 
 __all__ = ["GLUE", "AnswerKind", "FineTask", "TaskRows", "load_rows", "load_task"]
 
@@ -138,7 +138,8 @@ def load_task(
     limit: int | None = None,
     seed: int = 0,
 ) -> TaskRows:
-    """A GLUE task by name out of ``data_dir``, the table in a file, or a set on the hub as ``hub:owner/name``.
+    """A GLUE task by name out of ``data_dir``, the table in a file, or a set on the hub as
+    ``hub:owner/name[@revision][:configuration[:split]]``.
 
     Rows in memory (a DataFrame, a ``datasets.Dataset``, mappings) are a table too, under the name "rows".
 
@@ -172,7 +173,7 @@ def load_task(
         held = read_rows(find_file(folder, *task.validation), task.header)
     else:
         task = _table_task(name, kind, text, pair, label)
-        train, held = _table_rows(name, short, task.label)
+        train, held = _table_rows(name, short)
     if validation is not None:
         held = read_rows(validation, task.header)
     train, held = _cleaned(task, train, "training"), _cleaned(task, held, "validation")
@@ -193,9 +194,9 @@ def load_rows(path: Path, task: FineTask) -> list[Row]:
     return rows
 
 
-def _table_rows(name: str, short: str, label: str) -> tuple[list[Row], list[Row]]:
-    if name.startswith(PREFIX):
-        return read_hub(name, label)
+def _table_rows(name: str, short: str) -> tuple[list[Row], list[Row]]:
+    if is_hub_name(name):
+        return _hub_rows(HubName.parse(name))
     path = Path(name).expanduser()
     if not path.is_file():
         raise DataError(
@@ -204,13 +205,27 @@ def _table_rows(name: str, short: str, label: str) -> tuple[list[Row], list[Row]
     return read_rows(path), []
 
 
+_VALIDATION = ("validation", "dev", "validation_matched", "test")
+
+
+def _hub_rows(name: HubName) -> tuple[list[Row], list[Row]]:
+    """Training and validation rows; of one split that is named there are none to validate with."""
+    splits = hub_splits(name, "a set on the hub")
+    if name.split is not None:
+        return rows_of(splits), []
+    if "train" not in splits:
+        raise DataError(f"{name} has no split 'train'; it has {', '.join(splits)}")
+    held = next((split for split in _VALIDATION if split in splits), None)
+    return rows_of(splits["train"]), [] if held is None else rows_of(splits[held])
+
+
 def _table_task(
     name: str, kind: str | None, text: str | None, pair: str | None, label: str | None
 ) -> FineTask:
     answer = member(AnswerKind, kind or "class", "kind")
     usual = _COLUMNS[answer]
     return FineTask(
-        Path(name.removeprefix(PREFIX).partition("@")[0]).stem,
+        table_name(name),
         answer,
         text or usual[0] or "",
         label or usual[2] or "",

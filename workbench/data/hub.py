@@ -1,0 +1,139 @@
+"""Data sets on the hub by name, ``hub:owner/name[@revision][:configuration[:split]]``, or a folder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import DataError, needs_extra
+from workbench.pretrained import hub_answers
+
+__all__ = ["PREFIX", "HubName", "hub_rows", "hub_splits", "is_hub_name", "rows_of"]
+
+PREFIX = "hub:"
+_NAME = re.compile(r"hub:([^@:]+)(?:@([^@:]+))?(?::([^:]*)(?::([^:]+))?)?")
+
+
+@dataclass(frozen=True)
+class HubName:
+    """A data set on the hub: ``path`` is ``owner/name``, or a folder of this machine."""
+
+    path: str
+    revision: str | None = None
+    configuration: str | None = None
+    split: str | None = None
+
+    @classmethod
+    def parse(cls, name: str | PathLike[str]) -> HubName:
+        """The parts of ``hub:owner/name@revision:configuration:split``, of which all but the first may be left out.
+
+        Raises :class:`~workbench.errors.DataError` for anything else.
+        """
+        match = _NAME.fullmatch(fspath(name))
+        if match is None:
+            raise DataError(
+                f"{fspath(name)!r:.80} names no data set; write hub:owner/name, and behind it @REVISION, "
+                ":CONFIGURATION or :CONFIGURATION:SPLIT (::SPLIT without a configuration)"
+            )
+        path, revision, configuration, split = match.groups()
+        return cls(path, revision, configuration or None, split)
+
+    @property
+    def name(self) -> str:
+        """The last part of the path, which stands for the data set in results."""
+        return Path(self.path).name
+
+    def __str__(self) -> str:
+        asked = f"{PREFIX}{self.path}" + (f"@{self.revision}" if self.revision else "")
+        if self.configuration or self.split:
+            asked += f":{self.configuration or ''}"
+        return asked + (f":{self.split}" if self.split else "")
+
+
+def is_hub_name(name: object) -> bool:
+    """Whether a user means a data set on the hub, not a file."""
+    return str(name).startswith(PREFIX)
+
+
+def hub_splits(name: HubName, what: str = "", **options: Any) -> Any:
+    """What ``datasets.load_dataset`` gives: the split that is named, or all of them by name.
+
+    Without a network, what was fetched before is read. ``what`` is told where the package is missing. Raises
+    :class:`~workbench.errors.DataError`, in one line, for a set that cannot be read.
+    """
+    try:
+        from datasets import load_dataset
+    except ImportError:
+        raise DataError(needs_extra(what or f"{name}", "datasets", "hub")) from None
+    with _reachable(name) as answers:
+        try:
+            return load_dataset(
+                name.path, name.configuration, split=name.split, revision=name.revision, **options
+            )
+        except Exception as error:  # its readers raise dozens of kinds
+            lines = (str(error).strip() or type(error).__name__).splitlines()
+            reason = lines[0][:200] if answers else "the hub does not answer, and it was not fetched before"
+            raise DataError(f"cannot read {name}: {reason}") from error
+
+
+def hub_rows(name: str | PathLike[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Where each row of the named split stands, and its cells by column; class numbers become the classes' names.
+
+    Raises :class:`~workbench.errors.DataError` where several splits are there and none is named.
+    """
+    asked = HubName.parse(name)
+    found = hub_splits(asked)
+    if asked.split is None:
+        if len(found) > 1:
+            given = f"{PREFIX}{asked.path}" + (f"@{asked.revision}" if asked.revision else "")
+            raise DataError(
+                f"{asked} has the splits {', '.join(found)}; name one: "
+                f"{given}:{asked.configuration or ''}:{next(reversed(found))}"
+            )
+        (found,) = found.values()
+    for number, row in enumerate(rows_of(found)):
+        yield f"{asked}, row {number}", row
+
+
+def rows_of(split: Any) -> list[dict[str, Any]]:
+    """The rows of a split; a number that stands for a class is its name, or ``None`` where it stands for none."""
+    classes = {
+        column: names
+        for column, feature in (split.features or {}).items()
+        if (names := getattr(getattr(feature, "feature", feature), "names", None))
+    }
+    return [
+        {column: _named(cell, classes[column]) if column in classes else cell for column, cell in row.items()}
+        for row in split
+    ]
+
+
+def _named(value: Any, names: Sequence[str]) -> Any:
+    if isinstance(value, list):
+        return [_named(v, names) for v in value]
+    return names[value] if value is not None and 0 <= value < len(names) else None
+
+
+@contextmanager
+def _reachable(name: HubName) -> Iterator[bool]:
+    """Whether the hub answers, or need not; where it does not its client is kept from trying for half a minute."""
+    import datasets
+    import huggingface_hub
+
+    if Path(name.path).exists() or hub_answers():
+        yield True
+        return
+    places: tuple[Any, ...] = (datasets.config, huggingface_hub.constants)
+    before = [place.HF_HUB_OFFLINE for place in places]
+    try:
+        for place in places:
+            place.HF_HUB_OFFLINE = True
+        yield False
+    finally:
+        for place, value in zip(places, before, strict=True):
+            place.HF_HUB_OFFLINE = value
