@@ -81,7 +81,6 @@ def command(model: str, task: str, **options: Any) -> None:
     workbench finetune MODEL --task FILE --out DIR --resume
     """
     from workbench.runs import default_root
-    from workbench.runs.trackers import report_run
     from workbench.training.finetuning import FineSettings, Method, finetune, load_task
 
     rows = load_task(
@@ -103,10 +102,16 @@ def command(model: str, task: str, **options: Any) -> None:
     out = options["out"] or default_root() / f"{Path(model).name}-{rows.task.name}-{settings.method}"
     check_folder(out)
     run = finetune(
-        model, rows, out, settings, resume=options["resume"], device=options["device"], progress=True
+        model,
+        rows,
+        out,
+        settings,
+        resume=options["resume"],
+        device=options["device"],
+        progress=True,
+        report_to=options["report_to"] or (),
     )
     _print(run)
-    report_run(run, options["report_to"] or ())
 
 
 def _print(run: Any) -> None:

@@ -1,4 +1,4 @@
-"""Stored runs in experiment trackers, through Accelerate's trackers."""
+"""Runs in experiment trackers, stored ones and those that go on, through Accelerate's trackers."""
 
 from __future__ import annotations
 
@@ -6,41 +6,43 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import ConfigError, RunError, did_you_mean, needs_extra
+from workbench.runs._record import RunRecord
 from workbench.runs._run import Run
 
 if TYPE_CHECKING:
     from accelerate.tracking import GeneralTracker
 
-__all__ = ["TRACKERS", "check_trackers", "report_run"]
+__all__ = ["TRACKERS", "LiveReport", "check_trackers", "curve_values", "report_run"]
 
 _PROJECT = "workbench"
 
 
-def _tensorboard(run: Run) -> GeneralTracker:
+def _tensorboard(record: RunRecord, folder: Path) -> GeneralTracker:
     from accelerate.tracking import TensorBoardTracker
 
-    return TensorBoardTracker(run.record.id, logging_dir=str(run.path / "tensorboard"))
+    return TensorBoardTracker(record.id, logging_dir=str(folder / "tensorboard"))
 
 
-def _wandb(run: Run) -> GeneralTracker:
+def _wandb(record: RunRecord, folder: Path) -> GeneralTracker:
     from accelerate.tracking import WandBTracker
 
-    return WandBTracker(_PROJECT, name=run.record.id)
+    return WandBTracker(_PROJECT, name=record.id)
 
 
-def _mlflow(run: Run) -> GeneralTracker:
+def _mlflow(record: RunRecord, folder: Path) -> GeneralTracker:
     from accelerate.tracking import MLflowTracker
 
-    return MLflowTracker(experiment_name=_PROJECT, run_name=run.record.id)
+    return MLflowTracker(experiment_name=_PROJECT, run_name=record.id)
 
 
-# what a user calls it -> its tracker for a run; the name is also that of its package
-TRACKERS: dict[str, Callable[[Run], GeneralTracker]] = {
+# what a user calls it -> its tracker for a run and its folder; the name is also that of its package
+TRACKERS: dict[str, Callable[[RunRecord, Path], GeneralTracker]] = {
     "tensorboard": _tensorboard,
     "wandb": _wandb,
     "mlflow": _mlflow,
@@ -59,13 +61,67 @@ def check_trackers(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
+class LiveReport:
+    """A run in the trackers ``names`` from its beginning on: its recipe, what :meth:`log` is told, its results.
+
+    TensorBoard's files lie in the run's folder, W&B's project and MLflow's experiment are called "workbench". A tracker
+    that refuses at the beginning raises :class:`~workbench.errors.RunError` there; one that fails later is left out,
+    and :meth:`finish` raises the error, so that training goes on.
+    """
+
+    def __init__(self, names: Sequence[str], record: RunRecord, folder: Path) -> None:
+        self._trackers: dict[str, GeneralTracker] = {}
+        self._failed: RunError | None = None
+        self._folder = folder
+        self.last = 0
+        for name in check_trackers(names):
+            from accelerate import PartialState
+
+            PartialState()  # Accelerate's trackers ask it which process they are in
+            with self._explained(name):
+                tracker = TRACKERS[name](record, folder)
+                tracker.start()
+                tracker.store_init_configuration(_configuration(record))
+                self._trackers[name] = tracker
+        if self._failed is not None:
+            raise self._failed
+
+    def log(self, step: int, values: Mapping[str, Any]) -> None:
+        """Numbers at a step of training."""
+        self.last = max(self.last, step)
+        for name, tracker in list(self._trackers.items()):
+            with self._explained(name):
+                tracker.log(_finite(values), step=step)
+
+    def finish(self, run: Run) -> None:
+        """Report the results at the last step, and close; raises :class:`~workbench.errors.RunError`."""
+        self.log(self.last, _results(run))
+        for name, tracker in list(self._trackers.items()):
+            with self._explained(name):
+                tracker.finish()
+        if self._failed is not None:
+            raise self._failed
+
+    @contextmanager
+    def _explained(self, name: str) -> Iterator[None]:
+        """Keep the first error of a tracker, which is left out from then on."""
+        try:
+            yield
+        except (
+            Exception
+        ) as error:  # of many libraries: no login, no server, a store that is no longer supported
+            self._trackers.pop(name, None)
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
+            said = f"cannot report to {name}: {reason}; the run itself is stored in {self._folder}"
+            self._failed = self._failed or RunError(said)
+
+
 def report_run(run: Run, names: Sequence[str]) -> None:
-    """Report the recipe, the loss curves and the results of ``run`` to the trackers ``names``.
+    """Report the recipe, the loss curves and the results of a stored ``run`` to the trackers ``names``.
 
     Results are scalars ``TASK/METRIC`` with ``_stderr``, ``_low`` and ``_high``, at the last step of training
-    or at 0; curves are the lines of ``log.jsonl``, under ``train/`` (``train-seedN/`` for further seeds). TensorBoard's
-    files lie in the run's folder, W&B's project and MLflow's experiment are called "workbench". Raises as
-    :func:`check_trackers` does, and :class:`~workbench.errors.RunError` where a tracker refuses.
+    or at 0; curves are the lines of ``log.jsonl``, under ``train/`` (``train-seedN/`` for further seeds). Raises as
+    :func:`check_trackers` and :class:`LiveReport` do.
 
     Example:
         ```python
@@ -77,34 +133,19 @@ def report_run(run: Run, names: Sequence[str]) -> None:
         print(list(run.path.glob("tensorboard/*/*")))
         ```
     """
-    for name in check_trackers(names):
-        from accelerate import PartialState
-
-        PartialState()  # Accelerate's trackers ask it which process they are in
-        try:
-            _report(run, TRACKERS[name](run))
-        except Exception as error:
-            # of many libraries: no login, no server, a store that is no longer supported
-            reason = " ".join(str(error).split())[:200] or type(error).__name__
-            raise RunError(
-                f"cannot report to {name}: {reason}; the run itself is stored in {run.path}"
-            ) from error
-
-
-def _report(run: Run, tracker: GeneralTracker) -> None:
-    tracker.start()
-    tracker.store_init_configuration(_configuration(run))
-    last = 0
+    report = LiveReport(names, run.record, run.path)
     for step, values in _curves(run.path):
-        tracker.log(values, step=step)
-        last = max(last, step)
-    tracker.log(_results(run), step=last)
-    tracker.finish()
+        report.log(step, values)
+    report.finish(run)
 
 
-def _configuration(run: Run) -> dict[str, Any]:
+def curve_values(log: Path, row: Mapping[str, Any]) -> dict[str, Any]:
+    """A line of a log under the names of curves: ``train/loss``, of a further seed's log ``train-seed1/loss``."""
+    return {f"train{log.stem[3:]}/{key}": value for key, value in row.items() if key != "step"}
+
+
+def _configuration(record: RunRecord) -> dict[str, Any]:
     """Recipe, model and seeds as flat values that every tracker takes."""
-    record = run.record
     parts = {"recipe": record.recipe, "model": record.model, "seeds": record.seeds}
     flat = {f"{part}.{key}": value for part, values in parts.items() for key, value in values.items()}
     return {
@@ -126,13 +167,10 @@ def _results(run: Run) -> dict[str, float]:
     return _finite(found)
 
 
-def _curves(folder: Path) -> Iterator[tuple[int, dict[str, float]]]:
+def _curves(folder: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Step and numbers of each line of the run's logs, in the order of steps."""
     lines = [
-        (
-            int(row["step"]),
-            _finite({f"train{path.stem[3:]}/{key}": v for key, v in row.items() if key != "step"}),
-        )
+        (int(row["step"]), curve_values(path, row))
         for path in sorted(folder.glob("log*.jsonl"))
         for row in map(json.loads, path.read_text(encoding="utf-8").splitlines())
     ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from transformers import TrainingArguments
 
 from workbench.errors import ConfigError
 from workbench.models.device import fast_bfloat16
-from workbench.runs.trackers import check_trackers
 from workbench.training.settings import LoopSettings, Optimisation, Schedule, check_precision
 
 __all__ = ["find_precision", "rows_at_once", "scheduler_name", "training_arguments"]
@@ -94,7 +92,7 @@ def training_arguments(
         dataloader_pin_memory=device.type == "cuda",
         label_names=["labels"],
         disable_tqdm=True,
-        report_to=_reports(loop.report_to),
+        report_to=[],  # see LiveReport
     )
 
 
@@ -107,16 +105,3 @@ def _schedule_options(optimisation: Optimisation) -> dict[str, Any]:
     if optimisation.schedule is Schedule.WSD:
         return {"num_decay_steps": max(1, round(optimisation.decay * optimisation.steps))}
     return {}
-
-
-def _reports(wanted: tuple[str, ...]) -> list[str]:
-    """Where to report; TensorBoard, the default, only if it is installed."""
-    chosen = []
-    for name in wanted:
-        if name in ("", "none"):
-            continue
-        if find_spec(name) is not None:
-            chosen.append(name)
-        elif name != "tensorboard":
-            check_trackers([name])
-    return chosen

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -13,6 +14,7 @@ from workbench.errors import ConfigError, RunError, WorkbenchError
 from workbench.models.device import resolve_device
 from workbench.pretrained import quiet
 from workbench.runs import Run
+from workbench.runs.trackers import LiveReport, check_trackers
 from workbench.terminal import counted, say
 from workbench.training._arguments import training_arguments
 from workbench.training._measure import measure
@@ -67,7 +69,7 @@ def train(
         print(train(settings, Path("model")))
         ```
     """
-    where = resolve_device(device)
+    where, trackers = resolve_device(device), check_trackers(_trackers(settings.loop.report_to))
     state = PartialState(cpu=where.type == "cpu")
     show = progress and state.is_main_process
     found = claim_folder(out, "train", resume=bool(resume)) if state.is_main_process else None
@@ -76,16 +78,17 @@ def train(
         return Run.open(out.resolve())
     with state.main_process_first():
         work = prepare(settings, where, show=show)
-    folder, start = None, None
+    folder, start, report = None, None, None
     if resume and record_file(out).is_file():
         start = _start(out, work, resume if isinstance(resume, Path) else None)
     state.wait_for_everyone()
     if state.is_main_process:
         folder = open_run(out, settings, work.corpora, work.new_model(), str(where), found)
         discard_broken_checkpoints(out)
+        report = LiveReport(trackers, folder.record, folder.path)
     state.wait_for_everyone()
     with quiet():
-        trainer = _run(work, out, start, show=show)
+        trainer = _run(work, out, start, report, show=show)
         state.wait_for_everyone()
         if folder is not None:
             model = trainer.accelerator.unwrap_model(trainer.model, keep_torch_compile=False)
@@ -100,7 +103,15 @@ def train(
             )
             finish_run(folder, results, trainer.meter.to_dict())
     state.wait_for_everyone()
+    if report is not None:
+        report.finish(Run.open(out))
     return Run.open(out)
+
+
+def _trackers(wanted: tuple[str, ...]) -> list[str]:
+    """Where to report; to TensorBoard, the default, only if it is installed."""
+    named = [name for name in wanted if name not in ("", "none")]
+    return [name for name in named if name != "tensorboard" or find_spec(name) is not None]
 
 
 def _start(out: Path, work: TrainingWork, chosen: Path | None) -> Path | None:
@@ -116,11 +127,13 @@ def _start(out: Path, work: TrainingWork, chosen: Path | None) -> Path | None:
     return None
 
 
-def _run(work: TrainingWork, out: Path, start: Path | None, *, show: bool) -> WorkbenchTrainer:
+def _run(
+    work: TrainingWork, out: Path, start: Path | None, report: LiveReport | None, *, show: bool
+) -> WorkbenchTrainer:
     """Train; out of memory, halve the rows of a pass and begin again from the last whole checkpoint."""
     rows = work.rows
     while True:
-        trainer, log = _trainer(replace(work, rows=rows), out, show=show)
+        trainer, log = _trainer(replace(work, rows=rows), out, report, show=show)
         try:
             trainer.train(resume_from_checkpoint=None if start is None else str(start))
             return trainer
@@ -139,7 +152,9 @@ def _run(work: TrainingWork, out: Path, start: Path | None, *, show: bool) -> Wo
         start = whole[-1] if whole else start
 
 
-def _trainer(work: TrainingWork, out: Path, *, show: bool) -> tuple[WorkbenchTrainer, ProgressLog]:
+def _trainer(
+    work: TrainingWork, out: Path, report: LiveReport | None, *, show: bool
+) -> tuple[WorkbenchTrainer, ProgressLog]:
     settings, model = work.settings, work.new_model()
     arguments = training_arguments(
         out,
@@ -157,7 +172,7 @@ def _trainer(work: TrainingWork, out: Path, *, show: bool) -> tuple[WorkbenchTra
         processes=arguments.world_size,
     )
     clock = Clock(settings.loop.minutes) if settings.loop.minutes else None
-    log = ProgressLog(out / "log.jsonl", meter, show=show)
+    log = ProgressLog(out / "log.jsonl", meter, show=show, report=report)
     tokenizer = work.corpora.tokenizer
     keep = KeepSteps(
         settings.loop.keep_steps,

@@ -13,6 +13,7 @@ from tqdm import tqdm
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from workbench.runs import write_atomically
+from workbench.runs.trackers import LiveReport, curve_values
 
 __all__ = ["Meter", "ProgressLog", "peak_flops", "read_log"]
 
@@ -90,9 +91,10 @@ class Meter:
 
 
 class ProgressLog(TrainerCallback):
-    """Shows a bar, and writes each of Trainer's log records as a line of ``log.jsonl``."""
+    """Shows a bar, and writes each of Trainer's log records as a line of ``log.jsonl`` and to trackers."""
 
-    def __init__(self, path: Path, meter: Meter, *, show: bool) -> None:
+    def __init__(self, path: Path, meter: Meter, *, show: bool, report: LiveReport | None = None) -> None:
+        self.report = report
         self.path = path
         self.meter = meter
         self.show = show
@@ -141,6 +143,8 @@ class ProgressLog(TrainerCallback):
             row |= {name: value for name, value in speed.items() if value is not None}
         self._file.write(json.dumps(row) + "\n")
         self._file.flush()
+        if self.report is not None:
+            self.report.log(state.global_step, curve_values(self.path, row))
         if self._bar is not None and "loss" in row:
             share = f", {row['utilisation']:.0%} MFU" if "utilisation" in row else ""
             shown = f"loss {row['loss']:.3f}, {row['tokens_per_second']:,.0f} tokens/s{share}"

@@ -42,7 +42,7 @@ class Double:
 
 def test_recipe_curves_and_results_are_logged_in_order(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     double = Double()
-    monkeypatch.setitem(trackers.TRACKERS, "json", lambda _: double)  # a package that is installed
+    monkeypatch.setitem(trackers.TRACKERS, "json", lambda *_: double)  # a package that is installed
     trackers.report_run(run, ["json"])
     names = [name for name, *_ in double.calls]
     assert names == ["start", "store_init_configuration", "log", "log", "log", "log", "finish"]
@@ -63,7 +63,7 @@ def test_recipe_curves_and_results_are_logged_in_order(run: Run, monkeypatch: py
 def test_a_tracker_that_refuses_is_one_line_and_the_run_stays(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_: Run) -> Any:
+    def refuse(*_: Any) -> Any:
         raise ValueError("no login;\nrun: login")
 
     monkeypatch.setitem(trackers.TRACKERS, "json", refuse)

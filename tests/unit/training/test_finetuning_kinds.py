@@ -18,6 +18,7 @@ from tests.unit.tiny import WORDS, word_tokenizer
 from workbench.errors import ConfigError, DataError, NumericsError
 from workbench.models.configuration import DecoderConfig, EncoderConfig, EncoderDecoderConfig
 from workbench.models.parts import AttentionConfig, DepthConfig, FeedForwardConfig
+from workbench.runs import trackers
 from workbench.training.finetuning import AnswerKind, FineSettings, FineTask, TaskRows, finetune, load_task
 from workbench.training.finetuning._trainer import HeadTrainer, class_weights
 from workbench.training.finetuning.heads import ask, load_with_head
@@ -157,6 +158,29 @@ def test_a_data_set_with_named_classes_is_read_by_its_name(tmp_path: Path) -> No
     assert rows.train[1] == {"review": "the cat", "rating": "good"}
     with pytest.raises(DataError, match="cannot read hub:"):
         load_task(f"hub:{tmp_path / 'nothing'}")
+
+
+def test_trackers_get_the_curve_of_each_seed(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logged: list[tuple[int, list[str], bool]] = []
+
+    class Recorder:
+        def __getattr__(self, name: str) -> Any:
+            return lambda *_: None
+
+        def log(self, values: dict[str, float], step: int) -> None:
+            logged.append((step, sorted(values), (tmp_path / "out" / "results.json").is_file()))
+
+    monkeypatch.setitem(trackers.TRACKERS, "json", lambda *_: Recorder())  # a package that is installed
+    settings = FineSettings(epochs=1, batch_size=4, precision="float32", seeds=(0, 1))
+    rows = rows_of("class", tmp_path)
+    finetune(str(models / "encoder"), rows, tmp_path / "out", settings, device="cpu", report_to=["json"])
+    names = [(name.partition("/")[0], finished) for _, values, finished in logged for name in values[:1]]
+    assert names[0] == ("train", False)
+    assert ("train-seed1", False) in names
+    assert [finished for _, _, finished in logged].count(True) == 1  # the results
+    assert any("accuracy" in name for name in logged[-1][1])
 
 
 def test_a_loss_that_is_no_number_names_its_step(

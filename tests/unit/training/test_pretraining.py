@@ -25,6 +25,7 @@ from workbench.data import corpus_stream
 from workbench.data.corpus_stream import split_sentences, stream_corpus
 from workbench.data.corpus_tokens import TokenFile, build_token_file
 from workbench.errors import ConfigError, DataError, ModelError, NumericsError, RunError
+from workbench.runs import Run, trackers
 from workbench.text import Role, train_tokenizer
 from workbench.training import pretrain
 from workbench.training._arguments import training_arguments
@@ -95,6 +96,70 @@ def test_objectives_train_and_their_folders_open(shape: str, objective: str, kin
     assert np.isfinite(run.results["training"]["loss"].value)
     assert len(run.examples()) == 3
     assert workbench.load(str(place / "out"), dtype="float32", device="cpu").kind == kind
+
+
+class Recorder:
+    """Takes what Accelerate's trackers take; notes whether the run was finished by then."""
+
+    def __init__(self, results: Path) -> None:
+        self.results = results
+        self.logged: list[tuple[int, dict[str, float], bool]] = []
+        self.finished = False
+
+    def start(self) -> None: ...
+
+    def store_init_configuration(self, values: dict[str, Any]) -> None:
+        self.configuration = values
+
+    def log(self, values: dict[str, float], step: int) -> None:
+        self.logged.append((step, values, self.results.is_file()))
+
+    def finish(self) -> None:
+        self.finished = True
+
+
+def test_trackers_get_the_curve_while_it_trains(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder(place / "out" / "results.json")
+    monkeypatch.setitem(trackers.TRACKERS, "json", lambda *_: recorder)  # a package that is installed
+    settings = recipe(place)
+    settings = replace(settings, loop=replace(settings.loop, report_to=("json",)))
+    run = pretrain.train(settings, place / "out", device="cpu")
+    during = [(step, values) for step, values, finished in recorder.logged if not finished]
+    assert [step for step, _ in during] == [1, 2, 3]
+    assert [values["train/loss"] for _, values in during] == run.examples()["loss"].tolist()
+    assert recorder.logged[-1][0] == 3  # the results, at the last step
+    assert "training/loss" in recorder.logged[-1][1]
+    assert recorder.finished
+    assert recorder.configuration["verb"] == "train"
+
+
+def test_a_tracker_that_fails_on_the_way_does_not_end_training(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = Recorder(place / "out" / "results.json")
+
+    def lost(values: dict[str, float], step: int) -> None:
+        raise ConnectionError("no server")
+
+    monkeypatch.setattr(recorder, "log", lost)
+    monkeypatch.setitem(trackers.TRACKERS, "json", lambda *_: recorder)
+    settings = recipe(place)
+    settings = replace(settings, loop=replace(settings.loop, report_to=("json",)))
+    with pytest.raises(RunError, match="cannot report to json: no server; the run itself is stored in"):
+        pretrain.train(settings, place / "out", device="cpu")
+    assert Run.open(place / "out").complete
+
+
+def test_tensorboard_reads_the_curve(place: Path) -> None:
+    reading = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    settings = recipe(place)
+    settings = replace(settings, loop=replace(settings.loop, report_to=("tensorboard",)))
+    run = pretrain.train(settings, place / "out", device="cpu")
+    (folder,) = {path.parent for path in (place / "out" / "tensorboard" / "out").glob("events.*")}
+    events = reading.EventAccumulator(str(folder)).Reload()
+    found = [(event.step, event.value) for event in events.Scalars("train/loss")]
+    assert [step for step, _ in found] == [1, 2, 3]
+    assert [value for _, value in found] == pytest.approx(run.examples()["loss"].tolist(), rel=1e-6)
 
 
 def test_projecting_at_labelled_places_only_changes_no_loss(place: Path) -> None:

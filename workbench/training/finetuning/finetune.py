@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from workbench.models.weights import content_hash
 from workbench.pretrained import quiet
 from workbench.records import settings_of, takes_fields_of
 from workbench.runs import Run, RunFolder, RunRecord, default_root
+from workbench.runs.trackers import LiveReport, check_trackers
 from workbench.statistics import over_seeds
 from workbench.terminal import counted, say, shows_progress
 from workbench.training.checkpoints import (
@@ -83,6 +84,7 @@ def finetune(
     resume: bool = False,
     device: str = "auto",
     progress: bool = False,
+    report_to: Sequence[str] = (),
     **options: Any,
 ) -> Run:
     """Fine-tune a model on rows and store it in ``out``, with its run.
@@ -102,6 +104,7 @@ def finetune(
             the same result; where nothing is there it starts.
         device: "auto", "cpu", "cuda" or "mps".
         progress: print the loss, and show a bar.
+        report_to: trackers ("tensorboard", "wandb", "mlflow") that get the curves as it trains, and the results.
         **options: fields of :class:`FineSettings`, such as ``method="lora"``.
 
     Raises the package's errors for bad data, methods or models, a loss that is no number, a full disk, a run of other
@@ -127,7 +130,7 @@ def finetune(
         paths = {what: None if path is None else Path(path) for what, path in files.items()}
         rows = load_task(rows, **paths, **columns, limit=limit)  # type: ignore[arg-type]
     where = Path(out) if out is not None else default_folder(name, rows, settings)
-    return _finetune(name, rows, where, settings, resume, device, progress)
+    return _finetune(name, rows, where, settings, resume, device, progress, check_trackers(report_to))
 
 
 def default_folder(model: str, rows: TaskRows, settings: FineSettings) -> Path:
@@ -146,7 +149,14 @@ def folder_of(model: LoadedModel) -> str:
 
 
 def _finetune(
-    model: str, rows: TaskRows, out: Path, settings: FineSettings, resume: bool, device: str, progress: bool
+    model: str,
+    rows: TaskRows,
+    out: Path,
+    settings: FineSettings,
+    resume: bool,
+    device: str,
+    progress: bool,
+    trackers: Sequence[str],
 ) -> Run:
     check_goes_together(Method(settings.method), rows.task.kind)
     where = resolve_device(device)
@@ -155,10 +165,10 @@ def _finetune(
     if folder.complete:
         return Run.open(out.resolve())
     try:
+        report = LiveReport(trackers, folder.record, folder.path)
+        job = _Job(model, rows, settings, settings.seeds[0], out, where, progress, report)
         with quiet():
-            outcomes = [
-                _one_seed(_Job(model, rows, settings, seed, out, where, progress)) for seed in settings.seeds
-            ]
+            outcomes = [_one_seed(replace(job, seed=seed)) for seed in settings.seeds]
     except WorkbenchError:
         if not has_progress(out):  # nothing but the recipe; so the next try finds the folder free
             folder.remove()
@@ -169,7 +179,9 @@ def _finetune(
         {rows.task.name: _over_seeds(outcomes)}, _throughput(outcomes), _notes(settings, outcomes, out)
     )
     shutil.rmtree(out / "seeds", ignore_errors=True)
-    return Run.open(out.resolve())
+    run = Run.open(out.resolve())
+    report.finish(run)
+    return run
 
 
 def _example_rows(rows: TaskRows, outcome: Outcome) -> Iterator[dict[str, Any]]:
@@ -193,6 +205,7 @@ class _Job:
     out: Path
     device: torch.device
     show: bool
+    report: LiveReport
 
     @property
     def is_first(self) -> bool:
@@ -322,7 +335,7 @@ def _fit(
             lambda: loss(headed.model, batch, one_by_one=headed.one_by_one)[0],
         )
     watch = Watch(lambda asked: _answers(job, headed, validation, asked), task, settings.patience)
-    log = ProgressLog(job.log, meter, show=_shows(job))
+    log = ProgressLog(job.log, meter, show=_shows(job), report=job.report)
     trainer = HeadTrainer(
         headed=headed,
         loss=loss,
