@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from workbench.citations import cited_as, papers
 from workbench.cli.tasks import show
 from workbench.terminal import say
 
@@ -58,6 +59,7 @@ def _show_suite(name: str) -> None:
 
     (suite,) = load_suites(name)
     say(f"{suite.name}: {suite.description or 'behavioural tests'}")
-    say(f"labels: {', '.join(suite.labels)}\n")
+    say(f"labels: {', '.join(suite.labels)}")
+    say(f"{cited_as(papers('suite', suite.name))}\n")
     rows = [(test.capability, test.name, str(test.kind), f"{len(test.cases)}") for test in suite.tests]
     say(table(("capability", "test", "kind", "cases"), rows))

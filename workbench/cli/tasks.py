@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from workbench.citations import papers
 from workbench.terminal import say
 
 __all__ = ["command", "show"]
@@ -81,6 +82,10 @@ def show(task: Any) -> None:
     for metric in getattr(task, "measures", ()):
         better = {True: " (higher is better)", False: " (lower is better)", None: ""}[metric.higher_is_better]
         say(f"metric {metric.name}{better}: {metric.about}")
+    kind = "challenge set" if hasattr(task, "file") else "task"
+    cited = papers(kind, task.name) + papers("metric", *(m.name for m in getattr(task, "measures", ())))
+    for paper in dict.fromkeys(cited):
+        say(f"cite: {paper}  {paper.url}".rstrip())
     accepts = [option.replace("_", "-") for option in getattr(task, "accepts", ())]
     say(f"options: {', '.join(f'--{option}' for option in accepts) or 'none'}")
     if getattr(task, "files", ""):

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import streamlit as st
 
+from workbench.citations import papers_of_run
 from workbench.dashboard.jobs import Job
 from workbench.dashboard.jobs_panel import shown_below, start_job
 from workbench.dashboard.navigate import inspect_text
 from workbench.dashboard.resources import chosen_model, load_code, models_on_offer
-from workbench.dashboard.show import area, plain, show_table, show_view, theme
+from workbench.dashboard.show import area, cite, plain, show_table, show_view, theme
 from workbench.dashboard.store import allowed_path, first_examples, open_run, runs_folder, stored_runs
 from workbench.data import content_hash
 from workbench.errors import ConfigError, RunError, WorkbenchError
@@ -49,6 +50,7 @@ def show_check(run: Run) -> None:
             frame, interval=(value, "95 % low", "95 % high"), note=note, title=title, display_mode=theme()
         )
         show_view(view, f"check {run.path.name}", f"{code}run.results, run.notes.get('tests')\n")
+    cite(papers_of_run(run.record.verb, run.record.recipe))
     _failing(run, code)
 
 

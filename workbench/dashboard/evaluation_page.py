@@ -8,11 +8,12 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from workbench.citations import papers_of_run
 from workbench.dashboard.evaluation_parts import calibration_part, compare_part, leaderboard_part, slices_part
 from workbench.dashboard.jobs_panel import start_job
 from workbench.dashboard.navigate import inspect_text
 from workbench.dashboard.resources import models_on_offer
-from workbench.dashboard.show import plain, show_table
+from workbench.dashboard.show import cite, plain, show_table
 from workbench.dashboard.store import allowed_path, first_examples, stored_runs
 from workbench.errors import RunError, WorkbenchError
 from workbench.runs import Run, RunState, RunSummary
@@ -48,6 +49,8 @@ def evaluation_page() -> None:
         return
     try:
         _PARTS[part or "leaderboard"](runs)
+        records = [run.record for run in runs if run.record is not None]
+        cite(dict.fromkeys(p for r in records for p in papers_of_run(r.verb, r.recipe)))
     except WorkbenchError as error:
         st.error(plain(str(error)))
 

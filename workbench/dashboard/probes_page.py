@@ -10,9 +10,10 @@ import streamlit as st
 
 from probes import TASKS, ProbeReport, open_report, over_steps, steps_figure
 from probes.experiment import PROBE_KINDS, layers_of
+from workbench.citations import papers_of_run
 from workbench.dashboard.jobs_panel import start_job
 from workbench.dashboard.resources import models_on_offer
-from workbench.dashboard.show import plain, show_table, show_view, theme
+from workbench.dashboard.show import cite, plain, show_table, show_view, theme
 from workbench.dashboard.store import allowed_path, open_run, stored_runs
 from workbench.errors import RunError, WorkbenchError
 from workbench.figures import heat_map
@@ -105,6 +106,7 @@ def _show(name: str) -> None:
     with st.expander("How it was made"):
         for line in report.stated:
             st.markdown(f"- {plain(line)}")
+        cite(papers_of_run(run.record.verb, run.record.recipe))
     with st.expander("All numbers"):
         frame = report.to_frame()
         frame["layer"] = frame["layer"].astype(object).where(frame["layer"].notna(), "")

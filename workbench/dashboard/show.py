@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,11 @@ import pandas as pd
 import streamlit as st
 from markupsafe import Markup
 
+from workbench.citations import Paper
 from workbench.figures import View
 from workbench.figures.frames import table_view
 
-__all__ = ["LONGEST", "area", "extras", "facts", "frame", "plain", "show_table", "show_view", "theme"]
+__all__ = ["LONGEST", "area", "cite", "extras", "facts", "frame", "plain", "show_table", "show_view", "theme"]
 
 _FORMATS = {
     "svg": "image/svg+xml",
@@ -30,6 +31,13 @@ def plain(text: str) -> str:
     """``text`` for a Streamlit element that reads Markdown, so that it is shown as it stands."""
     visible = "".join(c if c.isprintable() else f"⟨U+{ord(c):04X}⟩" for c in text)
     return re.sub(r"([\\`*_{}\[\]()<>#+\-.!|$:~&@/])", r"\\\1", visible)
+
+
+def cite(papers: Iterable[Paper]) -> None:
+    """Which papers to cite for what is shown, each a link where it has an address."""
+    shown = [f"[{plain(str(p))}]({p.url})" if p.url else plain(str(p)) for p in papers]
+    if shown:
+        st.caption("Cite: " + "; ".join(shown))
 
 
 def theme() -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from workbench.citations import papers_of_run
 from workbench.estimate import Estimate
 from workbench.runs import Run
 from workbench.terminal import counted
@@ -266,6 +267,8 @@ def sheets(run: Run) -> list[Sheet]:
     """Recipe, identities and environment as lists."""
     record = run.record
     source = {"workbench revision": record.git_revision, "created": record.created}
+    metrics = dict.fromkeys(name for of_task in run.results.values() for name in of_task)
+    cited = papers_of_run(record.verb, record.recipe, metrics)
     all_sheets = [
         Sheet("Recipe", [("verb", visible(record.verb)), *flatten(record.recipe)]),
         Sheet("Model", flatten(record.model)),
@@ -273,6 +276,7 @@ def sheets(run: Run) -> list[Sheet]:
         Sheet("Seeds", flatten(record.seeds)),
         Sheet("Throughput", [(name, number(value)) for name, value in run.throughput.items()]),
         Sheet("Notes", flatten(run.notes)),
+        Sheet("To cite", [(paper.short, f"{paper.title}, {paper.venue} {paper.url}") for paper in cited]),
         Sheet("Machine", flatten(record.device)),
         Sheet("Software", flatten({**source, **record.packages})),
     ]

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 
 import streamlit as st
 
+from workbench.citations import papers
 from workbench.dashboard.inspection.texts import Texts
 from workbench.dashboard.resources import load_code, traced
-from workbench.dashboard.show import show_view, theme
+from workbench.dashboard.show import cite, show_view, theme
 from workbench.figures.view_options import ViewKind, ViewOptions, view_of
 from workbench.models import LoadedModel
 from workbench.terminal import counted
@@ -72,6 +73,8 @@ def _show(model: LoadedModel, texts: Texts, view_options: ViewOptions) -> None:
     _say(found)
     show_view(view_of(found, fitting), f"{fitting.kind}-view {model.name}", _code(model, texts, fitting))
     st.caption("Attention shows where a model looks. It does not say why the model decides as it does.")
+    if view_options.hide_sinks:
+        cite(papers("analysis", "attention sinks"))
 
 
 def _say(found: Trace) -> None:

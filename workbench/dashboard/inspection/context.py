@@ -16,10 +16,11 @@ from workbench.analysis.context import (
     items_of_text,
     points_frame,
 )
+from workbench.citations import papers
 from workbench.dashboard.inspection.texts import Texts
 from workbench.dashboard.jobs_panel import start_job
 from workbench.dashboard.resources import identity, load_code, prompt_arguments, stoppable
-from workbench.dashboard.show import plain, show_table, show_view, theme
+from workbench.dashboard.show import cite, plain, show_table, show_view, theme
 from workbench.errors import WorkbenchError
 from workbench.estimate import Estimate
 from workbench.figures.plots import context_curves
@@ -54,6 +55,7 @@ def _show(model: LoadedModel, text: str, quantity: str) -> None:
         f"Up to {_WORDS} content words of the second half are predicted from what is before them; a text of fifty "
         "words or more says most."
     )
+    cite(papers("analysis", "context"))
     try:
         points, reach = _measured(model, text)
     except WorkbenchError as error:

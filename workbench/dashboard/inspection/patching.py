@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from workbench.analysis.patching import PatchSite, activation_patching, patch_pair
+from workbench.citations import papers
 from workbench.dashboard.inspection.predictions import target_fields
 from workbench.dashboard.inspection.texts import Texts
 from workbench.dashboard.resources import identity, load_code, stoppable
-from workbench.dashboard.show import plain, show_view, theme
+from workbench.dashboard.show import cite, plain, show_view, theme
 from workbench.figures.patching import patching_grid
 from workbench.models import LoadedModel
 from workbench.statistics import Statistic
@@ -64,3 +65,4 @@ def _show(model: LoadedModel, texts: Texts, target: str | None, contrast: str | 
     )
     st.caption(plain(about))
     show_view(patching_grid(effects, display_mode=theme()), f"patching {model.name}", code)
+    cite(papers("analysis", "activation patching"))

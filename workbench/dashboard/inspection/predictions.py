@@ -8,9 +8,10 @@ import pandas as pd
 import streamlit as st
 
 from workbench.analysis.lens import LensReading, logit_lens
+from workbench.citations import papers
 from workbench.dashboard.inspection.texts import Texts
 from workbench.dashboard.resources import identity, load_code, stoppable
-from workbench.dashboard.show import show_table, show_view, theme
+from workbench.dashboard.show import cite, show_table, show_view, theme
 from workbench.figures.lens import lens_grid, lens_trajectory
 from workbench.models import LoadedModel
 from workbench.trace import Text
@@ -69,6 +70,7 @@ def _show(model: LoadedModel, texts: Texts, target: str | None, contrast: str | 
     show_view(lens_grid(reading, display_mode=theme()), f"lens {model.name}", f"{code}lens_grid(reading)\n")
     view = lens_trajectory(reading, place, display_mode=theme())
     show_view(view, f"trajectory {model.name}", f"{code}lens_trajectory(reading, {place})\n")
+    cite(papers("analysis", "logit lens", *(["contrastive explanation"] if contrast else [])))
 
 
 def _place(model: LoadedModel, reading: LensReading) -> int:

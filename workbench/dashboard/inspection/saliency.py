@@ -12,12 +12,13 @@ import streamlit as st
 
 from workbench.analysis.faithfulness import MEASURES
 from workbench.analysis.saliency import METHODS, Attribution, SaliencyOptions, attribute
+from workbench.citations import papers
 from workbench.dashboard.inspection.predictions import target_fields
 from workbench.dashboard.inspection.texts import Texts
 from workbench.dashboard.jobs import Job, JobState
 from workbench.dashboard.jobs_panel import shown_below, start_job
 from workbench.dashboard.resources import identity, load_code, prompt_arguments, stoppable
-from workbench.dashboard.show import plain, show_table, show_view, theme
+from workbench.dashboard.show import cite, plain, show_table, show_view, theme
 from workbench.errors import WorkbenchWarning
 from workbench.figures import heat_map
 from workbench.figures.saliency import attribution_view, compare_attributions
@@ -100,7 +101,8 @@ def _scores(
         options = SaliencyOptions(keep_first=keep)
         with stoppable(model):
             found = attribute(model, text, method, target=target, contrast=contrast, options=options)
-    return found, " ".join(str(w.message) for w in caught if issubclass(w.category, WorkbenchWarning))
+    said = [str(w.message) for w in caught if issubclass(w.category, WorkbenchWarning)]
+    return found, " ".join([*said, *([found.note] if found.note else [])])
 
 
 def _show(model: LoadedModel, choice: _Choice, words: bool) -> None:
@@ -121,6 +123,8 @@ def _show(model: LoadedModel, choice: _Choice, words: bool) -> None:
     view = compare_attributions(found, display_mode=theme())
     show_view(view, f"saliency {model.name}", f"{code}compare_attributions(found)\n")
     st.caption("*random* knows nothing: what looks no better than it says nothing about the model.")
+    contrast = papers("analysis", "contrastive explanation") if choice.contrast else ()
+    cite((*papers("saliency method", *choice.methods), *contrast))
     for number, one in enumerate(found):
         with st.expander(f"{one.method} in colours"):
             show_view(
@@ -180,6 +184,7 @@ def _examined(
     with st.expander("What the measures are"):
         for measure in measures:
             st.markdown(f"- **{plain(str(measure))}**: {plain(MEASURES[str(measure)].about)}")
+        cite(papers("faithfulness measure", *map(str, measures)))
     for name, title, frame, across in (
         ("agreement", "Agreement of methods", agreement, "other"),
         ("randomisation", "Scores under randomised weights", randomisation, "randomised down to"),

@@ -1,0 +1,260 @@
+"""Which paper to cite for a method, task, metric or set: one table of names, one bibliography (``references.bib``)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import UnknownName
+
+__all__ = ["BIBLIOGRAPHY", "CITED", "Paper", "cited_as", "papers", "papers_of_run"]
+
+BIBLIOGRAPHY = Path(__file__).parent / "references.bib"
+
+# kind -> name, or a pattern of names -> keys of the bibliography; of all patterns that fit, in their order
+CITED: dict[str, dict[str, str]] = {
+    "saliency method": {
+        "saliency": "simonyan2014 li2016visualizing",
+        "input_x_gradient": "denil2014 shrikumar2017",
+        "integrated_gradients": "sundararajan2017",
+        "layer_integrated_gradients": "sundararajan2017",
+        "layer_conductance": "dhamdhere2019",
+        "smoothgrad*": "smilkov2017",
+        "smoothgrad_integrated_gradients": "sundararajan2017",
+        "deeplift": "shrikumar2017",
+        "gradient_shap": "lundberg2017 erion2021",
+        "kernel_shap": "lundberg2017",
+        "lime": "ribeiro2016",
+        "occlusion": "zeiler2014 li2016erasure",
+        "attention": "bahdanau2015 jain2019",
+        "attention_rollout": "abnar2020",
+        "attention_gradient": "serrano2019 barkan2021",
+        "value_zeroing": "mohebbi2023",
+    },
+    "faithfulness measure": {
+        "comprehensiveness": "deyoung2020",
+        "sufficiency": "deyoung2020",
+        "plausibility_*": "deyoung2020",
+        "loo_correlation": "jain2019",
+        "infidelity": "yeh2019",
+        "sensitivity": "yeh2019",
+        "randomised": "adebayo2018",
+    },
+    "probe": {
+        "linear": "alain2017 hewitt2019control",
+        "scalar_mix": "peters2018 tenney2019pipeline",
+        "edge": "tenney2019context",
+        "structural": "hewitt2019structural",
+        "mdl": "voita2020",
+    },
+    "probing task": {
+        **dict.fromkeys(
+            ("length", "word_content", "tree_depth", "top_constituents", "bigram_shift", "sentence_tense"),
+            "conneau2018",
+        ),
+        **dict.fromkeys(
+            ("subject_number", "object_number", "odd_man_out", "coordination_inversion"), "conneau2018"
+        ),
+        **dict.fromkeys(("edge", "arc", "constituent"), "tenney2019context"),
+        "wic": "pilehvar2019",
+    },
+    "metric": {
+        "matthews": "matthews1975",
+        "bleu": "papineni2002 post2018",
+        "chrf": "popovic2015",
+        "rouge*": "lin2004",
+        "word_f1": "rajpurkar2016",
+        "entity_*": "tjong2003",
+    },
+    "task": {
+        "lambada_*": "paperno2016",
+        "lambada_openai": "radford2019",
+        "glue/*": "wang2019glue",
+        "glue/cola": "warstadt2019",
+        "glue/sst2": "socher2013",
+        "glue/mrpc": "dolan2005",
+        "glue/stsb": "cer2017",
+        "glue/mnli*": "williams2018",
+        "glue/qnli": "rajpurkar2016",
+        "glue/wnli": "levesque2012",
+        "superglue/*": "wang2019superglue",
+        "superglue/boolq": "clark2019boolq",
+        "superglue/cb": "marneffe2019",
+        "superglue/copa": "roemmele2011",
+        "superglue/multirc": "khashabi2018",
+        "superglue/record": "zhang2018",
+        "superglue/wic": "pilehvar2019",
+        "superglue/wsc": "levesque2012",
+        "superglue/axg": "rudinger2018",
+        "arc_*": "clark2018",
+        "openbookqa": "mihaylov2018",
+        "piqa": "bisk2020",
+        "winogrande": "sakaguchi2020 trinh2018",
+        "hellaswag": "zellers2019",
+        "swag": "zellers2018",
+        "truthfulqa_*": "lin2022",
+        "mmlu": "hendrycks2021",
+        "bbh/*": "suzgun2022",
+        "bbh_cot/*": "suzgun2022 wei2022",
+        "multi30k/*": "elliott2016",
+        "xsum": "narayan2018",
+        "cnn_dailymail": "hermann2015",
+        "hh_rlhf": "bai2022",
+        "realtoxicityprompts": "gehman2020",
+        "squad": "rajpurkar2016",
+        "squadv2": "rajpurkar2018",
+        "cbt_*": "hill2016",
+        "snli": "bowman2015",
+        "ner/uner_ewt": "mayhew2024",
+        "ner/wnut17": "derczynski2017",
+        "ner/conll2003": "tjong2003",
+        "wikitext*": "merity2017",
+    },
+    "challenge set": {
+        "blimp": "warstadt2020",
+        "agreement": "linzen2016 marvin2018",
+        "gulordava": "gulordava2018 goldberg2019",
+        "crows_pairs": "nangia2020",
+        "lm_diagnostics": "ettinger2020",
+        "lama": "petroni2019",
+        "wsc": "levesque2012 trinh2018 sakaguchi2020",
+        "syntaxgym": "gauthier2020 hu2020",
+        "hans": "mccoy2019",
+        "contrast_sets": "gardner2020",
+        "checklist": "ribeiro2020",
+    },
+    "suite": {"*": "ribeiro2020", "rewrites:*": "ribeiro2018"},
+    "analysis": {
+        "logit lens": "nostalgebraist2020",
+        "tuned lens": "belrose2023lens",
+        "activation patching": "vig2020 meng2022",
+        "attribution patching": "nanda2023 syed2023",
+        "path patching": "wang2022",
+        "ablation": "wang2022",
+        "direct logit attribution": "elhage2021 wang2022",
+        "head statistics": "clark2019bert",
+        "dependency heads": "clark2019bert",
+        "induction heads": "olsson2022",
+        "head importance": "michel2019",
+        "attention sinks": "clark2019bert xiao2024",
+        "attention rollout": "abnar2020",
+        "effective attention": "brunner2020",
+        "norm-based attention": "kobayashi2020",
+        "neurons": "geva2021 geva2022",
+        "contrastive explanation": "yin2022",
+        "hotflip": "ebrahimi2018",
+        "input_reduction": "feng2018",
+        "rewrites": "ribeiro2018",
+        "context": "khandelwal2018",
+        "pseudo-log-likelihood": "salazar2020 kauf2023",
+        "surprisal at word boundaries": "pimentel2024 oh2024",
+        "nucleus sampling": "holtzman2020",
+        "calibration": "guo2017",
+        "control task": "hewitt2019control",
+        "concept erasure": "belrose2023leace ravfogel2020",
+        "amnesic probing": "elazar2021",
+        "CKA": "kornblith2019",
+    },
+}
+# verb of a run -> the analyses that all of its runs are, or that a switch of the recipe adds
+_OF_VERBS = {
+    "attend": ("head statistics", "dependency heads", "induction heads"),
+    "context": ("context",),
+    "probe": ("control task",),
+}
+_NAMED = ("tasks", "task", "set", "suite", "probe", "method", "methods")  # fields of recipes that hold names
+
+
+@dataclass(frozen=True)
+class Paper:
+    """An entry of the bibliography: ``key`` and ``bibtex`` for a reader's own, and what to show."""
+
+    key: str
+    authors: tuple[str, ...]  # surnames; "others" is the last where there are more
+    year: str
+    title: str
+    venue: str
+    url: str
+    bibtex: str
+
+    @property
+    def short(self) -> str:
+        """``Jain & Wallace 2019``."""
+        more = self.authors[-1] == "others"
+        return f"{self.authors[0]} et al. {self.year}" if more else f"{' & '.join(self.authors)} {self.year}"
+
+    def __str__(self) -> str:
+        return f"{self.short}, {self.title}, {self.venue}"
+
+
+@cache
+def bibliography() -> Mapping[str, Paper]:
+    """The papers by key."""
+    lines = BIBLIOGRAPHY.read_text(encoding="utf-8").splitlines()
+    return {paper.key: paper for paper in map(_paper, (line for line in lines if line.startswith("@")))}
+
+
+def _paper(line: str) -> Paper:
+    key = line[line.index("{") + 1 : line.index(",")]
+    fields = dict(re.findall(r"(\w+) = \{+(.*?)\}+(?=, |$)", line))
+    authors = tuple(name.split(",")[0] for name in fields["author"].split(" and "))
+    venue = next(fields[name] for name in ("journal", "booktitle", "howpublished") if name in fields)
+    eprint = f"https://arxiv.org/abs/{fields['eprint']}" if "eprint" in fields else ""
+    return Paper(key, authors, fields["year"], fields["title"], venue, fields.get("url", eprint), line)
+
+
+def papers(kind: str, *names: str) -> tuple[Paper, ...]:
+    """The papers of what is called ``names``, each once; none for what no paper is needed for.
+
+    Raises :class:`~workbench.errors.UnknownName` for a kind that :data:`CITED` does not have.
+
+    Example:
+        ```python
+        from workbench.citations import papers
+
+        for paper in papers("saliency method", "integrated_gradients"):
+            print(paper, paper.bibtex, sep="\\n")
+        ```
+    """
+    if kind not in CITED:
+        raise UnknownName("kind", kind, list(CITED))
+    keys = [
+        key
+        for name in names
+        for pattern, cited in CITED[kind].items()
+        if fnmatchcase(name, pattern)
+        for key in cited.split()
+    ]
+    return tuple(bibliography()[key] for key in dict.fromkeys(keys))
+
+
+def papers_of_run(verb: str, recipe: Mapping[str, Any], metrics: Iterable[str] = ()) -> tuple[Paper, ...]:
+    """The papers behind a stored run: of its tasks, set, suite, probe or methods, and of its ``metrics``."""
+    names = [name for field in _NAMED for name in _listed(recipe.get(field))]
+    suites = _listed(recipe.get("suite"))
+    kinds = {
+        "evaluate": ("task", "challenge set"),
+        "check": ("challenge set",),
+        "probe": ("probing task", "probe"),
+        "attribute": ("saliency method",),
+    }
+    found = [paper for kind in kinds.get(verb, ()) for paper in papers(kind, *names)]
+    found += papers("suite", *suites)
+    found += papers("analysis", *_OF_VERBS.get(verb, ()))
+    found += papers("metric", *(name.split("/")[-1] for name in metrics))
+    return tuple(dict.fromkeys(found))
+
+
+def _listed(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else [str(v) for v in value or ()]
+
+
+def cited_as(found: Iterable[Paper]) -> str:
+    """``cite: …; …``, or nothing."""
+    said = "; ".join(map(str, found))
+    return f"cite: {said}" if said else ""
