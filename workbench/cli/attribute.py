@@ -218,12 +218,8 @@ def _explain(name: str, text: str, options: dict[str, Any], as_json: bool) -> No
         )
         for method in methods
     ]
-    if _sink_is_first(model, found):
-        say(
-            "note: the first token scores highest; taking a decoder's first token out takes out its attention sink: "
-            "--keep-first leaves it in place",
-            error=True,
-        )
+    for note in dict.fromkeys(one.note for one in found if one.note):
+        say(f"note: {note}", error=True)
     if options["out"] is not None:
         saved(_drawn(found, options["bars"]), options["out"])
     report = _examined(as_model(model), source, methods, options) if options["evaluate"] else None
@@ -234,13 +230,6 @@ def _explain(name: str, text: str, options: dict[str, Any], as_json: bool) -> No
         say("\n" + examination_text(report))
     if options["out"] is not None:
         say(str(options["out"]))
-
-
-def _sink_is_first(model: LoadedModel | TextFunction, found: list[Attribution]) -> bool:
-    """Whether a decoder's first token has the largest score of a method that takes tokens out."""
-    return str(model.kind) == "causal" and any(
-        a.baseline is not None and a.attributed[0] and abs(a.scores[0]) == abs(a.scores).max() for a in found
-    )
 
 
 def _drawn(found: list[Attribution], bars: bool) -> View:
@@ -280,7 +269,7 @@ def _each(
             f"{printable(attribution.tokens[i])} {attribution.scores[i]:+.3f}"
             for i in attribution.order()[:4]
         )
-        say(f"{printable(token)} (p {probability:.3f}): {best}")
+        say(f"{printable(token)} (p {probability:.3f}, entropy {attribution.entropy:.2f} bits): {best}")
 
 
 def _attack(model: LoadedModel | TextFunction, text: str, options: dict[str, Any], as_json: bool) -> None:

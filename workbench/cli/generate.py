@@ -21,10 +21,13 @@ from workbench.cli._shared import (
     prompt_options,
     saved,
 )
+from workbench.errors import WorkbenchError
 from workbench.terminal import counted, say, say_json
 
 if TYPE_CHECKING:
     from workbench.analysis.generation import Generation
+    from workbench.figures import View
+    from workbench.models import LoadedModel
 
 __all__ = ["command"]
 
@@ -40,6 +43,9 @@ __all__ = ["command"]
 @click.option("--top-p", type=NUMBER, default=1.0, show_default=True, help="Of --samples: probability mass.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Of --samples.")
 @click.option("--top", type=Whole(1, 50), default=5, show_default=True, help="Likeliest tokens shown a step.")
+@click.option(
+    "--saliency", help="A method of workbench attribute: --out is the map of what each token rests on."
+)
 @click.option("--out", type=PATH, help="File: .html, .svg, .png, .pdf or .csv.")
 @prompt_options
 @model_options
@@ -54,8 +60,11 @@ def command(model: str, text: str, as_json: bool, **options: Any) -> None:
     workbench generate smollm2-135m "The capital of France is" --max-tokens 8
     workbench generate smollm2-135m "The capital of France is" --beams 4 --out beams.html
     workbench generate novels-decoder "She was" --samples 3 --top-p 0.9
+    workbench generate novels-decoder "The boys at home" --saliency occlusion --out map.html
     """
     check_figure(options["out"])
+    if options["saliency"] is not None and options["out"] is None:
+        raise WorkbenchError("--saliency draws a map; name its file: --out map.html")
     from workbench.analysis.generation import Decoding, generate_all
 
     names = ("beams", "samples", "temperature", "top_k", "top_p", "seed")
@@ -64,9 +73,7 @@ def command(model: str, text: str, as_json: bool, **options: Any) -> None:
     found = generate_all(loaded, text, options["max_tokens"], top=options["top"], decoding=decoding)
     path = None
     if options["out"] is not None:
-        from workbench.figures import generation_view
-
-        path = saved(generation_view(found), options["out"])
+        path = saved(_view(loaded, text, found, options["saliency"]), options["out"])
     if as_json:
         record = {
             "file": None if path is None else str(path),
@@ -77,6 +84,17 @@ def command(model: str, text: str, as_json: bool, **options: Any) -> None:
         return
     say(f"{model_line(loaded)}: {counted(len(found), 'text')} after {text!r}\n")
     _print(found, path)
+
+
+def _view(model: LoadedModel, text: str, found: list[Generation], method: str | None) -> View:
+    """The texts side by side; with a ``method`` the map of the first one's tokens and what they rest on."""
+    from workbench.analysis.saliency import attribute_generated
+    from workbench.figures import generation_view
+    from workbench.figures.saliency import generation_map
+
+    if method is None:
+        return generation_view(found)
+    return generation_map(*attribute_generated(model, text, method, generation=found[0]))
 
 
 def _record(found: Generation) -> dict[str, Any]:

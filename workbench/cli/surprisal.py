@@ -25,7 +25,7 @@ from workbench.terminal import counted, say, say_json, shows_progress
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workbench.scoring import Surprisal
+    from workbench.scoring import Surprisals
     from workbench.scoring.regions import RegionText
 
 __all__ = ["command"]
@@ -51,9 +51,7 @@ _COLUMNS = ("word", "bits", "entropy", "rank", "tokens")
 @click.option("--first-token", default="auto", show_default=True, help="auto, bos, prefix or unscored.")
 @click.option("--masking", default="original", show_default=True, help="original or within_word_l2r.")
 @click.option("--batch-tokens", type=BUDGET, default="auto", show_default=True, help="Of one forward pass.")
-@click.option(
-    "--out", type=PATH, help="File: .csv, .tsv or .jsonl; of one text also .html, .svg, .png, .pdf."
-)
+@click.option("--out", type=PATH, help="File: .csv, .tsv or .jsonl; drawn: .html, .svg, .png, .pdf or .tex.")
 @prompt_options
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
@@ -68,12 +66,14 @@ def command(model: str, source: str, as_json: bool, **options: Any) -> None:
     \b
     workbench surprisal smollm2-135m "The horse raced past the barn fell."
     workbench surprisal smollm2-135m sentences.csv --region-column region --out words.csv
+    workbench surprisal smollm2-135m sentences.csv --out sentences.html
     """
     sentences = _sentences(source, options)
-    _check_out(options["out"], len(sentences))
+    if options["out"] is not None:
+        check_output(options["out"], (".csv", ".tsv", ".jsonl", *_FIGURES))
     from workbench.choices import member
     from workbench.errors import ConfigError
-    from workbench.scoring import WordBoundary, surprisal
+    from workbench.scoring import Surprisals, WordBoundary, surprisal
     from workbench.scoring.regions import region_table
 
     member(WordBoundary, options["word_boundary"], "word boundary", ConfigError)
@@ -85,7 +85,7 @@ def command(model: str, source: str, as_json: bool, **options: Any) -> None:
         **{name: options[name] for name in names},
         progress=shows_progress(),
     )
-    assert isinstance(found, list)
+    assert isinstance(found, Surprisals)
     regions = region_table(sentences, found) if options["region_column"] else None
     words = _words(sentences, found)
     path = None if options["out"] is None else _save(words, found, options["out"])
@@ -101,7 +101,7 @@ def command(model: str, source: str, as_json: bool, **options: Any) -> None:
         return
     say(f"{model_line(loaded)}: {counted(len(words), 'word')}, {found[0].policy}\n")
     _print(words, regions)
-    say(f"\n{path}" if path else "\nwrite all of it with --out words.csv, draw one text with --out text.html")
+    say(f"\n{path}" if path else "\nwrite all of it with --out words.csv, draw them with --out text.html")
 
 
 def _sentences(source: str, options: dict[str, Any]) -> list[RegionText]:
@@ -122,19 +122,10 @@ def _sentences(source: str, options: dict[str, Any]) -> list[RegionText]:
     return [RegionText(source)]
 
 
-def _check_out(out: Path | None, texts: int) -> None:
-    if out is None:
-        return
-    check_output(out, (".csv", ".tsv", ".jsonl", *_FIGURES))
-    if out.suffix in _FIGURES and texts > 1:
-        raise WorkbenchError(f"{out} draws one text, and there are {texts}; name a .csv, .tsv or .jsonl file")
-
-
-def _words(sentences: list[RegionText], found: list[Surprisal]) -> pd.DataFrame:
-    from workbench.scoring import surprisal_table
+def _words(sentences: list[RegionText], found: Surprisals) -> pd.DataFrame:
     from workbench.scoring.regions import region_words
 
-    words = surprisal_table(found)
+    words = found.to_frame()
     if sentences[0].region is not None:
         inside = {
             (number, word)
@@ -150,13 +141,13 @@ def _words(sentences: list[RegionText], found: list[Surprisal]) -> pd.DataFrame:
     return words
 
 
-def _save(words: pd.DataFrame, found: list[Surprisal], out: Path) -> Path:
+def _save(words: pd.DataFrame, found: Surprisals, out: Path) -> Path:
     from workbench.runs import write_atomically
 
     if out.suffix in _FIGURES:
         from workbench.figures import surprisal_view
 
-        return saved(surprisal_view(found[0]), out)
+        return saved(surprisal_view(found), out)
     if out.suffix == ".jsonl":
         text = words.to_json(orient="records", lines=True, force_ascii=False)
     else:

@@ -79,22 +79,28 @@ def draw_model(attention: AttentionMap, title: str) -> Figure:
 
 
 def draw_matrix(
-    values: Array, rows: Sequence[str], columns: Sequence[str], style: MatrixStyle, title: str
+    values: Array,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    style: MatrixStyle,
+    title: str,
+    uncoloured: int = 0,
 ) -> Figure:
-    """A labelled heat map with its colour bar."""
+    """A labelled heat map with its colour bar; the last ``uncoloured`` columns are numbers alone."""
     figure = figure_of(2.4 + 0.34 * min(len(columns), 80), 1.8 + 0.3 * min(len(rows), 80), title)
     axes = figure.add_subplot()
     limit = max(abs(style.low), abs(style.high))
     low, high = (-limit, limit) if style.signed else (style.low, style.high)
     colours = diverging() if style.signed else sequential()
-    image = axes.imshow(values, cmap=colours, vmin=low, vmax=high, aspect="auto")
+    plain = np.arange(len(columns)) >= len(columns) - uncoloured
+    image = axes.imshow(np.where(plain, np.nan, values), cmap=colours, vmin=low, vmax=high, aspect="auto")
     label_ticks(axes, rows, columns)
     axes.set_ylabel(style.axes[0], parse_math=False)
     axes.set_xlabel(style.axes[1], parse_math=False)
     axes.spines[:].set_visible(False)
     figure.colorbar(image, ax=axes, label=style.unit, pad=0.01, fraction=0.04)
     if style.annotate and values.size <= 900:
-        _write_values(axes, values, (low + high) / 2 if not style.signed else 0.0, limit, style.signed)
+        _write_values(axes, values, (low + high) / 2 if not style.signed else 0.0, limit, style.signed, plain)
     return figure
 
 
@@ -168,11 +174,11 @@ def _head_legend(figure: Figure, heads: Sequence[int], name: str) -> None:
         figure.legend(handles=handles, title=name, ncols=columns, loc="outside lower center", frameon=False)
 
 
-def _write_values(axes: Axes, values: Array, middle: float, limit: float, signed: bool) -> None:
+def _write_values(axes: Axes, values: Array, middle: float, limit: float, signed: bool, plain: Array) -> None:
     for (row, column), value in np.ndenumerate(values):
         if np.isnan(value):
             continue
-        dark = abs(value) > 0.45 * limit if signed else value > middle
+        dark = not plain[column] and (abs(value) > 0.45 * limit if signed else value > middle)
         axes.text(
             column,
             row,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +32,7 @@ def heat_map(
     signed: bool | None = None,
     limits: tuple[float, float] | None = None,
     standard_error: Array | None = None,
+    beside: Mapping[str, Sequence[float]] | None = None,
     note: str = "",
     title: str = "Heat map",
     display_mode: str = "auto",
@@ -39,10 +40,11 @@ def heat_map(
     """A labelled (row, column) matrix; hover or arrow keys read a cell; NaN cells stay empty.
 
     ``signed`` centres the colours at zero (by default where any value is negative); ``limits`` fixes the
-    colours' ends (by default 0 or the minimum, and the maximum).
+    colours' ends (by default 0 or the minimum, and the maximum). ``beside`` are further columns, a number for each
+    row, of units of their own: they are written without colours.
 
     Raises:
-        ConfigError: not two-dimensional, labels that do not fit, or more than 2,048 rows or columns.
+        ConfigError: not two-dimensional, labels or columns that do not fit, or more than 2,048 rows or columns.
 
     Example:
         ```python
@@ -55,7 +57,7 @@ def heat_map(
         ```
     """
     matrix = _LabelledMatrix.build(values, rows, columns, axes, unit, standard_error)
-    return matrix.view(title, note, signed, limits, display_mode, square=False)
+    return matrix.with_columns(beside or {}).view(title, note, signed, limits, display_mode, square=False)
 
 
 def head_statistics_grid(
@@ -97,6 +99,7 @@ class _LabelledMatrix:
     axes: tuple[str, str]
     unit: str
     standard_error: Array | None
+    uncoloured: int = 0  # columns at the end, of units of their own
 
     @classmethod
     def build(
@@ -122,6 +125,23 @@ class _LabelledMatrix:
         if standard_error is not None and standard_error.shape != values.shape:
             raise ConfigError(f"standard_error has shape {standard_error.shape}, the values {values.shape}")
         return cls(values, names[0], names[1], axes, unit, standard_error)
+
+    def with_columns(self, further: Mapping[str, Sequence[float]]) -> _LabelledMatrix:
+        """With columns that are not coloured, nor have standard errors."""
+        if not further:
+            return self
+        for name, column in further.items():
+            if len(column) != len(self.rows):
+                raise ConfigError(f"beside: {name} has {len(column)} values for {len(self.rows)} rows")
+        added = np.array(list(further.values()), dtype=np.float32).T
+        error = self.standard_error
+        return replace(
+            self,
+            values=np.hstack([self.values, added]),
+            columns=(*self.columns, *shown_tokens(list(further), prettify=False)),
+            standard_error=None if error is None else np.hstack([error, np.full_like(added, np.nan)]),
+            uncoloured=len(further),
+        )
 
     def view(
         self,
@@ -154,7 +174,8 @@ class _LabelledMatrix:
         )
 
     def _limits(self) -> tuple[float, float]:
-        finite = self.values[np.isfinite(self.values)]
+        coloured = self.values[:, : len(self.columns) - self.uncoloured]
+        finite = coloured[np.isfinite(coloured)]
         if finite.size == 0:
             return 0.0, 1.0
         low, high = float(finite.min()), float(finite.max())
@@ -173,13 +194,14 @@ class _LabelledMatrix:
             "columns": self.columns,
             "axes": self.axes,
             "unit": self.unit,
+            "uncoloured": self.uncoloured,
         }
 
     def _draw(self, title: str, low: float, high: float, signed: bool) -> Figure:
         from workbench.figures._static_attention import MatrixStyle, draw_matrix
 
         style = MatrixStyle(self.axes, low, high, signed, annotate=True, unit=self.unit)
-        return draw_matrix(self.values, self.rows, self.columns, style, title)
+        return draw_matrix(self.values, self.rows, self.columns, style, title, self.uncoloured)
 
     def _frame(self) -> pd.DataFrame:
         row, column = (axis.ravel() for axis in np.indices(self.values.shape))

@@ -51,6 +51,8 @@ def attribution_note(attribution: Attribution) -> str:
         said.append(f"pieces of a word: {attribution.aggregation}")
     if attribution.normalisation != "none":
         said.append(f"divided by their {attribution.normalisation}")
+    if attribution.note:
+        said.append(attribution.note)
     return "; ".join(said) + "."
 
 
@@ -122,7 +124,7 @@ def generation_map(
     title: str = "What each generated token was made of",
     display_mode: str = "auto",
 ) -> View:
-    """Generated tokens down, with their probabilities; the text's tokens across.
+    """Generated tokens down; the text's tokens across, then each token's probability and the entropy before it.
 
     ``attributions`` has one for each token of ``generated``.
 
@@ -135,18 +137,23 @@ def generation_map(
         )
     return heat_map(
         np.stack([a.scores for a in attributions]),
-        [
-            f"{token}  {np.exp(attribution.value):.2f}"
-            for token, attribution in zip(shown_tokens(generated, prettify=True), attributions, strict=True)
-        ],
+        shown_tokens(generated, prettify=True),
         shown_tokens(attributions[0].tokens, prettify=True),
         axes=("generated", "source"),
         unit="score",
+        beside=_certainty(attributions),
         signed=attributions[0].signed,
-        note=f"{attributions[0].method}: {attributions[0].convention}. Beside each generated token its probability.",
+        note=f"{attributions[0].method}: {attributions[0].convention}. At the end of a row: "
+        "the token's probability, and the entropy (bits) of what it was chosen from.",
         title=title,
         display_mode=display_mode,
     )
+
+
+def _certainty(attributions: Sequence[Attribution]) -> dict[str, list[float]]:
+    found = {"probability": [float(np.exp(a.value)) for a in attributions]}
+    entropies = [a.entropy for a in attributions if a.entropy is not None]
+    return {**found, "entropy": entropies} if len(entropies) == len(attributions) else found
 
 
 def _title(attribution: Attribution) -> str:

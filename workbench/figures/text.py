@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["generation_view", "highlighted_text", "step_view", "surprisal_view"]
 
 STRONGEST = 0.62
+_MOST_TEXTS = 1000
 
 
 """Opacity of the strongest colour, so that text stays readable on it."""
@@ -72,23 +73,47 @@ def highlighted_text(
     )
     return View(
         title=title,
-        render=lambda: page(title=title, body=text.markup(title, unit, note), display_mode=display_mode),
-        draw=lambda: text.draw(title),
+        render=lambda: page(
+            title=title, body=_paragraphs([text], [""], title, unit, note), display_mode=display_mode
+        ),
+        draw=lambda: _drawn(text.lines(78), title),
         tabulate=lambda: pd.DataFrame({"token": text.tokens, "score": values}),
         latex=text.latex,
         height=260,
     )
 
 
-def surprisal_view(surprisal: Surprisal, *, title: str | None = None, display_mode: str = "auto") -> View:
-    """The text, each token the darker the more bits it carries; a token that nothing predicts is clear."""
-    return highlighted_text(
-        surprisal.tokens,
-        np.nan_to_num(surprisal.bits),
-        unit="bits",
-        note=f"{surprisal.total:.1f} bits in all; {surprisal.policy}",
-        title=title or f"Surprisal in {surprisal.model}",
-        display_mode=display_mode,
+def surprisal_view(
+    surprisal: Surprisal | Sequence[Surprisal], *, title: str | None = None, display_mode: str = "auto"
+) -> View:
+    """The texts, each token the darker the more bits it carries, on one scale; one that nothing predicts is clear.
+
+    Raises :class:`~workbench.errors.ConfigError` for no text, or more than 1,000.
+    """
+    found = [surprisal] if hasattr(surprisal, "bits") else list(surprisal)
+    if not 1 <= len(found) <= _MOST_TEXTS:
+        raise ConfigError(
+            f"{len(found):,} texts to draw; allowed: 1 to {_MOST_TEXTS:,} (--limit, or a slice)"
+        )
+    bits = [np.nan_to_num(one.bits) for one in found]
+    top = max(float(np.abs(values).max(initial=0.0)) for values in bits) or 1.0
+    texts = [
+        _ScoredText(shown_tokens(one.tokens, True), _spaced(one.tokens, True), values, top)
+        for one, values in zip(found, bits, strict=True)
+    ]
+    title = title or f"Surprisal in {found[0].model}"
+    note = f"{sum(one.total for one in found):.1f} bits in all; {found[0].policy}"
+    totals = [f"{one.total:.1f} bits" for one in found] if len(found) > 1 else [""]
+    frames = [one.to_frame().assign(text=number) for number, one in enumerate(found)]
+    return View(
+        title=title,
+        render=lambda: page(
+            title=title, body=_paragraphs(texts, totals, title, "bits", note), display_mode=display_mode
+        ),
+        draw=lambda: _drawn([line for text in texts for line in text.lines(78)], title),
+        tabulate=lambda: pd.concat(frames, ignore_index=True),
+        latex=lambda: "\n\\par\n".join(text.latex() for text in texts),
+        height=min(760, 220 + 40 * len(texts)),
     )
 
 
@@ -112,7 +137,7 @@ def generation_view(
             body=Markup("").join(_generated(one, text) for one, text in shown),
             display_mode=display_mode,
         ),
-        draw=lambda: shown[0][1].draw(title),
+        draw=lambda: _drawn(shown[0][1].lines(78), title),
         tabulate=lambda: pd.concat(frames, ignore_index=True),
         latex=shown[0][1].latex,
         height=min(760, 320 * len(shown)),
@@ -138,7 +163,7 @@ def _generated(found: Generation, text: _ScoredText) -> Markup:
         "<th>likeliest</th></tr></thead><tbody>{}</tbody></table>"
     ).format(rows)
     note = f"log-probability {found.log_probability:.2f} nats, {counted(len(found.steps), 'token')}"
-    return text.markup(found.text, "bits", note) + table
+    return _paragraphs([text], [""], found.text, "bits", note) + table
 
 
 def _candidates(step: GenerationStep) -> str:
@@ -155,6 +180,9 @@ def _spaced(tokens: Sequence[str], prettify: bool) -> tuple[bool, ...]:
     return tuple(not (prettify and token.startswith("##")) for token in tokens)
 
 
+_Placed = tuple[int, str, float, float]  # column, text, score, strength of the colour
+
+
 @dataclass(frozen=True)
 class _ScoredText:
     tokens: tuple[str, ...]
@@ -162,7 +190,8 @@ class _ScoredText:
     scores: Array
     limit: float
 
-    def _strength(self, score: float) -> float:
+    def strength(self, score: float) -> float:
+        """Opacity of a score's colour."""
         return STRONGEST * min(1.0, abs(score) / self.limit)
 
     def _texts(self) -> list[str]:
@@ -170,56 +199,27 @@ class _ScoredText:
             t if space else t.removeprefix("##") for t, space in zip(self.tokens, self.spaced, strict=True)
         ]
 
-    def markup(self, title: str, unit: str, note: str) -> Markup:
-        """The page's body; tokens are escaped."""
-        spans = Markup("").join(
+    def spans(self) -> Markup:
+        """The coloured tokens, escaped."""
+        return Markup("").join(
             Markup('{}<span title="{}: {:+.3g}" class="{}" style="--strength:{:.3f}">{}</span>').format(
-                " " if space and i else "", text, score, _sign(score), self._strength(score) / STRONGEST, text
+                " " if space and i else "", text, score, _sign(score), self.strength(score) / STRONGEST, text
             )
             for i, (text, space, score) in enumerate(
                 zip(self._texts(), self.spaced, self.scores, strict=True)
             )
         )
-        legend = Markup('{:+.3g}<span class="key tint"></span>{:+.3g} {}').format(
-            -self.limit, self.limit, unit
-        )
-        shape = '<article><h1>{}</h1><p class="quiet">{}</p><p class="marked">{}</p><p class="quiet">{}</p></article>'
-        return Markup(shape).format(title, note, spans, legend)
 
-    def draw(self, title: str) -> Figure:
-        """The tokens flowing over lines of at most 78 characters."""
-        from workbench.figures.static import figure_of
-
-        lines = self._lines(78)
-        figure = figure_of(7.0, 0.7 + 0.34 * len(lines), title)
-        axes = figure.add_subplot()
-        axes.set(xlim=(0, 80), ylim=(len(lines) - 0.4, -0.8))
-        axes.axis("off")
-        for row, line in enumerate(lines):
-            for column, text, score in line:
-                face = (POSITIVE if score >= 0 else NEGATIVE, self._strength(score))
-                box = {"boxstyle": "round,pad=0.15", "facecolor": face, "edgecolor": "none"}
-                axes.text(
-                    column,
-                    row,
-                    text,
-                    family="monospace",
-                    fontsize=10,
-                    va="center",
-                    bbox=box,
-                    parse_math=False,
-                )
-        return figure
-
-    def _lines(self, width: int) -> list[list[tuple[int, str, float]]]:
-        lines: list[list[tuple[int, str, float]]] = [[]]
+    def lines(self, width: int) -> list[list[_Placed]]:
+        """The tokens over lines of at most ``width`` characters: column, text, score and strength of the colour."""
+        lines: list[list[_Placed]] = [[]]
         column = 0
         for text, space, score in zip(self._texts(), self.spaced, self.scores, strict=True):
             column += int(space and column > 0)
             if column and column + len(text) > width:
                 lines.append([])
                 column = 0
-            lines[-1].append((column, text, float(score)))
+            lines[-1].append((column, text, float(score), self.strength(score)))
             column += len(text)
         return lines
 
@@ -227,13 +227,54 @@ class _ScoredText:
         """A paragraph of ``\\colorbox`` commands; needs the ``xcolor`` package."""
         boxes = []
         for text, space, score in zip(self._texts(), self.spaced, self.scores, strict=True):
-            colour = f"{'positive' if score >= 0 else 'negative'}!{100 * self._strength(score):.0f}"
+            colour = f"{'positive' if score >= 0 else 'negative'}!{100 * self.strength(score):.0f}"
             boxes.append(f"{' ' if space else ''}\\colorbox{{{colour}}}{{\\strut {_latex(text)}}}")
         names = "".join(
             f"\\definecolor{{{name}}}{{HTML}}{{{value[1:]}}}\n"
             for name, value in (("positive", POSITIVE), ("negative", NEGATIVE))
         )
         return f"% \\usepackage{{xcolor}}\n{names}{{\\setlength{{\\fboxsep}}{{1pt}}%\n{''.join(boxes).strip()}}}\n"
+
+
+def _paragraphs(
+    texts: Sequence[_ScoredText], totals: Sequence[str], title: str, unit: str, note: str
+) -> Markup:
+    """The body of a page: each text behind what it comes to, one legend; tokens are escaped."""
+    row = Markup('<p class="marked">{}{}</p>')
+    behind = Markup('<span class="quiet">{}</span>&ensp;')
+    rows = Markup("").join(
+        row.format(behind.format(total) if total else "", text.spans())
+        for text, total in zip(texts, totals, strict=True)
+    )
+    limit = texts[0].limit
+    legend = Markup('{:+.3g}<span class="key tint"></span>{:+.3g} {}').format(-limit, limit, unit)
+    shape = '<article><h1>{}</h1><p class="quiet">{}</p>{}<p class="quiet">{}</p></article>'
+    return Markup(shape).format(title, note, rows, legend)
+
+
+def _drawn(lines: Sequence[Sequence[_Placed]], title: str) -> Figure:
+    """The tokens of each line where they stand."""
+    from workbench.figures.static import figure_of
+
+    figure = figure_of(7.0, 0.7 + 0.34 * len(lines), title)
+    axes = figure.add_subplot()
+    axes.set(xlim=(0, 80), ylim=(len(lines) - 0.4, -0.8))
+    axes.axis("off")
+    for row, line in enumerate(lines):
+        for column, text, score, strength in line:
+            face = (POSITIVE if score >= 0 else NEGATIVE, strength)
+            box = {"boxstyle": "round,pad=0.15", "facecolor": face, "edgecolor": "none"}
+            axes.text(
+                column,
+                row,
+                text,
+                family="monospace",
+                fontsize=10,
+                va="center",
+                bbox=box,
+                parse_math=False,
+            )
+    return figure
 
 
 def _sign(score: float) -> str:

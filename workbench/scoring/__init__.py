@@ -21,7 +21,7 @@ from workbench.scoring.masked import MaskedEngine, Masking, pseudo_log_likelihoo
 from workbench.scoring.prefix_tree import PrefixGroup
 from workbench.scoring.seq2seq import Seq2SeqEngine
 from workbench.scoring.streams import Lanes, collect, lanes, token_budget
-from workbench.scoring.surprisal import Surprisal, WordBoundary, surprisal, surprisal_table
+from workbench.scoring.surprisal import Surprisal, Surprisals, WordBoundary, surprisal
 
 __all__ = [
     "Blank",
@@ -40,6 +40,7 @@ __all__ = [
     "Seq2SeqEngine",
     "Sequence",
     "Surprisal",
+    "Surprisals",
     "WordBoundary",
     "collect",
     "encode_texts",
@@ -53,6 +54,5 @@ __all__ = [
     "score_cloze",
     "score_rolling",
     "surprisal",
-    "surprisal_table",
     "token_budget",
 ]

@@ -29,7 +29,7 @@ from workbench.shapes import Array
 from workbench.terminal import counted
 from workbench.text import Alignment, PromptFormat, align
 
-__all__ = ["Surprisal", "WordBoundary", "surprisal", "surprisal_table"]
+__all__ = ["Surprisal", "Surprisals", "WordBoundary", "surprisal"]
 
 _LN2 = math.log(2)
 # How vocabularies spell the white space that a token begins with.
@@ -130,6 +130,28 @@ class Surprisal(Drawn):
         return f"<Surprisal of {tokens} in {self.model}: {self.total:.2f} bits, {self.policy}>"
 
 
+class Surprisals(list[Surprisal], Drawn):
+    """Those of several texts: a list, with one table and one figure of all of them.
+
+    Example:
+        ```python
+        import workbench
+
+        found = workbench.surprisal("novels-decoder", ["She was happy.", "He left."])
+        print(found.to_frame())
+        found.figure().save("surprisal.html")
+        ```
+    """
+
+    drawn_by = "surprisal_view"
+
+    def to_frame(self) -> pd.DataFrame:
+        """The words of all texts, one row each, with ``text``, the number of their text, in front."""
+        tables = [one.words().assign(text=number) for number, one in enumerate(self)]
+        table = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame({"text": []})
+        return table[["text", *(column for column in table if column != "text")]]
+
+
 @takes_fields_of(PromptFormat)
 def surprisal(
     model: LoadedModel | str,
@@ -141,7 +163,7 @@ def surprisal(
     batch_tokens: str | int = "auto",
     progress: bool = False,
     **prompt: Any,
-) -> Surprisal | list[Surprisal]:
+) -> Surprisal | Surprisals:
     """How many bits each token of a text carries: ``-log2 p``; see :class:`Surprisal`.
 
     A causal model predicts each token from those before it, and the first one as ``first_token`` says (see
@@ -150,7 +172,7 @@ def surprisal(
 
     Args:
         model: a causal or masked language model, or its name.
-        text: a text, or several, for which a list is returned; :func:`surprisal_table` makes one table of it.
+        text: a text, or several, for which a list is returned: :class:`Surprisals`.
         first_token: what the first token is predicted from; "unscored" leaves it out.
         masking: of masked models: "original", or "within_word_l2r" (Kauf and Ivanova 2023).
         word_boundary: of causal models: whether the white space between words counts to the word after it ("leading")
@@ -182,23 +204,7 @@ def surprisal(
         found = _masked(MaskedEngine(model, masking, batch_tokens, progress), texts)
     else:
         found = _causal(Engine(model, first_token, batch_tokens, progress), texts, boundary)
-    return found[0] if isinstance(text, str) else found
-
-
-def surprisal_table(found: Sequence[Surprisal]) -> pd.DataFrame:
-    """The words of all texts, one row each, with ``text``, the number of their text, in front.
-
-    Example:
-        ```python
-        import workbench
-        from workbench.scoring import surprisal_table
-
-        print(surprisal_table(workbench.surprisal("novels-decoder", ["She was happy.", "He left."])))
-        ```
-    """
-    tables = [one.words().assign(text=number) for number, one in enumerate(found)]
-    table = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame({"text": []})
-    return table[["text", *(column for column in table if column != "text")]]
+    return found[0] if isinstance(text, str) else Surprisals(found)
 
 
 # of one token: log-probability, entropy, log-probability of a word's beginning (nats), rank

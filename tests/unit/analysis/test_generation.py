@@ -168,6 +168,15 @@ def test_the_verb_prints_stores_and_explains_mistakes(
     assert Path("g.csv").read_text().count("\n") >= 9
     plain = run_command("generate", "novels-decoder", "She was", "--max-tokens", "4").stdout
     assert "log-probability" in plain
-    for arguments in (("--top-p", "0.5"), ("--samples", "2", "--beams", "2"), ("--out", "g.xyz")):
+    asked = ("She was", "--max-tokens", "3", "--saliency", "occlusion")
+    assert run_command("generate", "novels-decoder", *asked, "--out", "map.csv").returncode == 0
+    lines = Path("map.csv").read_text().splitlines()
+    assert sum(",entropy," in line for line in lines) == sum(",probability," in line for line in lines) == 3
+    for arguments in (
+        ("--saliency", "occlusion"),
+        ("--top-p", "0.5"),
+        ("--samples", "2", "--beams", "2"),
+        ("--out", "g.xyz"),
+    ):
         done = run_command("generate", "novels-decoder", "She was", *arguments)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)

@@ -208,7 +208,11 @@ def test_each_written_token_is_explained_as_if_it_alone_were_asked(tmp_path: obj
     assert len(found) == len(written) >= 2
     alone = attribute(model, TEXT, "input_x_gradient", target="cats sat", position=0)
     assert np.allclose(found[0].scores, alone.scores, atol=1e-6)
-    assert generation_map(found, written).to_frame().shape[0] == len(written) * len(found[0].tokens)
+    assert generation_map(found, written).to_frame().shape[0] == len(written) * (len(found[0].tokens) + 2)
+    generation = generate_steps(model, TEXT, 6)
+    found, written = attribute_generated(model, TEXT, "occlusion", generation=generation)
+    assert written == generation.tokens
+    assert np.allclose([a.entropy for a in found], [step.entropy for step in generation.steps], atol=1e-5)
 
 
 def test_each_token_of_a_decoder_is_explained_given_those_before() -> None:
@@ -226,6 +230,27 @@ def test_each_token_of_a_decoder_is_explained_given_those_before() -> None:
     assert np.allclose(
         [math.exp(a.value) for a in generated], [step.probability for step in steps], atol=1e-6
     )
+    assert np.allclose([a.entropy for a in generated], [step.entropy for step in steps], atol=1e-5)
+    drawn = generation_map(generated, tokens)
+    shown = drawn.to_frame().groupby("source")["value"].apply(list)
+    assert np.allclose(shown["entropy"], [step.entropy for step in steps], atol=1e-5)
+    assert np.allclose(shown["probability"], [step.probability for step in steps], atol=1e-5)
+    assert drawn.draw().axes
+
+
+def test_a_decoder_s_first_token_with_the_largest_score_is_noted() -> None:
+    model, said = tiny_causal(), "the first token scores highest"
+    found = [attribute(model, TEXT, "occlusion", target=word) for word in range(4, 16)]
+    first = [a.attributed[0] and abs(a.scores[0]) == abs(a.scores).max() for a in found]
+    assert [a.note.startswith(said) for a in found] == first
+    assert {True, False} == set(first)
+    noted = found[first.index(True)]
+    assert said in repr(noted)
+    assert said in noted.html()
+    keeping = SaliencyOptions(keep_first=True)
+    kept = attribute(model, TEXT, "occlusion", target=4 + first.index(True), options=keeping)
+    assert kept.note == ""
+    assert attribute(model, TEXT, "saliency", target=4).note == "", "takes nothing out"
 
 
 def test_a_model_that_does_not_generate_is_refused(tmp_path: object) -> None:

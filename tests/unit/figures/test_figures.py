@@ -92,6 +92,18 @@ def test_negative_values_centre_the_colours_at_zero():
     assert (matrix["signed"], matrix["low"], matrix["high"]) == (True, -2.0, 2.0)
 
 
+def test_columns_of_other_units_have_no_part_in_the_colours():
+    view = heat_map(np.array([[1.0], [3.0]]), ["a", "b"], ["x"], beside={"bits": [50.0, -7.0]})
+    matrix = page_data(view)["matrix"]
+    assert (matrix["low"], matrix["high"], matrix["uncoloured"]) == (0.0, 3.0, 1)
+    assert view.to_frame()["value"].tolist() == [1.0, 50.0, 3.0, -7.0]
+    drawn = view.draw().axes[0]
+    assert {text.get_text() for text in drawn.texts} == {"1.00", "50.00", "3.00", "-7.00"}
+    assert np.ma.getmaskarray(drawn.images[0].get_array()).tolist() == [[False, True], [False, True]]
+    with pytest.raises(ConfigError, match="bits has 1 values for 2 rows"):
+        heat_map(np.zeros((2, 1)), beside={"bits": [1.0]})
+
+
 @pytest.mark.parametrize(
     ("values", "part"),
     [(np.zeros(3), r"shape \(3,\)"), (np.zeros((0, 2)), "non-empty"), (np.zeros((1, 3000)), "at most 2,048")],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,8 @@ from torch import Tensor
 import workbench
 from tests.helpers import assert_near, run_command
 from workbench.errors import ConfigError, DataError, ModelError
+from workbench.figures import surprisal_view
 from workbench.models import LoadedModel
-from workbench.scoring import surprisal_table
 from workbench.scoring.regions import read_sentences, region_table, region_words
 
 TEXT = "She was unbelievably happy, they said. He left."
@@ -87,15 +88,39 @@ def test_a_masked_models_entropy_is_that_at_the_mask(encoder: LoadedModel) -> No
 
 def test_words_say_where_they_stand_and_the_batch_changes_nothing(decoder: LoadedModel) -> None:
     texts = [TEXT, "The keys to the cabinet are here.", "He left."]
-    table = surprisal_table(workbench.surprisal(decoder, texts))
+    table = workbench.surprisal(decoder, texts).to_frame()
     assert [" ".join(part["word"]) for _, part in table.groupby("text")] == texts
     for row in table.itertuples():
         assert texts[row.text][row.start : row.start + row.characters] == row.word
     alone = pd.concat([workbench.surprisal(decoder, text).words() for text in texts])
     assert_near(table["bits"], alone["bits"], 1e-5)
     assert_near(table["nats"], alone["bits"] * np.log(2), 1e-5)
-    small = surprisal_table(workbench.surprisal(decoder, texts, batch_tokens=16))
+    small = workbench.surprisal(decoder, texts, batch_tokens=16).to_frame()
     assert_near(small["entropy"], table["entropy"], 1e-5)
+
+
+def test_several_texts_are_drawn_on_one_scale_and_escaped(decoder: LoadedModel, tmp_path: Path) -> None:
+    texts = ["She was happy.", "<script>alert(1)</script> & zyxwv", "He left."]
+    found = workbench.surprisal(decoder, texts)
+    view = found.figure()
+    top = max(float(np.nanmax(one.bits)) for one in found)
+    paragraphs = re.findall(r'<p class="marked">(.*?)</p>', view.html)
+    strengths = [[float(n) for n in re.findall(r"--strength:([\d.]+)", part)] for part in paragraphs]
+    for one, part in zip(found, strengths, strict=True):
+        assert_near(part, np.nan_to_num(one.bits) / top, 1e-3)
+    assert [f"{one.total:.1f} bits" in part for one, part in zip(found, paragraphs, strict=True)] == [
+        True
+    ] * 3
+    assert "<script>alert" not in view.html
+    assert view.to_frame().groupby("text").size().tolist() == [len(one.tokens) for one in found]
+    assert len(view.draw().axes[0].texts) == sum(len(one.tokens) for one in found)
+    assert view.save(tmp_path / "t.tex").read_text().count("\\par") == 2
+    Path(tmp_path / "lines.txt").write_text("\n".join(texts))
+    asked = ("surprisal", "novels-decoder", str(tmp_path / "lines.txt"), "--out", str(tmp_path / "s.html"))
+    assert run_command(*asked).returncode == 0
+    assert (tmp_path / "s.html").read_text().count('class="marked"') == 3
+    with pytest.raises(ConfigError, match="0 texts to draw"):
+        surprisal_view([])
 
 
 def test_a_first_token_that_nothing_predicts_is_missing(decoder: LoadedModel) -> None:
@@ -179,7 +204,6 @@ def test_the_verb_prints_and_stores_every_word(tmp_path: Path, monkeypatch: pyte
             "items.csv, line 2 has no column 'txt'; did you mean 'text'?",
         ),
         (("items.csv", "--region-column", "roi"), "items.csv, line 2 has no column 'roi'"),
-        (("items.csv", "--out", "a.html"), "draws one text, and there are 2"),
         (("missing.csv",), "cannot read missing.csv"),
         (("lines.txt", "--region-column", "roi"), "lines.txt is no table, so it has no column 'roi'"),
         (("",), "the text is empty; give a text in quotes, or a file"),

@@ -11,9 +11,9 @@ from workbench.analysis.saliency._attribute import (
     AttributionWarning,
     attribute,
     attribute_all,
-    attribute_generated,
     attribute_targets,
 )
+from workbench.analysis.saliency._generated import attribute_generated
 from workbench.analysis.saliency._methods import METHODS, OcclusionUnit, Raw, SaliencyMethod, SaliencyOptions
 from workbench.analysis.saliency._record import Attribution, Normalisation
 from workbench.analysis.saliency.attribution_target import Output

@@ -9,7 +9,6 @@ from typing import Any, cast
 
 import torch
 
-from workbench.analysis.generation import generate_steps
 from workbench.analysis.saliency._functions import (
     BASELINE,
     WordsOfFunction,
@@ -19,21 +18,21 @@ from workbench.analysis.saliency._functions import (
 from workbench.analysis.saliency._integrated import SMALLEST
 from workbench.analysis.saliency._methods import METHODS, Raw, SaliencyMethod, SaliencyOptions
 from workbench.analysis.saliency._record import Attribution, Normalisation
-from workbench.analysis.saliency.attribution_target import AttributionTarget, Output, TargetSum
+from workbench.analysis.saliency.attribution_target import AttributionTarget, Output
 from workbench.analysis.saliency.baselines import Baseline, baseline_name, baseline_vectors
 from workbench.analysis.saliency.embedding_model import EmbeddingModel, differentiable
-from workbench.analysis.saliency.targets import TargetName, TargetRequest, ask, ask_continuation
+from workbench.analysis.saliency.targets import TargetName, TargetRequest, ask
 from workbench.choices import member
 from workbench.errors import NumericsError, TaskError, WorkbenchWarning
 from workbench.models import Kind, LoadedModel, TextFunction, as_subject
 from workbench.records import takes_fields_of
+from workbench.shapes import Array
 from workbench.text import PromptFormat
 from workbench.trace import Text
 from workbench.trace.encoding import say_cut
 
-__all__ = ["AttributionWarning", "attribute", "attribute_all", "attribute_generated", "attribute_targets"]
+__all__ = ["AttributionWarning", "attribute", "attribute_all", "attribute_targets"]
 
-GENERATED = 12  # tokens of a decoder, where no target is given
 DEAR = 2_000_000  # tokens through the model for one text, above which a cost must be agreed to
 
 
@@ -115,6 +114,12 @@ def _seeded(options: SaliencyOptions, seed: int | None) -> SaliencyOptions:
     if seed is not None and options.seed not in (seed, SaliencyOptions().seed):
         raise TaskError(f"seed is {seed}, and options have seed {options.seed}; name it once")
     return options if seed is None else replace(options, seed=seed)
+
+
+_SINK = (
+    "the first token scores highest; taking a decoder's first token out takes out its attention sink: keep_first "
+    "(--keep-first) leaves it in place"
+)
 
 
 def attribute_all(
@@ -283,10 +288,17 @@ def _records(
                 steps=raw.steps[row],
                 layer=raw.layer,
                 seed=options.seed if method.seeded else None,
+                note=_sink_note(embedded.model, own, question) if method.uses_baseline else "",
                 **extra,
             )
         )
     return records
+
+
+def _sink_note(model: LoadedModel | TextFunction, scores: Array, question: AttributionTarget) -> str:
+    """Said where a decoder's first token has the largest score of a method that takes tokens out."""
+    sink = model.kind is Kind.CAUSAL and question.attributed[0] and abs(scores[0]) == abs(scores).max() > 0
+    return _SINK if sink else ""
 
 
 def _values(embedded: EmbeddingModel, embeddings: torch.Tensor, options: SaliencyOptions) -> list[float]:
@@ -328,49 +340,3 @@ def _advice(found: Attribution) -> str:
     if method.seeded:
         return f"{found.steps} samples were too few, or the noise too large: raise samples"
     return "read them as a ranking at most, or use integrated_gradients"
-
-
-def attribute_generated(
-    model: LoadedModel,
-    text: Text,
-    method: str = "integrated_gradients",
-    *,
-    target: str | None = None,
-    baseline: Baseline = None,
-    options: SaliencyOptions | None = None,
-    allow_cost: bool = False,
-) -> tuple[list[Attribution], tuple[str, ...]]:
-    """Scores of the text's tokens for each token of ``target`` (by default what is generated), and those tokens.
-
-    Each is attributed given the tokens before it, which get no scores themselves. A decoder's default target is what it
-    generates greedily, 12 tokens or fewer. :func:`workbench.figures.saliency.generation_map` draws them. Raises
-    :class:`~workbench.errors.ModelError` for a model that does not generate.
-
-    Example:
-        ```python
-        import workbench
-        from workbench.analysis.saliency import attribute_generated
-        from workbench.figures.saliency import generation_map
-
-        model = workbench.load("novels-decoder")
-        found, tokens = attribute_generated(model, "The boys at home", "occlusion", target=" were very happy")
-        print(generation_map(found, tokens).to_frame())
-        ```
-    """
-    model.require(Kind.CAUSAL, Kind.SEQ2SEQ, verb="attributing each generated token")
-    if target is None and model.kind is Kind.CAUSAL:
-        if not isinstance(text, str):
-            raise TaskError("a decoder generates after one text; give a string, or a target")
-        steps = generate_steps(model, text, GENERATED).steps
-        whole = ask_continuation(model, text, tuple(step.token_id for step in steps))
-    else:
-        whole = ask(model, text, TargetRequest(target))
-    terms = whole.parts[0].terms
-    generated = tuple(model.tokenizer.convert_ids_to_tokens([term.index for term in terms]))
-    questions = [
-        replace(
-            whole, parts=(TargetSum((term,)),), label=f"log p({token!r})", note="given the tokens before it"
-        )
-        for term, token in zip(terms, generated, strict=True)
-    ]
-    return attribute_targets(model, questions, method, baseline, options, allow_cost), generated

@@ -58,6 +58,8 @@ class Attribution(Drawn):
     steps: int | None = None  # or samples
     layer: int | None = None
     seed: int | None = None
+    note: str = ""  # what a reader of the scores should know
+    entropy: float | None = None  # bits, of the distribution that a generated token is predicted from
     normalisation: Normalisation = Normalisation.NONE
     level: str = "token"  # or "word"
     aggregation: str | None = None  # how words were made of tokens
@@ -142,7 +144,8 @@ class Attribution(Drawn):
     def __repr__(self) -> str:
         order = self.order()[:3]
         best = ", ".join(f"{self.tokens[i]!r} {self.scores[i]:+.3g}" for i in order)
-        return f"<Attribution {self.method} of {self.target}: {best}, ...>"
+        note = f"; {self.note}" if self.note else ""
+        return f"<Attribution {self.method} of {self.target}: {best}, ...{note}>"
 
 
 _NOT_ABOUT = ("tokens", "scores", "attributed", "alignment", "normalisation")

@@ -29,7 +29,7 @@ __all__ = [
     "TargetName",
     "TargetRequest",
     "ask",
-    "ask_continuation",
+    "ask_generated",
     "class_number",
     "generated_ids",
     "named",
@@ -112,11 +112,10 @@ def _causal(model: LoadedModel, text: Text, asked: TargetRequest) -> Attribution
     return _continuations(model, encoded, wanted, asked.output or Output.LOG_PROBABILITY)
 
 
-def ask_continuation(model: LoadedModel, text: Text, ids: tuple[int, ...]) -> AttributionTarget:
-    """The question after the log-probability of the tokens ``ids`` behind a decoder's text, as they were generated."""
-    return _continuations(
-        model, _encoded(model, text), [(ids, "as generated greedily")], Output.LOG_PROBABILITY
-    )
+def ask_generated(model: LoadedModel, text: Text, ids: tuple[int, ...]) -> AttributionTarget:
+    """The question after the log-probability of the tokens ``ids``, as they were generated from or behind the text."""
+    make = _continuations if model.kind is Kind.CAUSAL else _outputs
+    return make(model, _encoded(model, text), [(ids, "as generated")], Output.LOG_PROBABILITY)
 
 
 def _continuations(
@@ -282,20 +281,30 @@ def _seq2seq(model: LoadedModel, text: Text, asked: TargetRequest) -> Attributio
     written = [(ids, note) for ids, note in written if ids]
     if not written:
         raise TaskError(f"{model.name} writes nothing for this text; give a target")
+    return _outputs(model, encoded, written, form, asked.position)
+
+
+def _outputs(
+    model: LoadedModel,
+    encoded: Encoded,
+    written: Sequence[tuple[tuple[int, ...], str]],
+    form: Output,
+    position: int | None = None,
+) -> AttributionTarget:
+    """The target that texts of a decoder beside an encoder are, as :func:`_continuations` has those behind a text."""
     prefix = decoder_prefix(model)
     first = len(prefix) - 1  # its last token predicts the target's first
     reads = [TargetInput(decoder=(*prefix, *ids[:-1])) for ids, _ in written]
     parts = []
     for number, ((ids, _), sign) in enumerate(_signed(written)):
-        chosen = range(len(ids)) if asked.position is None else (asked.position,)
-        if asked.position is not None and not 0 <= asked.position < len(ids):
+        chosen = range(len(ids)) if position is None else (position,)
+        if position is not None and not 0 <= position < len(ids):
             raise TaskError(
-                f"position {asked.position} is out of range: the target has {counted(len(ids), 'token')}, from 0"
+                f"position {position} is out of range: the target has {counted(len(ids), 'token')}, from 0"
             )
         parts.append(TargetSum(tuple(TargetEntry(ids[i], first + i) for i in chosen), number, sign))
     shown = [
-        repr(model.tokenizer.decode(list(ids) if asked.position is None else [ids[asked.position]]))
-        for ids, _ in written
+        repr(model.tokenizer.decode(list(ids) if position is None else [ids[position]])) for ids, _ in written
     ]
     return AttributionTarget(
         encoded=encoded,

@@ -27,7 +27,8 @@ class Matrix {
 
   get parts() { return [this.stage, this.readout, this.legend]; }
 
-  /** `content`: values (row by row, NaN for none), rows, columns, low, high, signed, unit, ringed rows. */
+  /** `content`: values (row by row, NaN for none), rows, columns, low, high, signed, unit, ringed rows, and how many of
+   *  the last columns are numbers of other units, without colours. */
   show(content) {
     Object.assign(this, content);
     this.cursor = null;
@@ -74,7 +75,8 @@ class Matrix {
 
   text({ row, column }) {
     const value = this.values[row * this.columns.length + column];
-    const shown = Number.isNaN(value) ? "no value" : `${short(value)} ${this.unit}`.trim();
+    const unit = column >= this.columns.length - (this.uncoloured ?? 0) ? "" : this.unit;
+    const shown = Number.isNaN(value) ? "no value" : `${short(value)} ${unit}`.trim();
     return this.describe ? this.describe(row, column, shown) : `${this.rows[row]} → ${this.columns[column]}: ${shown}`;
   }
 
@@ -121,6 +123,11 @@ class Matrix {
         const value = this.values[row * this.columns.length + column];
         const x = this.left + column * this.cell - sx, y = this.top + row * this.tall - sy;
         if (Number.isNaN(value)) continue;
+        if (column >= this.columns.length - (this.uncoloured ?? 0)) {
+          context.fillStyle = colour("ink");
+          if (this.cell >= 20) context.fillText(compact(value), x + this.cell / 2, y + this.tall / 2);
+          continue;
+        }
         const rgb = paint(span ? (this.signed ? value : value - this.low) / span : 0);
         context.fillStyle = `rgb(${rgb})`;
         context.fillRect(x, y, this.cell - gap, this.tall - gap);
