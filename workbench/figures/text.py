@@ -90,7 +90,7 @@ def surprisal_view(
 
     Raises :class:`~workbench.errors.ConfigError` for no text, or more than 1,000.
     """
-    found = [surprisal] if hasattr(surprisal, "bits") else list(surprisal)
+    found = list(surprisal) if isinstance(surprisal, Sequence) else [surprisal]
     if not 1 <= len(found) <= _MOST_TEXTS:
         raise ConfigError(
             f"{len(found):,} texts to draw; allowed: 1 to {_MOST_TEXTS:,} (--limit, or a slice)"
