@@ -16,13 +16,13 @@ from tests.helpers import assert_near, run_command
 from tests.parity.families import CASES, batch
 from workbench.errors import ModelError
 from workbench.models.exporting import export_model, to_original
+from workbench.models.heads.causal import TransformerDecoderForCausalLM
 from workbench.models.heads.generation import TransformerEncoderDecoderForConditionalGeneration
 from workbench.models.heads.masked import TransformerEncoderForMaskedLM
-from workbench.models.imports import family_of, to_builtin
+from workbench.models.imports import to_builtin
 from workbench.models.parts import AttentionConfig, DepthConfig, FeedForwardConfig
 from workbench.models.presets import preset
 
-_FAMILIES = ("llama", "mistral", "gpt2", "bert", "bart", "t5")
 _PLAIN = """
 import sys, torch, transformers
 assert not any(name.split(".")[0] == "workbench" for name in sys.modules)
@@ -32,9 +32,7 @@ torch.save((ids, model(ids).logits.detach()), sys.argv[2])
 """
 
 
-@pytest.mark.parametrize(
-    "name", [name for name, case in CASES.items() if case.config().model_type in _FAMILIES]
-)
+@pytest.mark.parametrize("name", CASES)
 def test_there_and_back(name: str) -> None:
     """An original made built-in and exported again is the original: its outputs are the reference."""
     original = CASES[name].build()
@@ -63,6 +61,28 @@ def test_a_bias_that_is_absent_is_zero_there() -> None:
     bert.vocab_size, bert.embeddings = 60, replace(bert.embeddings, segments=0)
     exported = to_original(TransformerEncoderForMaskedLM(bert))
     assert exported.bert.embeddings.token_type_embeddings.weight.abs().sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("roberta-base", "RobertaForMaskedLM"),
+        ("albert-base", "AlbertForMaskedLM"),
+        ("distilbert-base", "DistilBertForMaskedLM"),
+        ("electra-small-generator", "ElectraForMaskedLM"),
+        ("bloom-tiny", "BloomForCausalLM"),
+    ],
+)
+def test_a_preset_is_exported_to_its_own_family(name: str, expected: str) -> None:
+    """With other sizes; :func:`to_original` compares outputs itself."""
+    config = preset(name)
+    config.vocab_size, config.hidden_size = 60, 24
+    config.depth = replace(config.depth, layers=2)
+    config.attention = replace(config.attention, heads=4)
+    config.feed_forward = replace(config.feed_forward, size=96)
+    causal = config.model_type == "workbench-decoder"
+    model = (TransformerDecoderForCausalLM if causal else TransformerEncoderForMaskedLM)(config)
+    assert type(to_original(model)).__name__ == expected
 
 
 def test_plain_transformers_opens_an_exported_folder(tmp_path: Path) -> None:
@@ -94,7 +114,6 @@ def test_what_has_no_original_says_which_setting_differs(tmp_path: Path) -> None
         to_original(builtin)
     with pytest.raises(ModelError, match="is no built-in model"):
         to_original(transformers.LlamaForCausalLM(_llama()))
-    assert family_of("bloom").original is None
     assert export_model.__doc__
 
 

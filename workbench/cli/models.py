@@ -49,9 +49,10 @@ def command(context: click.Context, presets: bool) -> None:
 @click.argument("name")
 @click.argument("folder", type=PATH, metavar="DIR")
 def export(name: str, folder: Path) -> None:
-    """Write the built-in model NAME to DIR in its original architecture (Llama, GPT-2, BERT, BART, T5), in float32.
+    """Write the built-in model NAME to DIR in its original architecture, in float32.
 
-    Plain transformers and other tools open DIR; outputs are compared first.
+    Llama, Mistral, GPT-2, BLOOM, BERT, RoBERTa, DistilBERT, ALBERT, ELECTRA, BART or T5, where one is equal. Plain
+    transformers and other tools open DIR; outputs are compared first.
 
     \b
     workbench models export novels-decoder plain

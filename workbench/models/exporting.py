@@ -15,6 +15,7 @@ from workbench.models._loaded import LoadedModel
 from workbench.models.base import TransformerPreTrainedModel
 from workbench.models.configuration import TransformerConfig
 from workbench.models.imports import FAMILIES, ModelFamily, family_of
+from workbench.models.imports.originals import original_config
 from workbench.pretrained import quiet
 
 __all__ = ["export_model", "to_original"]
@@ -96,10 +97,10 @@ def _equal_family(builtin: Any) -> tuple[ModelFamily, Any]:
     nearest: list[tuple[int, str, list[str]]] = []
     for name in FAMILIES:
         family = family_of(name)
-        if family.original is None or type(builtin) not in family.classes.values():
+        if type(builtin) not in family.classes.values():
             continue
-        original = family.original(builtin.config)
-        if original.model_type != name:
+        original = original_config(name, builtin.config)
+        if original is None:
             continue
         class_name = _class_name(family, original, builtin)
         if class_name is None:
@@ -174,18 +175,21 @@ def _resolved(config: TransformerConfig) -> dict[str, Any]:
 
 
 def _copy(builtin: Any, original: Any, family: ModelFamily) -> None:
-    """Fill the original's weights through their views under our names."""
+    """Fill each weight of the original from where its entries lie in ours: numbers are translated in its place."""
     own = builtin.state_dict(keep_vars=True)
-    places = family.translate(original, original.state_dict())
-    unread = {id(own[name]) for name in own} - {id(own[name]) for name in places if name in own}
-    absent = [name for name in places if name not in own]
-    unfilled = [name for name in absent if not name.endswith((".bias", "segments.weight"))]
-    if unread or unfilled:
-        lost = [name for name in own if id(own[name]) in unread]
-        raise ModelError(f"{type(original).__name__} has no place for {lost[:3]} and needs {unfilled[:3]}")
+    read, unfilled = set(), []
     with torch.no_grad():
-        for name, view in places.items():
-            view.copy_(own[name]) if name in own else view.zero_()
+        for name, weight in original.state_dict().items():
+            entries = torch.arange(weight.numel(), device=weight.device).view(weight.shape)
+            for ours, places in family.translate(original, {name: entries}).items():
+                value = own.get(ours)
+                if value is None and not ours.endswith((".bias", "segments.weight")):
+                    unfilled.append(ours)
+                read.add(id(value))
+                weight.view(-1)[places.flatten()] = 0 if value is None else value.flatten()
+    lost = [name for name, tensor in own.items() if id(tensor) not in read]
+    if lost or unfilled:
+        raise ModelError(f"{type(original).__name__} has no place for {lost[:3]} and needs {unfilled[:3]}")
 
 
 def _compare(builtin: Any, original: Any) -> None:

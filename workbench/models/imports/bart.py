@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from torch import Tensor
-from transformers import BartConfig
 
 from workbench.errors import ModelError
 from workbench.models.configuration import EncoderDecoderConfig, TransformerConfig
@@ -15,8 +14,6 @@ from workbench.models.imports.mapping import (
     ModelFamily,
     Weights,
     activation,
-    original_activation,
-    original_settings,
     refuse,
     special_ids,
 )
@@ -68,27 +65,6 @@ def _config(hf: Any, class_name: str) -> TransformerConfig:
     )
 
 
-def _original(config: TransformerConfig) -> Any:
-    layers = (config.depth.layers, config.num_hidden_layers)
-    return BartConfig(
-        **original_settings(config),
-        d_model=config.hidden_size,
-        encoder_attention_heads=config.num_attention_heads,
-        decoder_attention_heads=config.num_attention_heads,
-        attention_dropout=config.attention.dropout,
-        max_position_embeddings=config.positions.max_length,
-        activation_function=original_activation(config.feed_forward.activation)[0],
-        encoder_ffn_dim=config.feed_forward.size,
-        decoder_ffn_dim=config.feed_forward.size,
-        activation_dropout=config.feed_forward.dropout,
-        scale_embedding=config.embeddings.scaled,
-        dropout=config.dropout,
-        encoder_layers=layers[0],
-        decoder_layers=layers[1],
-        init_std=config.initializer_range,
-    )
-
-
 def _flatten(name: str, weight: Tensor, hf: Any) -> Weights:
     """The bias of the logits is kept as (1, V); ours is (V,)."""
     return {name: weight.flatten()}
@@ -99,7 +75,6 @@ _OLD, _NEW = _SIDE + r"layers\.(\d+)\.", r"\1.stack.layers.\2."
 
 FAMILY = ModelFamily(
     config=_config,
-    original=_original,
     classes={
         "BartModel": TransformerEncoderDecoder,
         "BartForConditionalGeneration": TransformerEncoderDecoderForConditionalGeneration,

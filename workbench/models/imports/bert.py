@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from transformers import BertConfig
-
 from workbench.models.configuration import EncoderConfig, TransformerConfig
 from workbench.models.heads.masked import TransformerEncoderForPreTraining
 from workbench.models.heads.sequence_classification import TransformerEncoderForMultipleChoice
@@ -14,8 +12,6 @@ from workbench.models.imports.mapping import (
     Renames,
     activation,
     encoder_classes,
-    original_activation,
-    original_settings,
     refuse,
     special_ids,
 )
@@ -65,23 +61,6 @@ def _config(hf: Any, class_name: str) -> TransformerConfig:
     )
 
 
-def _original(config: TransformerConfig) -> Any:
-    return BertConfig(
-        **original_settings(config),
-        hidden_size=config.hidden_size,
-        num_attention_heads=config.num_attention_heads,
-        attention_probs_dropout_prob=config.attention.dropout,
-        max_position_embeddings=config.positions.max_length,
-        layer_norm_eps=config.norm.epsilon,
-        hidden_act=original_activation(config.feed_forward.activation)[0],
-        intermediate_size=config.feed_forward.size,
-        type_vocab_size=max(config.embeddings.segments, 1),
-        hidden_dropout_prob=config.dropout,
-        num_hidden_layers=config.depth.layers,
-        classifier_dropout=config.classifier_dropout,
-    )
-
-
 _OLD, _NEW = r"encoder\.layer\.(\d+)\.", r"stack.layers.\1."
 
 BODY: Renames = (
@@ -100,7 +79,6 @@ BODY: Renames = (
 
 FAMILY = ModelFamily(
     config=_config,
-    original=_original,
     classes=encoder_classes(
         "Bert",
         PreTraining=TransformerEncoderForPreTraining,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from torch import Tensor
-from transformers import GPT2Config
 
 from workbench.models.configuration import DecoderConfig, TransformerConfig
 from workbench.models.decoder import TransformerDecoder
@@ -16,8 +15,6 @@ from workbench.models.imports.mapping import (
     ModelFamily,
     Weights,
     activation,
-    original_activation,
-    original_settings,
     refuse,
     special_ids,
 )
@@ -52,22 +49,6 @@ def _config(hf: Any, class_name: str) -> TransformerConfig:
     )
 
 
-def _original(config: TransformerConfig) -> Any:
-    return GPT2Config(
-        **original_settings(config),
-        n_embd=config.hidden_size,
-        n_head=config.num_attention_heads,
-        attn_pdrop=config.attention.dropout,
-        n_positions=config.positions.max_length,
-        layer_norm_epsilon=config.norm.epsilon,
-        activation_function=original_activation(config.feed_forward.activation)[0],
-        n_inner=config.feed_forward.size,
-        embd_pdrop=config.embeddings.dropout,
-        n_layer=config.depth.layers,
-        resid_pdrop=config.dropout,
-    )
-
-
 def _turn(name: str, weight: Tensor, hf: Any) -> Weights:
     """GPT-2 keeps its matrices as (in, out); ours are (out, in)."""
     return {name: weight.T}
@@ -83,7 +64,6 @@ _OLD, _NEW = r"h\.(\d+)\.", r"stack.layers.\1."
 
 FAMILY = ModelFamily(
     config=_config,
-    original=_original,
     classes={
         "GPT2Model": TransformerDecoder,
         "GPT2LMHeadModel": TransformerDecoderForCausalLM,

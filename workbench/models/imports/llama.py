@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from transformers import LlamaConfig, MistralConfig
-
 from workbench.errors import ModelError
 from workbench.models.configuration import DecoderConfig, TransformerConfig
 from workbench.models.decoder import TransformerDecoder
@@ -16,8 +14,6 @@ from workbench.models.imports.mapping import (
     GATED,
     ModelFamily,
     activation,
-    original_activation,
-    original_settings,
     refuse,
     special_ids,
 )
@@ -68,26 +64,6 @@ def _config(hf: Any, class_name: str) -> TransformerConfig:
     )
 
 
-def _original(config: TransformerConfig) -> Any:
-    settings = {
-        **original_settings(config),
-        "hidden_size": config.hidden_size,
-        "num_attention_heads": config.num_attention_heads,
-        "num_key_value_heads": config.num_key_value_heads,
-        "head_dim": config.head_dim,
-        "attention_dropout": config.attention.dropout,
-        "max_position_embeddings": config.positions.max_length,
-        "rope_parameters": {"rope_type": "default", "rope_theta": config.positions.base},
-        "rms_norm_eps": config.norm.epsilon,
-        "hidden_act": original_activation(config.feed_forward.activation)[0],
-        "intermediate_size": config.feed_forward.size,
-        "num_hidden_layers": config.depth.layers,
-    }
-    if config.attention.window is not None:
-        return MistralConfig(**settings, sliding_window=config.attention.window)
-    return LlamaConfig(**settings, attention_bias=config.attention.bias, mlp_bias=False)
-
-
 _OLD, _NEW = r"layers\.(\d+)\.", r"stack.layers.\1."
 _CLASSES = {
     "Model": TransformerDecoder,
@@ -98,7 +74,6 @@ _CLASSES = {
 
 FAMILY = ModelFamily(
     config=_config,
-    original=_original,
     classes={prefix + name: ours for prefix in ("Llama", "Mistral") for name, ours in _CLASSES.items()},
     prefix="model",
     body=(

@@ -27,10 +27,9 @@ __all__ = [
     "Renames",
     "Weights",
     "activation",
+    "activation_name",
     "encoder_classes",
     "load_weights",
-    "original_activation",
-    "original_settings",
     "refuse",
     "special_ids",
 ]
@@ -68,19 +67,9 @@ def activation(name: str) -> str:
     return _ACTIVATIONS[name]
 
 
-def original_activation(name: str) -> tuple[str, bool]:
-    """Transformers' name of our activation, and whether the layer is gated by it; ``gelu`` where it has none."""
-    inner = next((plain for plain, gated in GATED.items() if gated == name), name)
-    return next((theirs for theirs, ours in _ACTIVATIONS.items() if ours == inner), "gelu"), inner != name
-
-
-def original_settings(config: TransformerConfig) -> dict[str, Any]:
-    """Settings that have one name in ours and in transformers' configurations."""
-    names = ("vocab_size", "initializer_range", "tie_word_embeddings")
-    ids = special_ids(config)
-    if ids["decoder_start_token_id"] is None:
-        del ids["decoder_start_token_id"]
-    return {**{name: getattr(config, name) for name in names}, **ids}
+def activation_name(name: str) -> str:
+    """Transformers' name of our activation; ``gelu`` where it has none."""
+    return next((theirs for theirs, ours in _ACTIVATIONS.items() if ours == name), "gelu")
 
 
 def encoder_classes(name: str, **others: type[PreTrainedModel]) -> dict[str, type[PreTrainedModel]]:
@@ -121,8 +110,7 @@ class ModelFamily:
     ``classes``: transformers' class name to what makes ours. ``prefix``: where models with a head keep their
     body. ``body`` and ``head``: pairs of a pattern over the whole of a name and its replacement; the first
     match counts. ``splits``: patterns of weights that become several, or are turned. ``dropped``: weights that
-    have no counterpart. ``original``: transformers' configuration that is nearest to one of ours; ``config`` of it is
-    ours again where the family can be what ours is.
+    have no counterpart.
     """
 
     config: Callable[[Any, str], TransformerConfig]
@@ -132,7 +120,6 @@ class ModelFamily:
     head: Renames = ()
     splits: Mapping[str, Split] = field(default_factory=dict)
     dropped: tuple[str, ...] = ()
-    original: Callable[[TransformerConfig], Any] | None = None
 
     def translate(self, hf_model: Any, weights: Mapping[str, Tensor]) -> Weights:
         """Weights of ``hf_model`` (or their gradients) under our names.

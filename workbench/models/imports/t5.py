@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from transformers import T5Config
-
 from workbench.models.configuration import EncoderDecoderConfig, TransformerConfig
 from workbench.models.encoder_decoder import TransformerEncoderDecoder
 from workbench.models.heads.generation import TransformerEncoderDecoderForConditionalGeneration
@@ -13,8 +11,6 @@ from workbench.models.imports.mapping import (
     GATED,
     ModelFamily,
     activation,
-    original_activation,
-    original_settings,
     special_ids,
 )
 from workbench.models.parts import (
@@ -63,28 +59,6 @@ def _config(hf: Any, class_name: str) -> TransformerConfig:
     )
 
 
-def _original(config: TransformerConfig) -> Any:
-    inner, gated = original_activation(config.feed_forward.activation)
-    settings = {
-        **original_settings(config),
-        "tie_word_embeddings": config.head.scaled,
-    }  # so T5Config reads it
-    return T5Config(
-        **settings,
-        d_model=config.hidden_size,
-        num_heads=config.num_attention_heads,
-        d_kv=config.head_dim,
-        dropout_rate=config.dropout,
-        relative_attention_num_buckets=config.positions.buckets,
-        relative_attention_max_distance=config.positions.max_distance,
-        layer_norm_epsilon=config.norm.epsilon,
-        feed_forward_proj=f"gated-{inner}" if gated else inner,
-        d_ff=config.feed_forward.size,
-        num_layers=config.depth.layers,
-        num_decoder_layers=config.num_hidden_layers,
-    )
-
-
 _SIDE = r"(encoder|decoder)\."
 _OLD, _NEW = _SIDE + r"block\.(\d+)\.layer\.", r"\1.stack.layers.\2."
 _DECODER = r"(decoder)\.block\.(\d+)\.layer\."
@@ -92,7 +66,6 @@ _SELF, _CROSS = r"0\.SelfAttention\.", r"1\.EncDecAttention\."
 
 FAMILY = ModelFamily(
     config=_config,
-    original=_original,
     classes={
         "T5Model": TransformerEncoderDecoder,
         "T5ForConditionalGeneration": TransformerEncoderDecoderForConditionalGeneration,
