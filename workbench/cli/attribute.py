@@ -109,7 +109,9 @@ def _attacks() -> Sequence[str]:
 )
 @click.option("--seed", type=SEED, default=0, show_default=True)
 @click.option(
-    "--each", is_flag=True, help="Of a model that generates: each generated token by each token of the text."
+    "--each",
+    is_flag=True,
+    help="Of a model that generates: each generated token by the text's tokens, and a decoder's by those before it.",
 )
 @click.option(
     "--attack",

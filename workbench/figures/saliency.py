@@ -124,21 +124,25 @@ def generation_map(
     title: str = "What each generated token was made of",
     display_mode: str = "auto",
 ) -> View:
-    """Generated tokens down; the text's tokens across, then each token's probability and the entropy before it.
+    """Generated tokens down; what they rest on across, then each token's probability and the entropy before it.
 
-    ``attributions`` has one for each token of ``generated``.
+    ``attributions`` has one for each token of ``generated``. Of a decoder what a token rests on is the text and the
+    tokens generated before it: cells of later ones stay empty.
 
     Raises:
         ConfigError: not one attribution a token, or of different sources.
     """
-    if len(attributions) != len(generated) or len({a.tokens for a in attributions}) != 1:
+    sources = max((a.tokens for a in attributions), key=len, default=())
+    if len(attributions) != len(generated) or any(a.tokens != sources[: len(a)] for a in attributions):
         raise ConfigError(
             f"{len(attributions)} attributions for {len(generated)} generated tokens: give one for each"
         )
     return heat_map(
-        np.stack([a.scores for a in attributions]),
+        np.stack(
+            [np.pad(a.scores, (0, len(sources) - len(a)), constant_values=np.nan) for a in attributions]
+        ),
         shown_tokens(generated, prettify=True),
-        shown_tokens(attributions[0].tokens, prettify=True),
+        shown_tokens(sources, prettify=True),
         axes=("generated", "source"),
         unit="score",
         beside=_certainty(attributions),

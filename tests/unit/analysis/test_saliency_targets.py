@@ -11,6 +11,7 @@ from torch import nn
 from transformers import BartForConditionalGeneration
 
 import workbench
+from tests.helpers import assert_near
 from tests.model_folders import save_bart
 from tests.unit.analysis.saliency_models import tiny_classifier, tiny_masked
 from tests.unit.tiny import loaded, tiny_causal
@@ -223,7 +224,8 @@ def test_each_token_of_a_decoder_is_explained_given_those_before() -> None:
     assert np.allclose(found[0].scores, first.scores, atol=1e-6)
     whole = attribute(model, TEXT, "occlusion", target=" cats sat")
     assert sum(a.value for a in found) == pytest.approx(whole.value, abs=1e-5)  # log-probabilities add up
-    assert np.allclose(sum(a.scores for a in found), whole.scores, atol=1e-5)
+    prompt = len(whole.tokens)
+    assert np.allclose(sum(a.scores[:prompt] for a in found), whole.scores, atol=1e-5)
     generated, tokens = attribute_generated(model, TEXT, "occlusion")
     steps = generate_steps(model, TEXT, 12).steps
     assert tokens == tuple(step.token for step in steps)  # what was generated, not what its text is read as
@@ -236,6 +238,28 @@ def test_each_token_of_a_decoder_is_explained_given_those_before() -> None:
     assert np.allclose(shown["entropy"], [step.entropy for step in steps], atol=1e-5)
     assert np.allclose(shown["probability"], [step.probability for step in steps], atol=1e-5)
     assert drawn.draw().axes
+
+
+@pytest.mark.parametrize("method", ["occlusion", "input_x_gradient", "integrated_gradients"])
+def test_a_decoder_s_earlier_tokens_are_sources_like_the_text(method: str) -> None:
+    """As when the same ids stand in the text: a tokenizer of words reads what was generated as it is."""
+    model = tiny_causal()
+    found, written = attribute_generated(model, TEXT, method, target=" cats sat on")
+    texts = [TEXT, f"{TEXT} cats", f"{TEXT} cats sat"]
+    assert written == ("cats", "sat", "on")
+    for one, text, token in zip(found, texts, written, strict=True):
+        alone = attribute(model, text, method, target=int(model.tokenizer.convert_tokens_to_ids(token)))
+        assert one.tokens == alone.tokens
+        assert one.attributed == alone.attributed
+        assert_near(one.scores, alone.scores)
+        assert one.value == pytest.approx(alone.value, abs=1e-6)
+    assert np.abs(found[2].scores[-2:]).min() > 0
+    assert len(found[2].words().tokens) == len(found[2].tokens)  # generated tokens stay as they are
+    shown = generation_map(found, written).to_frame()
+    later = shown[(shown["generated"] == "cats") & shown["source"].isin(["cats", "sat"])]["value"]
+    assert later.isna().all()
+    with pytest.raises(ConfigError, match="give one for each"):
+        generation_map([found[0], attribute(model, "dogs ran", method)], written[:2])
 
 
 def test_a_decoder_s_first_token_with_the_largest_score_is_noted() -> None:

@@ -11,7 +11,7 @@ from workbench.analysis.generation import Generation, generate_steps
 from workbench.analysis.saliency._attribute import attribute_targets
 from workbench.analysis.saliency._methods import SaliencyOptions
 from workbench.analysis.saliency._record import Attribution
-from workbench.analysis.saliency.attribution_target import AttributionTarget, TargetSum
+from workbench.analysis.saliency.attribution_target import AttributionTarget, TargetInput, TargetSum
 from workbench.analysis.saliency.baselines import Baseline
 from workbench.analysis.saliency.targets import TargetRequest, ask, ask_generated
 from workbench.errors import TaskError
@@ -37,12 +37,15 @@ def attribute_generated(
     options: SaliencyOptions | None = None,
     allow_cost: bool = False,
 ) -> tuple[list[Attribution], tuple[str, ...]]:
-    """Scores of the text's tokens for each token of ``target`` (by default what is generated), and those tokens.
+    """Scores for each token of ``target`` (by default what is generated), and those tokens.
 
-    Each is attributed given the tokens before it, which get no scores themselves, and has the ``entropy`` of the
-    distribution that it is predicted from. What is generated is the text of ``generation``, or else greedy: of a
-    decoder, 12 tokens or fewer. :func:`workbench.figures.saliency.generation_map` draws them. Raises
-    :class:`~workbench.errors.ModelError` for a model that does not generate.
+    Scored are the text's tokens and, of a decoder, also the tokens of the target before the one that is attributed: its
+    ``tokens`` are longer by one from token to token. An encoder-decoder's source alone is scored, given the tokens
+    before. Each has the ``entropy`` of the distribution that it is predicted from. What is generated is the text of
+    ``generation``, or else greedy: of a decoder, 12 tokens or fewer. Generated tokens as sources: Sarti et al. 2023,
+    "Inseq: An Interpretability Toolkit for Sequence Generation Models".
+    :func:`workbench.figures.saliency.generation_map` draws them. Raises :class:`~workbench.errors.ModelError` for a
+    model that does not generate.
 
     Example:
         ```python
@@ -66,15 +69,40 @@ def attribute_generated(
         whole = ask(model, text, TargetRequest(target))
     terms = whole.parts[0].terms
     generated = tuple(model.tokenizer.convert_ids_to_tokens([term.index for term in terms]))
+    before = _read_on if model.kind is Kind.CAUSAL else _as_given
     questions = [
-        replace(
-            whole, parts=(TargetSum((term,)),), label=f"log p({token!r})", note="given the tokens before it"
-        )
-        for term, token in zip(terms, generated, strict=True)
+        replace(before(whole, generated[:i]), parts=(TargetSum((term,)),), label=f"log p({token!r})")
+        for i, (term, token) in enumerate(zip(terms, generated, strict=True))
     ]
     found = attribute_targets(model, questions, method, baseline, options, allow_cost)
     entropies = _entropies(model, whole)
     return [replace(one, entropy=e) for one, e in zip(found, entropies, strict=True)], generated
+
+
+def _as_given(whole: AttributionTarget, before: tuple[str, ...]) -> AttributionTarget:
+    """The tokens ``before`` are read by the decoder, and have no scores."""
+    return replace(whole, note="given the tokens before it")
+
+
+def _read_on(whole: AttributionTarget, before: tuple[str, ...]) -> AttributionTarget:
+    """The text with the tokens ``before`` behind it, which are attributed like its own."""
+    text, size = whole.encoded.alignment, len(before)
+    read = replace(
+        text,
+        tokens=(*text.tokens, *before),
+        ids=(*text.ids, *(term.index for term in whole.parts[0].terms[:size])),
+        offsets=(*text.offsets, *((0, 0),) * size),
+        word_ids=(*text.word_ids, *(None,) * size),
+    )
+    return replace(
+        whole,
+        encoded=replace(
+            whole.encoded, alignment=read, segment_ids=(*whole.encoded.segment_ids, *(0,) * size)
+        ),
+        reads=(TargetInput(),),
+        attributed=(*whole.attributed, *(True,) * size),
+        note="as are the tokens before it",
+    )
 
 
 def _entropies(model: LoadedModel, whole: AttributionTarget) -> list[float]:
