@@ -12,6 +12,7 @@ from workbench.choices import as_members
 from workbench.data import DataIdentity, content_hash
 from workbench.data.conllu import ConlluSentence, ConlluWord, read_conllu
 from workbench.data.grammar import Sentence, sentences
+from workbench.data.hub import is_hub_name
 from workbench.errors import DataError, TaskError
 from workbench.registry import Registry
 
@@ -178,6 +179,6 @@ def load_task(name: str, data: str | Path = BUILTIN, limit: int | None = None, s
     if str(data) == BUILTIN:
         raise TaskError(f"task {name} is not made from trees; give --data FILE: {task.formats}")
     path = Path(data)
-    if not path.is_file():
+    if not path.is_file() and not is_hub_name(path):
         raise DataError(f"no file {path}; task {name} reads {task.formats}")
     return task.read(path, limit)

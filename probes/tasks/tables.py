@@ -9,7 +9,7 @@ from pathlib import Path
 from probes._data import Place, ProbeData, ProbeItem, Unit, Words
 from probes.tasks._task import ProbeTask, probe_data, register
 from workbench.data.files import read_lines, text_field
-from workbench.data.tables import Row, class_label
+from workbench.data.tables import Row, class_label, table_name
 from workbench.data.tables import read_table as read_records
 from workbench.errors import DataError
 
@@ -91,7 +91,7 @@ def read_table(path: Path, limit: int | None = None) -> ProbeData:
         items.append(ProbeItem((place,), class_label(row.get("label"), where), form))
         words.append(Words(forms, None, "", where))
     unit = Unit.WORD if "word" in names else Unit.SENTENCE
-    return probe_data("table", unit, tuple(words), items, (path.stem, str(path)), _LABEL)
+    return probe_data("table", unit, tuple(words), items, (table_name(path), str(path)), _LABEL)
 
 
 def _one_word(where: str, given: str, forms: tuple[str, ...], sentence: int) -> tuple[Place, str]:
@@ -111,7 +111,7 @@ def _word_table(path: Path, rows: list[tuple[str, Row]]) -> ProbeData:
             for w, (form, label) in enumerate(zip(forms, labels, strict=True))
         ]
         words.append(Words(forms, None, "", where))
-    return probe_data("table", Unit.WORD, tuple(words), items, (path.stem, str(path)), _LABEL)
+    return probe_data("table", Unit.WORD, tuple(words), items, (table_name(path), str(path)), _LABEL)
 
 
 register(ProbeTask("ner", Unit.WORD, _ENTITY, read=read_iob2, formats="IOB2, a word and its tag a line"))

@@ -49,19 +49,19 @@ def attend_over_steps(
     as_json: bool,
 ) -> None:
     """Measure the heads of every checkpoint, one run each (stored ones are used again), and show one statistic."""
-    from workbench.analysis.survey import survey
+    from workbench.analysis.heads_over_steps import heads_over_steps
     from workbench.figures import statistic_view
-    from workbench.figures.stored import heads_over_steps, statistic_of
-    from workbench.models.names import checkpoints_of, step_of
 
     runs: dict[int, Run] = {}
-    for folder in checkpoints_of(model):
-        run = survey(load(str(folder)), settings, out=out, progress=shows_progress(), again=False)
-        statistic_of(run, statistic)  # a wrong name is told after the first checkpoint
-        runs[step_of(folder)] = run
+
+    def tell(step: int, run: Run) -> None:
+        runs[step] = run
         if not as_json:
-            _tell(step_of(folder), run)
-    found = heads_over_steps(runs, statistic)
+            _tell(step, run)
+
+    found = heads_over_steps(
+        model, settings, statistic, out=out, progress=shows_progress(), load=load, tell=tell
+    )
     name = f"{statistic.replace(' ', '-').replace('/', '-')}-over-steps"
     frame = found.to_frame()
     figure, stored = _store(frame, statistic_view(found), _folder(model, out, name))

@@ -6,10 +6,11 @@ import shlex
 
 import numpy as np
 
+from workbench.analysis.heads_over_steps import head_statistics_of
 from workbench.cli._shared import model_line, verdict
 from workbench.cli._tables import table
 from workbench.estimate import printed_text
-from workbench.figures.stored import dependency_frame, head_statistics_of
+from workbench.figures.stored import dependency_frame
 from workbench.runs import Run, reads_runs
 from workbench.terminal import counted
 

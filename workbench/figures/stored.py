@@ -2,68 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-import numpy as np
 import pandas as pd
 
-from workbench.errors import DataError, did_you_mean
+from workbench.analysis.heads_over_steps import head_statistics_of
 from workbench.figures._view import View
 from workbench.figures.matrix import head_statistics_grid
 from workbench.figures.table import dependency_table
 from workbench.runs import Run, reads_runs
-from workbench.statistics import Statistic
 
-__all__ = ["dependency_frame", "head_statistics_of", "heads_over_steps", "statistic_of", "survey_figures"]
-
-
-@reads_runs
-def head_statistics_of(run: Run) -> dict[str, Statistic]:
-    """The (layer, head) statistics that a run of ``workbench attend`` stored; empty for any other run."""
-    arrays = run.arrays()
-    return {
-        name: Statistic(
-            name=name,
-            unit=about.get("unit", ""),
-            values=arrays[name],
-            axes=("layer", "head"),
-            standard_error=arrays.get(f"{name} (standard error)"),
-            note=about.get("note", ""),
-        )
-        for name, about in run.notes.get("statistics", {}).items()
-        if name in arrays
-    }
-
-
-def heads_over_steps(runs: Mapping[int, Run], name: str) -> Statistic:
-    """One statistic of every head at each training step, with axes ``step``, ``layer`` and ``head``.
-
-    ``runs`` are those of ``workbench attend --corpus`` by step, of one model's checkpoints. Raises
-    :class:`~workbench.errors.DataError` for a statistic that they do not hold.
-    """
-    steps = sorted(runs)
-    found = [statistic_of(runs[step], name) for step in steps]
-    errors = [statistic.standard_error for statistic in found]
-    layers, heads = found[0].values.shape
-    return Statistic(
-        name=name,
-        unit=found[0].unit,
-        values=np.stack([statistic.values for statistic in found]),
-        axes=("step", "layer", "head"),
-        labels={"step": tuple(steps), "layer": tuple(range(layers)), "head": tuple(range(heads))},
-        standard_error=None
-        if any(e is None for e in errors)
-        else np.stack([e for e in errors if e is not None]),
-        note=found[0].note,
-    )
-
-
-def statistic_of(run: Run, name: str) -> Statistic:
-    """The stored statistic of that name; raises :class:`~workbench.errors.DataError` where there is none."""
-    found = head_statistics_of(run)
-    if name not in found:
-        raise DataError(f"no statistic {name!r} of heads in {run.path}; {did_you_mean(name, list(found))}")
-    return found[name]
+__all__ = ["dependency_frame", "survey_figures"]
 
 
 @reads_runs

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from challenge_sets.checking import find_set
+from probes import load_task
 from tests.helpers import run_command
 from tests.model_folders import save_llama
 from workbench.data.corpus import read_corpus
@@ -122,6 +123,9 @@ def test_every_reader_of_tables_takes_it(folder: Path) -> None:
         f"data: hub:{folder}/questions::test\n"
     )
     assert len(read_task(declared).load(None).items) == 2
+    probed = load_task("table", f"hub:{folder}/texts")
+    assert [item.label for item in probed.items] == ["good", "bad"]
+    assert probed.identity.name == "texts"
     pairs = find_set(f"hub:{folder}/pairs").load(None)
     assert [item.fields["item"].good for item in pairs.items] == ["the cats sat", "the cat is"]
 
