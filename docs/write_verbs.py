@@ -11,10 +11,11 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from forks import run
 
 from workbench.cli import COMMANDS
 
@@ -100,10 +101,10 @@ def check() -> None:
         place = Path(folder)
         _prepare(place)
         commands = [shlex.split(command) for examples in EXAMPLES.values() for command in examples]
-        programs = [[sys.executable, "-c", code] for code in _python_of_readme()]
+        programs = [["python", "-c", code] for code in _python_of_readme()]
         for command in [*commands, *programs]:
             words = [_filled(word, place) for word in command]
-            done = _done(words, place)
+            done = run(words, place)
             says_extra = done.returncode == 2 and len(done.stderr.splitlines()) == 1 and "[" in done.stderr
             wrong += not (done.returncode == 0 or says_extra)
             shown = done.stderr.strip() if done.returncode else "works"
@@ -152,7 +153,7 @@ def _record(run: Path) -> str:
 
 
 def _run(command: str, place: Path) -> str:
-    done = _done(shlex.split(command), place)
+    done = run(shlex.split(command), place)
     if done.returncode:
         sys.exit(f"{command}\n{done.stderr}")
     text = done.stdout.replace(f"{place.resolve()}/", "").replace(f"{place}/", "")
@@ -163,20 +164,9 @@ def _run(command: str, place: Path) -> str:
     return "\n".join(lines)
 
 
-def _done(words: list[str], place: Path) -> subprocess.CompletedProcess[str]:
-    if words[0] == "workbench":
-        words = [str(Path(sys.executable).parent / "workbench"), *words[1:]]
-    environment = {**os.environ, "COLUMNS": "110"}
-    return subprocess.run(words, cwd=place, env=environment, capture_output=True, text=True, check=False)
-
-
 def help_of(verb: str) -> str:
     """What ``workbench VERB --help`` prints."""
-    program = Path(sys.executable).parent / "workbench"
-    environment = {**os.environ, "COLUMNS": "110"}
-    return subprocess.run(
-        [str(program), verb, "--help"], env=environment, capture_output=True, text=True, check=True
-    ).stdout.rstrip()
+    return run(["workbench", verb, "--help"], DOCS).stdout.rstrip()
 
 
 def _page(verb: str, examples: list[tuple[str, str]], place: Path) -> None:
@@ -203,4 +193,5 @@ def _index() -> None:
 
 
 if __name__ == "__main__":
+    os.environ["COLUMNS"] = "110"
     check() if sys.argv[1:] == ["--check"] else main(sys.argv[1:])

@@ -56,14 +56,14 @@ def test_it_listens_on_this_machine_only(dashboard: tuple[str, Path]) -> None:
 
 def test_models_are_chosen_and_kept_from_page_to_page(visit: Visit) -> None:
     page = visit("models")
-    assert page.get_by_role("heading", name="tiny-bert").is_visible()
+    page.get_by_role("heading", name="tiny-bert").wait_for()
     choose(page, "Model", "tiny-bart")
-    assert page.locator(".facts dd").all_inner_texts()[:2] == ["seq2seq", "bart"]
+    eventually(page, lambda: page.locator(".facts dd").all_inner_texts()[:2] == ["seq2seq", "bart"])
     choose(page, "Second model", "tiny-llama")
     facts = page.locator(".facts").nth(1).locator("dd")
     eventually(page, lambda: facts.all_inner_texts()[:2] == ["causal", "llama"])
     write(page, "A text to split into tokens", "the cat")
-    assert page.get_by_text("2 tokens:").is_visible()  # of the Llama
+    page.get_by_text("2 tokens:").wait_for()  # of the Llama
     page.get_by_text("One block").nth(1).click()
     page.get_by_text("LlamaDecoderLayer").wait_for()
     page.get_by_text("builtin", exact=True).click()
@@ -73,7 +73,8 @@ def test_models_are_chosen_and_kept_from_page_to_page(visit: Visit) -> None:
     ).wait_for()  # in its diagram of the block
     page.get_by_role("link", name="Inspect").click()
     settle(page)
-    assert address(page) == {"model": "tiny-bart", "second": "tiny-llama", "implementation": "builtin"}
+    expected = {"model": "tiny-bart", "second": "tiny-llama", "implementation": "builtin"}
+    eventually(page, lambda: address(page) == expected)
     eventually(page, lambda: page.locator("iframe[sandbox=allow-scripts]").count() == 2)
 
 
@@ -88,7 +89,7 @@ def test_the_address_reproduces_the_page(visit: Visit) -> None:
     page.get_by_text("Hide sinks", exact=True).first.click()
     settle(page)
     expected = {"text": TEXT, "pair": "a dogs ran", "layer": "1", "head": "2", "sinks": "true"}
-    assert address(page) == expected
+    eventually(page, lambda: address(page) == expected)
     other = visit("", **expected)
     for one in (page, other):
         assert tokens(one) == ["<s>", *TEXT.split(), "</s>", "a", "dogs", "ran", "</s>"]
@@ -103,7 +104,7 @@ def test_heads_and_tokens_answer_to_pointer_and_keys(visit: Visit) -> None:
     page = visit(text=TEXT)
     view = view_of(page, "Attention, head")
     view.locator(".tokens.from button").nth(2).hover()
-    assert view.locator(".readout").inner_text().startswith("cat attends to ")
+    eventually(page, lambda: view.locator(".readout").inner_text().startswith("cat attends to "))
     view.locator(".head").nth(3).click()
     assert view.locator(".head[aria-pressed=true]").all_inner_texts() == ["0", "1", "2"]  # head 3 is off
     for kind in ("model", "neuron"):

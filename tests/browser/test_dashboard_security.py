@@ -35,15 +35,15 @@ def test_as_input_text_and_tokens(visit: Visit) -> None:
     assert HOSTILE_MODEL in view_of(page, "Attention").locator("h1").inner_text()
     page.get_by_role("link", name="Models").click()
     settle(page)
-    assert page.get_by_role("heading", name=HOSTILE_MODEL).is_visible()
+    page.get_by_role("heading", name=HOSTILE_MODEL).wait_for()
     write(page, "A text to split into tokens", " ".join(map(as_token, HOSTILE[:10])))
     for text in HOSTILE[:10]:
-        assert page.locator("code", has_text=as_token(text)).first.is_visible()
+        page.locator("code", has_text=as_token(text)).first.wait_for()
 
 
 def test_as_the_model_of_a_link(visit: Visit) -> None:
     page = visit(model=HOSTILE[0])
-    assert page.get_by_text("The link names a model that is not open here").is_visible()
+    page.get_by_text("The link names a model that is not open here").wait_for()
     page.get_by_role("button", name="Open it").press("Enter")
     settle(page)
     page.get_by_role("alert").get_by_text(f"no model at '{HOSTILE[0]}'").first.wait_for()
@@ -126,7 +126,7 @@ def test_as_file_names_and_outside_the_folders(visit: Visit) -> None:
         settle(page)
         page.get_by_role("alert").get_by_text(f"{shown(path)} lies outside the folders").wait_for()
     page = visit("runs", run="../../../etc")
-    assert page.get_by_text("There is no run ../../../etc in the runs folder.").is_visible()
+    page.get_by_text("There is no run ../../../etc in the runs folder.").wait_for()
     page = visit("models")
     page.get_by_label("A folder, a .gguf file or a hub id").fill("/etc")
     page.get_by_test_id("stBaseButton-secondaryFormSubmit").click()
