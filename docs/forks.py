@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 import tempfile
 import traceback
@@ -12,6 +13,14 @@ from importlib import import_module
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import NoReturn
+
+LIMIT = 300  # seconds of one
+# what verbs and examples import as they run
+_MODULES = (
+    *("sklearn.linear_model", "scipy.stats", "pyarrow.parquet", "matplotlib.figure", "statsmodels.stats.api"),
+    *("transformers.models.llama.modeling_llama", "transformers.generation", "captum.attr", "tokenizers"),
+    *("accelerate", "datasets", "peft", "workbench.models.auto", "workbench.cli._shared"),
+)
 
 
 def run(words: list[str], place: Path) -> CompletedProcess[str]:
@@ -38,12 +47,7 @@ def _import() -> None:
 
     for name in workbench.__all__:
         getattr(workbench, name)
-    for name in (
-        "transformers.models.llama.modeling_llama",
-        "sklearn.linear_model",
-        "scipy.stats",
-        "pyarrow",
-    ):
+    for name in _MODULES:
         with contextlib.suppress(ImportError):
             import_module(name)
 
@@ -51,12 +55,14 @@ def _import() -> None:
 def _run(words: list[str]) -> NoReturn:
     from workbench.cli import main
 
+    signal.alarm(LIMIT)
     sys.argv, status = words, 1
     try:
         if words[0] == "workbench":
             main(words[1:])
         else:
-            exec(compile(words[-1], "<program>", "exec"), {"__name__": "__main__"})
+            sys.path.insert(0, str(Path.cwd()))  # as ``python -c`` does
+            exec(compile(words[-1], "example.py", "exec"), {"__name__": "__main__"})
         status = 0
     except SystemExit as ended:
         status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)

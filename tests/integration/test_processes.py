@@ -1,4 +1,4 @@
-"""One evaluation or check over two processes stores what one process stores."""
+"""A check over two processes stores what one process stores; ``evaluate`` has the same runner."""
 
 from __future__ import annotations
 
@@ -14,15 +14,10 @@ from tests.helpers import run_command
 from tests.model_folders import save_llama
 from workbench.runs import Run
 
-# verb and what it asks, then the columns of right and wrong and of scores
-VERBS = {
-    "evaluate": (("--task", "lambada_sample", "--limit", "15"), "greedy", "log_probability"),
-    "check": (("--set", "pairs_builtin", "--limit", "30"), "correct", "margin"),
-}
 
-
-def stored(verb: str, model: Path, out: Path, *launcher: str) -> Run:
-    arguments = [verb, str(model), *VERBS[verb][0], "--no-doctor", "--json", "--out", str(out)]
+def stored(model: Path, out: Path, *launcher: str) -> Run:
+    asked = ("--set", "pairs_builtin", "--limit", "30", "--no-doctor", "--json")
+    arguments = ["check", str(model), *asked, "--out", str(out)]
     if launcher:
         command = [sys.executable, *launcher, "-m", "workbench", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
@@ -34,19 +29,17 @@ def stored(verb: str, model: Path, out: Path, *launcher: str) -> Run:
     return Run.open(json.loads(lines[0])["run"])
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_two_processes_store_the_same_numbers_in_one_folder(verb, tmp_path):
+def test_two_processes_store_the_same_numbers_in_one_folder(tmp_path):
     model = save_llama(tmp_path / "model", positions=512)
-    _, right, score = VERBS[verb]
-    one = stored(verb, model, tmp_path / "one")
+    one = stored(model, tmp_path / "one")
     torchrun = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29741")
-    two = stored(verb, model, tmp_path / "two", *torchrun)
+    two = stored(model, tmp_path / "two", *torchrun)
     assert len(list((tmp_path / "two").glob("*/run.json"))) == 1
     first, second = (run.examples().sort_values("id") for run in (one, two))
     assert first["id"].tolist() == second["id"].tolist()
-    assert first[right].tolist() == second[right].tolist()
+    assert first.correct.tolist() == second.correct.tolist()
     # Batches differ, so scores agree to rounding.
-    assert np.allclose(first[score], second[score], atol=1e-4)
+    assert np.allclose(first.margin, second.margin, atol=1e-4)
     assert one.results.keys() == two.results.keys()
     for task, metrics in one.results.items():
         for metric, estimate in metrics.items():

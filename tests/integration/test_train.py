@@ -14,6 +14,8 @@ import pytest
 
 pytest.importorskip("accelerate", reason="pip install accelerate")
 
+from tests.helpers import run_command
+
 SENTENCES = ["The keys to the cabinet are on the table. ", "The cat sat on the mat. ", "A dog ran home! "]
 TINY = """
 model_type: workbench-decoder
@@ -49,7 +51,14 @@ def environment(place: Path) -> dict[str, str]:
     return {**os.environ, "WORKBENCH_CACHE": str(place / "cache"), "OMP_NUM_THREADS": "1"}
 
 
-def run(place: Path, *command: str) -> None:
+def run_here(place: Path, *words: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBENCH_CACHE", environment(place)["WORKBENCH_CACHE"])
+        done = run_command(*words)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def run_apart(place: Path, *command: str) -> None:
     done = subprocess.run(command, env=environment(place), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
 
@@ -57,7 +66,7 @@ def run(place: Path, *command: str) -> None:
 @pytest.fixture(scope="module")
 def whole(place: Path) -> Path:
     """A run that nothing interrupted."""
-    run(place, sys.executable, "-m", "workbench", *arguments(place, "whole", "--keep-steps", "0,1,2,…"))
+    run_here(place, *arguments(place, "whole", "--keep-steps", "0,1,2,…"))
     return place / "whole"
 
 
@@ -79,7 +88,7 @@ def test_a_killed_run_ends_with_the_same_losses(place: Path, whole: Path) -> Non
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    run(place, sys.executable, "-m", "workbench", "train", "--out", str(place / "killed"), "--resume")
+    run_here(place, "train", "--out", str(place / "killed"), "--resume")
     assert losses(place / "killed") == pytest.approx(losses(whole), abs=1e-6)
     assert set(losses(whole)) == set(range(1, 25))
 
@@ -95,7 +104,7 @@ def test_two_processes_give_the_losses_of_one(place: Path, whole: Path) -> None:
         "--master-port",
         "29517",
     ]
-    run(place, *launcher, "-m", "workbench", *arguments(place, "two"))
+    run_apart(place, *launcher, "-m", "workbench", *arguments(place, "two"))
     assert losses(place / "two") == pytest.approx(losses(whole), abs=1e-4)
 
 

@@ -155,8 +155,8 @@ def compare(
         ```python
         import workbench
 
-        first = workbench.check("novels-decoder", "pairs_builtin", limit=60)
-        second = workbench.check("novels-encoder", "pairs_builtin", limit=60)
+        first = workbench.check("novels-decoder", "pairs_builtin", limit=20)
+        second = workbench.check("novels-encoder", "pairs_builtin", limit=20)
         print(workbench.compare(first, second, metric="accuracy"))
         ```
     """

@@ -23,6 +23,7 @@ _BEFORE = """import workbench
 model = workbench.load("novels-decoder")
 run = workbench.evaluate(model, tasks="lambada_sample", limit=20, doctor=False)
 """
+_BLOCK = "the block under Install"
 # files that entries name
 _FILES = """from pathlib import Path
 Path("reviews.csv").write_text("text,label\\n" + "a good film,1\\na bad film,0\\n" * 10)
@@ -31,7 +32,9 @@ Path("reviews.csv").write_text("text,label\\n" + "a good film,1\\na bad film,0\\
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory) -> dict[str, Outcome]:
-    codes = {}
+    block = re.search(r"```python\n(.*?)```", _README, flags=re.S)
+    assert block is not None
+    codes = {_BLOCK: block[1]}
     for entry in ENTRIES:
         uses = [
             word for word in ("model", "run") if re.search(rf"\b{word}\b(?!=)", re.sub(r'"[^"]*"', "", entry))
@@ -50,8 +53,5 @@ def test_an_entry_works(entry, outcomes):
     assert outcomes[entry].status == 0, outcomes[entry].output
 
 
-def test_the_block_under_install_works(tmp_path):
-    block = re.search(r"```python\n(.*?)```", _README, flags=re.S)
-    assert block is not None
-    outcome = run_each({"block": block[1]}, tmp_path)["block"]
-    assert outcome.status == 0, outcome.output
+def test_the_block_under_install_works(outcomes):
+    assert outcomes[_BLOCK].status == 0, outcomes[_BLOCK].output

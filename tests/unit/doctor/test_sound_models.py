@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 import transformers
 
 from tests.unit.doctor import models
-from workbench.evaluate.doctor import CHECKS, _internals, examine
+from workbench.evaluate.doctor import CHECKS, _examine, _internals, examine, self_check
 from workbench.models import Kind, LoadedModel
 
 NOT_GENERATING = {"causal_attention", "causal_outputs", "cached_generation"}
@@ -96,6 +97,27 @@ def test_leaves_the_model_as_it_was(implementation: str) -> None:
     assert all(
         value.dtype == torch.float32 and torch.equal(value, after[name]) for name, value in before.items()
     )
+
+
+def test_what_was_found_holds_until_the_model_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    subject, seen = models.llama(transformers.LlamaForCausalLM), []
+    monkeypatch.setattr(_examine, "examine", lambda model, progress: seen.append(model) or examine(model))
+
+    def verdict() -> dict[str, Any]:
+        check = self_check(subject, wanted=True)
+        assert check is not None
+        return check()
+
+    first = verdict()
+    assert verdict() == first == examine(subject).to_dict()
+    assert len(seen) == 1
+    with torch.no_grad():
+        next(subject.model.parameters()).mul_(2)
+    verdict()
+    assert len(seen) == 2
+    with subject.model.lm_head.register_forward_hook(lambda module, inputs, output: output):
+        verdict()
+    assert len(seen) == 3
 
 
 def test_restores_the_attention_when_the_model_breaks_down() -> None:

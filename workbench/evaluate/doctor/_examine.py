@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from tqdm.auto import tqdm
 
@@ -11,6 +12,7 @@ from workbench.errors import WorkbenchError
 from workbench.evaluate.doctor import _internals, _invariance, _outputs
 from workbench.evaluate.doctor._records import Check, Finding, NotApplicable, Report, Status
 from workbench.models import LoadedModel, as_model
+from workbench.trace.attention_hook import active
 
 __all__ = ["CHECKS", "examine", "self_check"]
 
@@ -33,6 +35,9 @@ CHECKS: dict[str, Callable[[LoadedModel], Finding]] = {
     "scorer_log_probabilities": _outputs.scorer_log_probabilities,
     "gradient": _internals.gradient,
 }
+
+# a model's weights, tokenizer and so on when it was examined, and what was found
+_examined: WeakKeyDictionary[Any, tuple[Any, dict[str, Any]]] = WeakKeyDictionary()
 
 
 def examine(model: LoadedModel | str, progress: bool = False) -> Report:
@@ -59,8 +64,26 @@ def examine(model: LoadedModel | str, progress: bool = False) -> Report:
 def self_check(
     model: LoadedModel, wanted: bool, progress: bool = False
 ) -> Callable[[], dict[str, Any]] | None:
-    """What :meth:`workbench.runs.RunFolder.examine` takes: :func:`examine` as it is stored, or ``None`` to skip it."""
-    return (lambda: examine(model, progress).to_dict()) if wanted else None
+    """What :meth:`workbench.runs.RunFolder.examine` takes: :func:`examine` as it is stored, or ``None`` to skip it.
+
+    What was found of a model in this process holds for its further runs, until its weights, tokenizer or hooks change.
+    """
+
+    def verdict() -> dict[str, Any]:
+        known, found = _examined.get(model.model, (None, {}))
+        if known != _state(model):
+            found = examine(model, progress).to_dict()
+            _examined[model.model] = (_state(model), found)  # transformers' own hooks come with a first pass
+        return found
+
+    return verdict if wanted else None
+
+
+def _state(model: LoadedModel) -> tuple[Any, ...]:
+    """What decides the verdict: weights, types, tokenizer, and how many hooks and watchers there are."""
+    hooks = sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.model.modules())
+    tokenizer = (model.tokenizer, model.prompt)
+    return (model.content_hash, model.dtype, model.device, tokenizer, hooks, len(active()))
 
 
 def _run(name: str, model: LoadedModel) -> Check:
