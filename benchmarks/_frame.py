@@ -101,7 +101,13 @@ def peak_mib() -> float:
     return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmHWM"))
 
 
-def matmul_rate(dtype: torch.dtype, rows: int = 2048, width: int = 2048, seconds: float = 2.0) -> float:
+def matmul_rate(
+    dtype: torch.dtype,
+    rows: int = 2048,
+    width: int = 2048,
+    seconds: float = 2.0,
+    clock: Callable[[], float] = time.perf_counter,
+) -> float:
     """Measured floating-point operations per second of a matrix product in ``dtype``."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     a, b = (
@@ -109,13 +115,13 @@ def matmul_rate(dtype: torch.dtype, rows: int = 2048, width: int = 2048, seconds
         torch.randn(width, width, device=device, dtype=dtype),
     )
     a @ b
-    count, started = 0, time.perf_counter()
-    while time.perf_counter() - started < seconds:
+    count, started = 0, clock()
+    while clock() - started < seconds:
         a @ b
         if device == "cuda":
             torch.cuda.synchronize()
         count += 1
-    return 2 * rows * width * width * count / (time.perf_counter() - started)
+    return 2 * rows * width * width * count / (clock() - started)
 
 
 def machine(*packages: str) -> str:

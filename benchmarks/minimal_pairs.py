@@ -94,12 +94,12 @@ def decisions(model: Any, pairs: Sequence[TextPair], full: bool) -> list[Result]
         goal = f"{name}'s decisions" + (f", {PUBLISHED[name]}" if full else "")
         results.append(Result(f"accuracy as {name}", right(ours), right(peer), "", None, goal, good))
     scorer = CausalPairs(model)
-    engine, forks = Engine(model, "prefix"), scorer.forks(pairs)
-    alone = engine.score_sequences([member for fork in forks for member in fork.members])
+    engine, groups = Engine(model, "prefix"), scorer.groups(pairs)
+    alone = engine.score_sequences([member for group in groups for member in group.members])
     plain = [a.log_probability - b.log_probability for a, b in zip(alone[::2], alone[1::2], strict=True)]
     shared = [s.margin for s in score_pairs(scorer, pairs)]
     gap = max(abs(a - b) for a, b in zip(shared, plain, strict=True))
-    saved = 1 - sum(f.length for f in forks) / sum(m.length for f in forks for m in f.members)
+    saved = 1 - sum(g.length for g in groups) / sum(m.length for g in groups for m in g.members)
     accuracy = sum(m > 0 for m in shared) / len(shared)
     good = not full or round(accuracy, 4) == PUBLISHED["workbench"]
     return [
@@ -113,7 +113,7 @@ def decisions(model: Any, pairs: Sequence[TextPair], full: bool) -> list[Result]
 def throughput(pairs: Sequence[TextPair], repeats: int, clock: Clock) -> list[Result]:
     """Pairs per second against each peer under its own convention, at float32 and at the default precision."""
     reference = workbench.load(MODEL, dtype="float32")
-    default = workbench.load(MODEL)
+    default = workbench.load(MODEL, dtype="auto")
     results = []
     goals = {"lm-eval": (1.4, 3.0), "minicons": (1.9, 3.0)}
     for name, arm in ARMS.items():

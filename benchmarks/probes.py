@@ -1,6 +1,7 @@
 """Probing minilm-l6 for part of speech beside scikit-learn, and feature extraction beside a plain forward pass.
 
-python benchmarks/probes.py [--part all|linear|extraction|memory] [--cells 2] [--train-limit N] [--json FILE]
+python benchmarks/probes.py [--part all|linear|extraction|memory] [--cells 2] [--train-limit N] [--cpu-time]
+    [--json FILE]
 
 The experiment: 7 layers x true and control labels x 3 seeds x 5 regularisation strengths = 210 classifiers on
 the 2,065 sentences of EWT's train part, predicting its development part. Ours solves all of them, layer by
@@ -19,6 +20,7 @@ import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -53,6 +55,7 @@ from workbench.trace.encoding import encode_all, inputs_of
 
 MODEL = "minilm-l6"
 POINTS = 0.3
+Clock = Callable[[], float]
 Cell = tuple[int, int, int]  # layer, labelling (true of each seed, then control of each seed), strength
 
 
@@ -80,9 +83,11 @@ def prepared(data_dir: Path, limit: int | None) -> tuple[Prepared, ProbeSettings
     return prepare(model, settings, *read_data(settings)), settings
 
 
-def ours(ready: Prepared, settings: ProbeSettings, labels: Labels, layer: int) -> tuple[float, np.ndarray]:
+def ours(
+    ready: Prepared, settings: ProbeSettings, labels: Labels, layer: int, clock: Clock
+) -> tuple[float, np.ndarray]:
     """Seconds for a layer, and predictions (labelling, strength, test item)."""
-    started = time.perf_counter()
+    started = clock()
     strengths = np.asarray(settings.strengths)
     train, test = layer_rows(ready, ready.features, layer)
     problems = Problems(
@@ -93,11 +98,11 @@ def ours(ready: Prepared, settings: ProbeSettings, labels: Labels, layer: int) -
     )
     solution = solve_logistic(train, problems)
     found = solution.predict(test).reshape(len(labels.targets), len(strengths), -1)
-    return time.perf_counter() - started, found
+    return clock() - started, found
 
 
 def peer(
-    ready: Prepared, settings: ProbeSettings, labels: Labels, cell: Cell
+    ready: Prepared, settings: ProbeSettings, labels: Labels, cell: Cell, clock: Clock
 ) -> tuple[float, np.ndarray, int]:
     """Seconds of one scikit-learn fit and prediction, its predictions, and its iterations."""
     from sklearn.linear_model import LogisticRegression
@@ -109,12 +114,12 @@ def peer(
     )
     used = labels.used[labelling]
     x, y = x[used], labels.targets[labelling][used]
-    started = time.perf_counter()
+    started = clock()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fitted = LogisticRegression(C=settings.strengths[strength], max_iter=3000).fit(x, y)
     guess = fitted.predict(x_test)
-    return time.perf_counter() - started, guess, int(fitted.n_iter_[0])
+    return clock() - started, guess, int(fitted.n_iter_[0])
 
 
 def cells(layer: int, count: int, settings: ProbeSettings) -> list[Cell]:
@@ -126,15 +131,17 @@ def cells(layer: int, count: int, settings: ProbeSettings) -> list[Cell]:
     return [(layer, seeds * (n % 2) + n // 2 % seeds, n % strengths) for n in turns]
 
 
-def one_layer(ready: Prepared, settings: ProbeSettings, labels: Labels, layer: int, count: int) -> LayerTimes:
+def one_layer(
+    ready: Prepared, settings: ProbeSettings, labels: Labels, layer: int, count: int, clock: Clock
+) -> LayerTimes:
     """Ours, then scikit-learn on ``count`` cells of the same layer."""
-    seconds, predictions = ours(ready, settings, labels, layer)
+    seconds, predictions = ours(ready, settings, labels, layer, clock)
     print(
         f"layer {layer}: ours {seconds:.1f} s for {predictions.shape[0] * predictions.shape[1]} classifiers"
     )
     times, gaps = [], []
     for cell in cells(layer, count, settings):
-        spent, guess, iterations = peer(ready, settings, labels, cell)
+        spent, guess, iterations = peer(ready, settings, labels, cell, clock)
         control = cell[1] >= settings.seeds
         gold = ready.control[cell[1] - settings.seeds, ready.split.test] if control else ready.test_codes
         gap = 100 * abs(float(np.mean(guess == gold) - np.mean(predictions[cell[1], cell[2]] == gold)))
@@ -147,7 +154,7 @@ def one_layer(ready: Prepared, settings: ProbeSettings, labels: Labels, layer: i
 
 
 def linear(
-    data_dir: Path, limit: int | None, count: int, layers: list[int] | None, kept: Path | None
+    data_dir: Path, limit: int | None, count: int, layers: list[int] | None, kept: Path | None, clock: Clock
 ) -> list[Result]:
     """Speed of the whole experiment and agreement with scikit-learn, over ``layers`` and those in ``kept``."""
     ready, settings = prepared(data_dir, limit)
@@ -155,7 +162,7 @@ def linear(
     stored = json.loads(kept.read_text()) if kept is not None and kept.is_file() else []
     done = {record["layer"]: LayerTimes(**record) for record in stored}
     for layer in ready.features.layers if layers is None else layers:
-        done[layer] = one_layer(ready, settings, labels, layer, count)
+        done[layer] = one_layer(ready, settings, labels, layer, count, clock)
         if kept is not None:
             kept.write_text(json.dumps([asdict(times) for times in done.values()]))
     each = 2 * settings.seeds * len(settings.strengths)
@@ -171,7 +178,7 @@ def linear(
     ]
 
 
-def extraction(data_dir: Path, repeats: int, limit: int) -> Result:
+def extraction(data_dir: Path, repeats: int, limit: int, clock: Clock) -> Result:
     """Sentences a second, from words to the finished store, beside tokenizing and running the bare model."""
     model = workbench.load(MODEL, dtype="float32")
     bank = read_treebank(data_dir / "ud" / "en_ewt-ud-dev.conllu", limit)
@@ -190,7 +197,7 @@ def extraction(data_dir: Path, repeats: int, limit: int) -> Result:
             for batch in batches_by_length({i: len(e.alignment) for i, e in enumerate(encoded)}, 1024):
                 model.model(**inputs_of(model, [encoded[i] for i in batch]))
 
-    ours_seconds, peer_seconds = alternate(store, plain, repeats)
+    ours_seconds, peer_seconds = alternate(store, plain, repeats, clock=clock)
     return rate_result(
         "extraction beside a plain forward pass", len(words), "sentences/s", ours_seconds, peer_seconds, 0.9
     )
@@ -245,12 +252,13 @@ def main() -> None:
     if chosen.arm:
         print(json.dumps({"mib": extraction_peak(chosen.data_dir, chosen.train_limit)}))
         return
+    clock = time.process_time if chosen.cpu_time else time.perf_counter
     results: list[Result] = []
     if chosen.part in ("all", "linear"):
         layers = [int(n) for n in chosen.layers.split(",")] if chosen.layers else None
-        results += linear(chosen.data_dir, chosen.train_limit, chosen.cells, layers, chosen.kept)
+        results += linear(chosen.data_dir, chosen.train_limit, chosen.cells, layers, chosen.kept, clock)
     if chosen.part in ("all", "extraction"):
-        results.append(extraction(chosen.data_dir, chosen.repeats, chosen.train_limit or 500))
+        results.append(extraction(chosen.data_dir, chosen.repeats, chosen.train_limit or 500, clock))
     if chosen.part in ("all", "memory"):
         results.append(memory(chosen.data_dir))
     report(results, machine("scikit-learn"), chosen.json)

@@ -1,6 +1,6 @@
 """The scoring engine beside lm-eval's ``hf`` model on LAMBADA: same numbers, throughput, peak memory.
 
-python benchmarks/scoring.py [--limit 300] [--repeats 3] [--json FILE]
+python benchmarks/scoring.py [--limit 300] [--timed 100] [--repeats 3] [--cpu-time] [--json FILE]
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -83,13 +84,14 @@ def numbers(model: workbench.LoadedModel, asked: list[Request]) -> list[Result]:
     ]
 
 
-def throughput(asked: list[Request], repeats: int) -> list[Result]:
+def throughput(asked: list[Request], repeats: int, clock: Callable[[], float]) -> list[Result]:
     """Tokens per second of ours at both precisions against lm-eval at float32, its best batch size."""
     reference = workbench.load(MODEL, dtype="float32")
     sequences = Engine(reference).encode(asked)
     tokens = sum(s.length for s in sequences)
     timed = {
-        n: alternate(lambda: None, peer_arm(reference, asked, n), 1, warmup=0)[1][0] for n in PEER_BATCH_SIZES
+        n: alternate(lambda: None, peer_arm(reference, asked, n), 1, warmup=0, clock=clock)[1][0]
+        for n in PEER_BATCH_SIZES
     }
     best = min(timed, key=lambda n: timed[n])
     print(f"lm-eval's best batch size here: {best}", {n: f"{tokens / t:.0f} tok/s" for n, t in timed.items()})
@@ -98,10 +100,10 @@ def throughput(asked: list[Request], repeats: int) -> list[Result]:
     for dtype, goal in (("float32", 1.2), ("auto", 3.5)):
         model = workbench.load(MODEL, dtype=dtype)
         engine = Engine(model)
-        ours_s, peer_s = alternate(lambda engine=engine: engine.score(asked), peer, repeats)
+        ours_s, peer_s = alternate(lambda engine=engine: engine.score(asked), peer, repeats, clock=clock)
         name = f"throughput at {str(model.dtype)[6:]} against lm-eval at float32"
         results.append(rate_result(name, tokens, "tokens/s", ours_s, peer_s, goal))
-        share = share_of_matmul(model, sequences, min(ours_s))
+        share = share_of_matmul(model, sequences, min(ours_s), clock)
         results.append(
             Result(
                 f"share of the matrix-product rate, {str(model.dtype)[6:]}",
@@ -116,12 +118,14 @@ def throughput(asked: list[Request], repeats: int) -> list[Result]:
     return results
 
 
-def share_of_matmul(model: workbench.LoadedModel, sequences: list[Any], seconds: float) -> float:
+def share_of_matmul(
+    model: workbench.LoadedModel, sequences: list[Any], seconds: float, clock: Callable[[], float]
+) -> float:
     """Useful operations (2 per weight and token, head only at scored tokens) against the measured rate."""
     head = model.model.get_output_embeddings().weight.numel()
     body = model.num_parameters - head  # tied: counted once
     useful = 2 * body * sum(s.length for s in sequences) + 2 * head * sum(s.targets for s in sequences)
-    return useful / seconds / matmul_rate(model.dtype)
+    return useful / seconds / matmul_rate(model.dtype, clock=clock)
 
 
 def memory(arguments: list[str]) -> Result:
@@ -151,6 +155,7 @@ def measure_memory(arm: str, asked: list[Request]) -> None:
 def main() -> None:
     options = parser(__doc__ or "")
     options.add_argument("--limit", type=int, default=300)
+    options.add_argument("--timed", type=int, default=100, help="how many of them for the throughput")
     options.add_argument("--memory", choices=("ours", "peer"), help=argparse_hidden())
     chosen = options.parse_args()
     asked = requests(chosen.data_dir, chosen.limit)
@@ -158,7 +163,8 @@ def main() -> None:
         measure_memory(chosen.memory, asked[:64])
         return
     results = numbers(workbench.load(MODEL, dtype="float32"), asked)
-    results += throughput(asked[:100], chosen.repeats)
+    clock = time.process_time if chosen.cpu_time else time.perf_counter
+    results += throughput(asked[: chosen.timed], chosen.repeats, clock)
     results.append(memory(["--data-dir", str(chosen.data_dir)]))
     if chosen.limit == 300:
         print(f"expected on these rows: accuracy {ACCURACY}, perplexity {PERPLEXITY}")

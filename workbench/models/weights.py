@@ -27,7 +27,7 @@ def hash_of(model: Any) -> str:
     """The digest of the files that the weights of ``model`` were loaded from, or else of the weights.
 
     Weights that were changed in place after loading, by an optimiser for example, are no longer those of the
-    files. Computed once for each state: some 0.5 s for a gigabyte.
+    files. Computed once for each state.
     """
     changes, digest = _known.get(model, (-1, ""))
     if changes != _changes(model):
