@@ -33,6 +33,7 @@ from workbench.training.blocks import Blocks
 from workbench.training.building import change_fields
 from workbench.training.checkpoints import find_checkpoints, mark_complete, resume_point
 from workbench.training.corpora import HELD_OUT, TRAIN, CorpusPart, prepare_corpora
+from workbench.training.loop import WorkbenchTrainer
 from workbench.training.settings import (
     DataSource,
     LoopSettings,
@@ -160,6 +161,24 @@ def test_tensorboard_reads_the_curve(place: Path) -> None:
     found = [(event.step, event.value) for event in events.Scalars("train/loss")]
     assert [step for step, _ in found] == [1, 2, 3]
     assert [value for _, value in found] == pytest.approx(run.examples()["loss"].tolist(), rel=1e-6)
+
+
+def test_a_run_that_was_stopped_with_tensorboard_s_files_is_replaced(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("tensorboard")
+    settings = recipe(place)
+    settings = replace(settings, loop=replace(settings.loop, report_to=("tensorboard",)))
+
+    def stopped(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(WorkbenchTrainer, "train", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            pretrain.train(settings, place / "out", device="cpu")
+    assert (place / "out" / "tensorboard").is_dir()
+    assert pretrain.train(settings, place / "out", device="cpu").complete
 
 
 def test_projecting_at_labelled_places_only_changes_no_loss(place: Path) -> None:
