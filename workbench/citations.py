@@ -140,6 +140,7 @@ CITED: dict[str, dict[str, str]] = {
         "head statistics": "clark2019bert",
         "dependency heads": "clark2019bert",
         "induction heads": "olsson2022",
+        "head clusters": "clark2019bert",
         "head importance": "michel2019",
         "attention sinks": "clark2019bert xiao2024",
         "attention rollout": "abnar2020",

@@ -26,10 +26,21 @@ def test_tabs_of_inspect(visit: Visit) -> None:
         ("saliency", "Saliency methods side by side"),
         ("predictions", "Logit lens"),
         ("generation", "Step 1 of"),
+        ("heads", "Entropy"),
     ):
         page.get_by_role("radio", name=tab).click()
         settle(page)
         view_of(page, title).locator("h1").first.wait_for()
+    page.get_by_role("radio", name="clusters").click()
+    settle(page)
+    view_of(page, "Heads of").locator("canvas").wait_for()
+    assert {k: v for k, v in address(page).items() if k in ("tab", "heads")} == {
+        "tab": "heads",
+        "heads": "clusters",
+    }
+    page.get_by_role("radio", name="neurons").click()
+    settle(page)
+    page.get_by_text("What its output raises and lowers in the vocabulary").wait_for()
     page.get_by_role("radio", name="patching").click()
     settle(page)
     write(page, "Other text", "the cat sat on the mat")

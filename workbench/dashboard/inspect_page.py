@@ -8,10 +8,13 @@ from typing import TypeAlias
 
 import streamlit as st
 
+from workbench.dashboard.inspection.attacks import attacks_tab
 from workbench.dashboard.inspection.attention import attention_tab
 from workbench.dashboard.inspection.context import context_tab
 from workbench.dashboard.inspection.difference import difference_tab
 from workbench.dashboard.inspection.generation import generation_tab
+from workbench.dashboard.inspection.heads import heads_tab
+from workbench.dashboard.inspection.neurons import neurons_tab
 from workbench.dashboard.inspection.patching import patching_tab
 from workbench.dashboard.inspection.predictions import predictions_tab
 from workbench.dashboard.inspection.saliency import saliency_tab
@@ -33,6 +36,9 @@ TABS: dict[str, Tab] = {
     "patching": patching_tab,
     "context": context_tab,
     "generation": generation_tab,
+    "attacks": attacks_tab,
+    "heads": heads_tab,
+    "neurons": neurons_tab,
     "difference": difference_tab,
 }
 COMPARING = ("difference", "patching")

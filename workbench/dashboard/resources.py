@@ -8,12 +8,14 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from workbench.dashboard.show import plain
 from workbench.dashboard.store import MODELS_VARIABLE, PRECISION, allowed_model
+from workbench.data import read_lambada
 from workbench.errors import ModelError, WorkbenchError
 from workbench.models import KNOWN_MODELS, LoadedModel, load, local_path
 
@@ -30,13 +32,16 @@ __all__ = [
     "load_code",
     "models_on_offer",
     "opened",
+    "over_sample",
     "prompt_arguments",
+    "sample_texts",
     "stoppable",
     "traced",
     "verdicts",
 ]
 
 _SECONDS_BETWEEN_COUNTS = 0.3
+_on_a_page: ContextVar[bool] = ContextVar("a page's work", default=False)
 _ADDED = "added models"
 _ASKED = "model that a link names"
 _REFUSED = "why a model is not opened"
@@ -184,13 +189,14 @@ def identity(model: LoadedModel) -> tuple[str, ...]:
 def stoppable(model: LoadedModel) -> Iterator[None]:
     """Count the model's passes on the page, which lets whatever a user does next, or Stop, end the work there.
 
-    Streamlit ends a page's run when the run shows something. Passes in other threads are not counted.
+    Streamlit ends a page's run when the run shows something. Passes in other threads are not counted, nor those in a
+    context of their own, such as a model's measuring, where Streamlit shows nothing.
     """
     shown, thread, passes, told = st.empty(), threading.get_ident(), 0, time.monotonic()
 
     def count(module: Any, arguments: Any) -> None:
         nonlocal passes, told
-        if threading.get_ident() != thread:
+        if threading.get_ident() != thread or not _on_a_page.get():
             return
         passes += 1
         if time.monotonic() - told > _SECONDS_BETWEEN_COUNTS:
@@ -199,12 +205,21 @@ def stoppable(model: LoadedModel) -> Iterator[None]:
                 st.space("medium")  # the spinner of a cached function lies over what the function shows
                 st.caption(f"{passes:,} passes of {plain(model.name)}. Any change above stops this.")
 
-    handle = model.model.register_forward_pre_hook(count)
+    handle, before = model.model.register_forward_pre_hook(count), _on_a_page.set(True)
     try:
         yield
     finally:
+        _on_a_page.reset(before)
         handle.remove()
     shown.empty()
+
+
+@contextmanager
+def over_sample(model: LoadedModel) -> Iterator[list[str]]:
+    """The bundled passages, to measure something over; :func:`stoppable`, and silent about what is truncated."""
+    with warnings.catch_warnings(), stoppable(model):
+        warnings.simplefilter("ignore", UserWarning)  # the page says so
+        yield sample_texts()
 
 
 def load_code(model: LoadedModel) -> str:
@@ -219,6 +234,12 @@ def prompt_arguments(model: LoadedModel) -> list[str]:
     """The options that make a ``workbench`` command read texts as the model does."""
     chat, system = model.prompt.chat, model.prompt.system
     return [*(["--chat"] if chat else []), *([f"--system={system}"] if system else [])]
+
+
+@st.cache_data
+def sample_texts() -> list[str]:
+    """The bundled passages, over which pages measure heads and neurons."""
+    return [passage.text for passage in read_lambada("lambada_sample")]
 
 
 @st.cache_resource

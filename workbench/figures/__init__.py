@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from workbench.figures._view import View
 from workbench.figures.attention_views import alignment_view, head_view, model_view
-from workbench.figures.matrix import head_statistics_grid, heat_map
+from workbench.figures.matrix import head_clusters_view, head_statistics_grid, heat_map
 from workbench.figures.neuron import neuron_view
 from workbench.figures.plots import Curve, curve_plot
 from workbench.figures.saliency import attribution_view
 from workbench.figures.table import dependency_table
-from workbench.figures.text import highlighted_text
+from workbench.figures.text import highlighted_text, highlighted_texts
 from workbench.rooms import lazy_names
 
 # their modules import those of what they draw: imported when first used
@@ -40,10 +40,12 @@ __all__ = [
     "curve_plot",
     "dependency_table",
     "generation_view",
+    "head_clusters_view",
     "head_statistics_grid",
     "head_view",
     "heat_map",
     "highlighted_text",
+    "highlighted_texts",
     "lens_grid",
     "lens_trajectory",
     "model_view",

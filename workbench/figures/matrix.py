@@ -19,7 +19,9 @@ from workbench.statistics import Statistic
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["head_statistics_grid", "heat_map"]
+    from workbench.analysis.head_clusters import HeadClusters
+
+__all__ = ["head_clusters_view", "head_statistics_grid", "heat_map"]
 
 
 def heat_map(
@@ -89,6 +91,22 @@ def head_statistics_grid(
     )
     name = title or statistic.name[:1].upper() + statistic.name[1:]
     return matrix.view(name, statistic.note, signed, limits, display_mode, square=True)
+
+
+def head_clusters_view(found: HeadClusters, *, title: str | None = None, display_mode: str = "auto") -> View:
+    """The divergence between each two heads, those that attend alike side by side, the cluster behind each name."""
+    shown = found.order
+    names = [f"{layer}-{head} ({found.cluster[n]})" for n in shown for layer, head in [found.heads[n]]]
+    return heat_map(
+        found.divergence[np.ix_(shown, shown)],
+        names,
+        names,
+        axes=("head", "other head"),
+        unit="bits",
+        note="Jensen-Shannon divergence between the attention of two heads (layer-head, cluster), mean over queries.",
+        title=title or f"Heads of {found.model} that attend alike",
+        display_mode=display_mode,
+    )
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from workbench.scoring import Surprisal
 
-__all__ = ["generation_view", "highlighted_text", "step_view", "surprisal_view"]
+__all__ = ["generation_view", "highlighted_text", "highlighted_texts", "step_view", "surprisal_view"]
 
 STRONGEST = 0.62
 _MOST_TEXTS = 1000
@@ -60,6 +60,67 @@ def highlighted_text(
         print(view.save("text.html"))
         ```
     """
+    view = highlighted_texts(
+        [tokens],
+        [scores],
+        prettify_tokens=prettify_tokens,
+        limit=limit,
+        unit=unit,
+        note=note,
+        title=title,
+        display_mode=display_mode,
+    )
+    return replace(view, tabulate=lambda: view.to_frame().drop(columns="text"), height=260)
+
+
+def highlighted_texts(
+    texts: Sequence[Sequence[str]],
+    scores: Sequence[Sequence[float] | Array],
+    *,
+    names: Sequence[str] | None = None,
+    prettify_tokens: bool = True,
+    limit: float | None = None,
+    unit: str = "",
+    note: str = "",
+    title: str = "Token scores",
+    display_mode: str = "auto",
+) -> View:
+    """As :func:`highlighted_text`, for several texts on one scale, each behind its name in ``names``.
+
+    Raises:
+        ConfigError: no text or more than 1,000; as many scores as tokens are needed, and at least one.
+        NumericsError: a score is NaN or infinite.
+    """
+    if not 1 <= len(texts) <= _MOST_TEXTS:
+        raise ConfigError(
+            f"{len(texts):,} texts to draw; allowed: 1 to {_MOST_TEXTS:,} (--limit, or a slice)"
+        )
+    values = [_checked(tokens, of_text) for tokens, of_text in zip(texts, scores, strict=True)]
+    top = max(float(np.abs(of_text).max()) for of_text in values) if limit is None else limit
+    shown = [
+        _ScoredText(
+            shown_tokens(tokens, prettify_tokens), _spaced(tokens, prettify_tokens), of_text, top or 1.0
+        )
+        for tokens, of_text in zip(texts, values, strict=True)
+    ]
+    frames = [
+        pd.DataFrame({"text": number, "token": text.tokens, "score": text.scores})
+        for number, text in enumerate(shown)
+    ]
+    behind = names or [""] * len(shown)
+    return View(
+        title=title,
+        render=lambda: page(
+            title=title, body=_paragraphs(shown, behind, title, unit, note), display_mode=display_mode
+        ),
+        draw=lambda: _drawn([line for text in shown for line in text.lines(78)], title),
+        tabulate=lambda: pd.concat(frames, ignore_index=True),
+        latex=lambda: "\n\\par\n".join(text.latex() for text in shown),
+        height=min(760, 180 + 40 * len(shown)),
+    )
+
+
+def _checked(tokens: Sequence[str], scores: Sequence[float] | Array) -> Array:
     values = np.asarray(scores, dtype=np.float64)
     if values.shape != (len(tokens),) or len(tokens) == 0:
         raise ConfigError(
@@ -67,20 +128,7 @@ def highlighted_text(
         )
     if not np.isfinite(values).all():
         raise NumericsError(f"scores[{int(np.argmin(np.isfinite(values)))}] is NaN or infinite")
-    top = float(np.abs(values).max()) if limit is None else limit
-    text = _ScoredText(
-        shown_tokens(tokens, prettify_tokens), _spaced(tokens, prettify_tokens), values, top or 1.0
-    )
-    return View(
-        title=title,
-        render=lambda: page(
-            title=title, body=_paragraphs([text], [""], title, unit, note), display_mode=display_mode
-        ),
-        draw=lambda: _drawn(text.lines(78), title),
-        tabulate=lambda: pd.DataFrame({"token": text.tokens, "score": values}),
-        latex=text.latex,
-        height=260,
-    )
+    return values
 
 
 def surprisal_view(
@@ -91,29 +139,15 @@ def surprisal_view(
     Raises :class:`~workbench.errors.ConfigError` for no text, or more than 1,000.
     """
     found = list(surprisal) if isinstance(surprisal, Sequence) else [surprisal]
-    if not 1 <= len(found) <= _MOST_TEXTS:
-        raise ConfigError(
-            f"{len(found):,} texts to draw; allowed: 1 to {_MOST_TEXTS:,} (--limit, or a slice)"
-        )
-    bits = [np.nan_to_num(one.bits) for one in found]
-    top = max(float(np.abs(values).max(initial=0.0)) for values in bits) or 1.0
-    texts = [
-        _ScoredText(shown_tokens(one.tokens, True), _spaced(one.tokens, True), values, top)
-        for one, values in zip(found, bits, strict=True)
-    ]
-    title = title or f"Surprisal in {found[0].model}"
-    note = f"{sum(one.total for one in found):.1f} bits in all; {found[0].policy}"
-    totals = [f"{one.total:.1f} bits" for one in found] if len(found) > 1 else [""]
-    frames = [one.to_frame().assign(text=number) for number, one in enumerate(found)]
-    return View(
-        title=title,
-        render=lambda: page(
-            title=title, body=_paragraphs(texts, totals, title, "bits", note), display_mode=display_mode
-        ),
-        draw=lambda: _drawn([line for text in texts for line in text.lines(78)], title),
-        tabulate=lambda: pd.concat(frames, ignore_index=True),
-        latex=lambda: "\n\\par\n".join(text.latex() for text in texts),
-        height=min(760, 220 + 40 * len(texts)),
+    said = f"{sum(one.total for one in found):.1f} bits in all; {found[0].policy}" if found else ""
+    return highlighted_texts(
+        [one.tokens for one in found],
+        [np.nan_to_num(one.bits) for one in found],
+        names=[f"{one.total:.1f} bits" for one in found] if len(found) > 1 else None,
+        unit="bits",
+        note=said,
+        title=title or (f"Surprisal in {found[0].model}" if found else ""),
+        display_mode=display_mode,
     )
 
 

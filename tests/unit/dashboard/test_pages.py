@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 from tests.unit.tiny import WORDS
-from workbench.dashboard.resources import traced
+from workbench.analysis.attacks import input_reduction
+from workbench.analysis.neurons import promoted_tokens, top_activations
+from workbench.dashboard.resources import sample_texts, traced
 from workbench.estimate import Estimate
 from workbench.figures.view_options import ViewKind, ViewOptions, trace_for
 from workbench.models import load
@@ -195,6 +197,48 @@ def test_texts_are_messages_where_the_address_says_so(
     assert ".reads(chat=True, system='a dogs')" in page.code[0].value
     page.toggle(key="chat").set_value(False).run()
     assert shown_tokens(page) == ["the", "cat", "sat"]
+
+
+def test_heads_are_measured_weighed_and_grouped(open_page: Any) -> None:
+    page = open_page("inspect", model="llama", tab="heads", text="the cat sat", statistic="entropy")
+    assert not page.exception
+    assert page.selectbox(key="statistic").value == "entropy"
+    assert view_data(frames(page)[0])["matrix"]["axes"] == ["layer", "head"]
+    page = open_page("inspect", model="llama", tab="heads", heads="importance")
+    assert "size of the loss" in view_data(frames(page)[0])["note"]
+    assert "Are Sixteen Heads Really Better than One" in text_of(page)
+    page = open_page("inspect", model="llama", tab="heads", heads="clusters", clusters="3")
+    drawn = view_data(frames(page)[0])["matrix"]
+    assert drawn["rows"] == drawn["columns"]
+    assert {name[-2] for name in drawn["rows"]} == {"1", "2", "3"}
+    page = open_page("inspect", model="bert", tab="heads", heads="importance")
+    assert "head importance needs a causal or seq2seq or classifier model" in page.error[0].value
+
+
+def test_a_neuron_s_activations_and_what_it_promotes(open_page: Any, llama: str) -> None:
+    page = open_page("inspect", model="llama", tab="neurons", text="the cat sat", neuronlayer="1", neuron="5")
+    assert not page.exception
+    active, promoted = (element.value for element in page.dataframe)
+    model = load(llama)
+    (found,) = top_activations(model, ["the cat sat", *sample_texts()], 1, [5])
+    assert active["activation"].tolist() == pytest.approx([firing.activation for firing in found])
+    assert promoted["raised"].tolist() == [token for token, _ in promoted_tokens(model, 1, 5).raised]
+    page = open_page("inspect", model="llama", tab="neurons", text="the cat sat", neuron="99999")
+    assert "neuron 99999 is out of range" in page.error[0].value.replace("\\", "")
+
+
+def test_a_text_is_attacked(open_page: Any) -> None:
+    text = "A wonderful film , and I liked it ."
+    page = open_page("inspect", model="sentiment-encoder", tab="attacks", attack="input_reduction", text=text)
+    assert not page.exception
+    found = input_reduction(load("sentiment-encoder"), text)
+    original, changed = re.findall(r'<p class="marked">(.*?)</p>', frames(page)[0])
+    assert original.count("--strength:1.000") == found.words_changed > 0
+    assert changed.count("--strength:0.000") == len(found.changed.split())
+    assert "positive" in original
+    assert f"{found.words_changed} words taken away" in text_of(page).replace("\\", "")
+    page = open_page("inspect", model="llama", tab="attacks", text=text)
+    assert "an attack needs a classifier model" in page.error[0].value
 
 
 @pytest.mark.parametrize("view", ["head", "model", "neuron"])

@@ -40,3 +40,27 @@ def test_what_a_user_does_next_ends_the_work(ask_to_stop: bool, passes: int, wri
     assert [element.value for element in app.markdown] == written
     assert not app.session_state["model"].model._forward_pre_hooks
     assert ask_to_stop or not app.caption  # the count does not stay
+
+
+def measuring_page() -> None:
+    """Passes in a context of their own, as those that measure a model are."""
+    from contextvars import Context
+
+    import streamlit as st
+    import torch
+
+    from tests.unit.tiny import tiny_causal
+    from workbench.dashboard import resources
+
+    resources._SECONDS_BETWEEN_COUNTS = 0.0
+    model = tiny_causal()
+    with resources.stoppable(model):
+        for _ in range(3):
+            Context().run(model.model, input_ids=torch.tensor([[1, 2, 3]]))
+    st.write("measured")
+
+
+def test_passes_in_another_context_show_nothing() -> None:
+    app = AppTest.from_function(measuring_page).run()
+    assert not app.exception
+    assert [element.value for element in app.markdown] == ["measured"]
