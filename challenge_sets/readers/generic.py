@@ -15,6 +15,7 @@ from workbench.errors import ConfigError, DataError, did_you_mean
 __all__ = [
     "ALTERED",
     "FORMS",
+    "TREES",
     "bound",
     "form_of",
     "joined_rows",
@@ -26,6 +27,8 @@ __all__ = [
 ]
 
 ALTERED = ("altered", "edited", "changed", "contrast", "perturbed")
+TREES = ".conllu"
+_SIDES = (("original",), ALTERED)  # words in the names of files
 _SECOND = ("pair", "sentence2", "text2", "context", "passage", "premise", "perspective", "hypothesis")
 _PAIRS = {
     "good": ("good", "sentence_good", "grammatical", "acceptable"),
@@ -97,14 +100,20 @@ def usual_name(names: Sequence[str], options: Sequence[str]) -> str:
     return next((known[option.lower()] for option in options if option.lower() in known), "")
 
 
-def two_files(folder: Path) -> tuple[Path, Path] | None:
-    """The tables of originals and of edits in a folder, by their names; ``None`` unless there is one of each."""
-    tables = [path for path in sorted(folder.glob("*")) if path.suffix in FORMATS]
-    originals, edits = (
-        [path for path in tables if any(word in path.stem for word in words)]
-        for words in (("original",), ALTERED)
-    )
-    return (originals[0], edits[0]) if len(originals) == len(edits) == 1 else None
+def two_files(place: Path) -> tuple[Path, Path] | None:
+    """The files of originals and of edits, tables or treebanks, by their names: the only ones in a folder, or a file
+    of either and the one beside it with the other word in its name (original.tsv, changed.tsv); ``None`` without both.
+    """
+    if place.is_dir():
+        tables = [path for path in sorted(place.glob("*")) if path.suffix in (*FORMATS, TREES)]
+        originals, edits = ([p for p in tables if any(w in p.stem for w in words)] for words in _SIDES)
+        return (originals[0], edits[0]) if len(originals) == len(edits) == 1 else None
+    for side, (own, others) in enumerate((_SIDES, _SIDES[::-1])):
+        names = [place.name.replace(word, other) for word in own for other in others if word in place.name]
+        found = next((path for path in map(place.with_name, names) if path.is_file()), None)
+        if found is not None and place.is_file():
+            return (found, place) if side else (place, found)
+    return None
 
 
 def joined_rows(originals: Path, edits: Path) -> list[tuple[str, Row]]:

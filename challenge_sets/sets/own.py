@@ -7,8 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from challenge_sets.readers.contrast_sets import ContrastSet
+from challenge_sets.readers.edited_trees import edited_trees
 from challenge_sets.readers.generic import (
     ALTERED,
+    TREES,
     bound,
     form_of,
     joined_rows,
@@ -28,10 +30,14 @@ __all__ = ["is_own_set", "own_set"]
 
 
 def is_own_set(name: str) -> bool:
-    """Whether ``name`` is a table of minimal pairs or of a contrast set, by its columns; or a contrast set's folder."""
+    """Whether ``name`` is a table of minimal pairs or of a contrast set, by its columns; or a folder, or either
+    file, of a contrast set in two files (:func:`~challenge_sets.readers.generic.two_files`)."""
+    return _is_whole(name) or two_files(Path(name)) is not None
+
+
+def _is_whole(name: Path | str) -> bool:
+    """Whether the columns of a table are those of a set."""
     path = Path(name)
-    if path.is_dir():
-        return two_files(path) is not None
     if not is_table(path) or not (path.is_file() or is_hub_name(path)):
         return False
     try:
@@ -48,8 +54,9 @@ def own_set(
 
     Args:
         rows: a JSONL, JSON, CSV, TSV or Parquet file, or ``hub:owner/name:configuration:split``; rows in memory (a
-            DataFrame, a Dataset, mappings); or a folder with a table of originals and one of edits, by their names,
-            which go example by example (MC-TACO's form).
+            DataFrame, a Dataset, mappings); or a folder with a file of originals and one of edits, by their names, or
+            either file: tables that go example by example (MC-TACO's form), or CoNLL-U treebanks whose edits move a
+            phrase, of which the label is the part of speech of the word that it attaches to.
         name: of the set in results; the file's name without its ending by default.
         columns: the column of each role, where it has not one of the usual names. Minimal pairs: ``good``, ``bad``;
             also ``paradigm``, ``phenomenon``. Contrast sets of an original and its edit a row: ``original``,
@@ -71,8 +78,9 @@ def own_set(
         print(workbench.check("novels-decoder", own_set(frame, "mine"), doctor=False).to_frame())
         ```
     """
+    left_out = 0
     if isinstance(rows, Path | str):
-        where, placed = str(rows), _placed(Path(rows))
+        where, (placed, left_out) = str(rows), _placed(Path(rows), bool(columns))
         name = name or table_name(rows)
     else:
         where = name = name or "rows"
@@ -80,17 +88,20 @@ def own_set(
     if not placed:
         raise DataError(f"{where} has no rows")
     form, roles = form_of(list(placed[0][1]), columns or {}, where)
-    return (_pairs if "good" in roles else _contrast)(placed, roles, name, f"{form}, from {Path(where).name}")
+    about = f"{form}, from {Path(where).name}" + (f"; {left_out} left out" if left_out else "")
+    return (_pairs if "good" in roles else _contrast)(placed, roles, name, about)
 
 
-def _placed(path: Path) -> list[tuple[str, Row]]:
-    if not path.is_dir():
-        return list(read_table(path))
-    if (sides := two_files(path)) is None:
+def _placed(path: Path, bound_by_hand: bool) -> tuple[list[tuple[str, Row]], int]:
+    """The rows of a table, or of the two files that a set is in, and how many examples are left out of these."""
+    sides = two_files(path)
+    if is_table(path) and not path.is_dir() and (sides is None or bound_by_hand or _is_whole(path)):
+        return list(read_table(path)), 0
+    if sides is None:
         raise DataError(
             f"{path} needs one table with original in its name, and one with {' or '.join(ALTERED)}"
         )
-    return joined_rows(*sides)
+    return edited_trees(*sides) if sides[0].suffix == TREES else (joined_rows(*sides), 0)
 
 
 def _pairs(rows: Sequence[tuple[str, Row]], roles: Mapping[str, str], name: str, about: str) -> QuestionSet:

@@ -45,7 +45,12 @@ def command(name: str | None) -> None:
         say(
             "\na file is also found under another name by its columns or keys; FILE may be a table of your own:"
         )
-        say("minimal pairs (good, bad), or contrast sets (original, altered and the label of each)")
+        say(
+            "minimal pairs (good, bad), or contrast sets (original, altered and the label of each), which may also be"
+        )
+        say(
+            "two files with original and altered (changed, edited, contrast) in their names: tables, or CoNLL-U"
+        )
         say("next: workbench check MODEL --set NAME --data-dir DIR, or --set FILE, or --suite NAME")
 
 

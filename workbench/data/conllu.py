@@ -50,9 +50,12 @@ class ConlluSentence:
         return [word.space_after for word in self.words]
 
 
-def read_conllu(path: str | Path, limit: int | None = None) -> list[ConlluSentence]:
+def read_conllu(
+    path: str | Path, limit: int | None = None, *, skipped: list[str] | None = None
+) -> list[ConlluSentence]:
     """The first ``limit`` sentences of a file, all by default.
 
+    With a list ``skipped``, malformed sentences are left out, and the list gets the reasons.
     Multi-word tokens ("1-2") give their words and the spacing around them; empty nodes ("8.1") are skipped.
 
     Raises :class:`DataError` with file and line if the file is missing, not UTF-8, or a line is malformed.
@@ -66,7 +69,12 @@ def read_conllu(path: str | Path, limit: int | None = None) -> list[ConlluSenten
     for start, block in _blocks(lines):
         if limit is not None and len(sentences) >= limit:
             break
-        sentences.append(_sentence(path, start, block))
+        try:
+            sentences.append(_sentence(path, start, block))
+        except DataError as error:
+            if skipped is None:
+                raise
+            skipped.append(str(error))
     if not sentences:
         raise DataError(f"{path} holds no sentences; a CoNLL-U file has ten tab-separated columns a word")
     return sentences

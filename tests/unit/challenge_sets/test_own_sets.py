@@ -166,6 +166,83 @@ def test_two_files_go_question_by_question(tmp_path: Path) -> None:
         own_set(tmp_path)
 
 
+def test_either_of_two_files_names_the_set(tmp_path: Path) -> None:
+    for name, label in (("original", "pos"), ("changed", "neg")):
+        text = f"he {'did not run' if label == 'neg' else 'ran'} . when ?"
+        rows = f"0\t{text}\tat noon\t{label}\n1\t{text}\tnever\t{label}\n"
+        (tmp_path / f"{name}.tsv").write_text("index\tsentence1\tsentence2\tlabel\n" + rows)
+    whole = own_set(tmp_path).load(None)
+    for name in ("original", "changed"):
+        one = own_set(tmp_path / f"{name}.tsv", "x").load(None)
+        assert [item.fields["item"].case for item in one.items] == [
+            item.fields["item"].case for item in whole.items
+        ]
+    run = workbench.check(
+        workbench.wrap(stance, labels=["neg", "pos"]), str(tmp_path / "changed.tsv"), out=tmp_path / "runs"
+    )
+    assert run.results["changed/Consistency/whole sets"]["consistency"].n == 1
+
+
+def tree(name: str, *words: str) -> str:
+    """A sentence of CoNLL-U from form/UPOS/head."""
+    rows = [f"# sent_id = {name}"]
+    for number, word in enumerate(words, 1):
+        form, upos, head = word.split("/")
+        rows.append("\t".join([str(number), form, form, upos, "_", "_", head, "dep", "_", "_"]))
+    return "\n".join(rows) + "\n\n"
+
+
+def test_edited_trees_ask_what_a_phrase_attaches_to(tmp_path: Path) -> None:
+    """Two sentences whose phrase moves from noun to verb, one whose tree stays, one with a head that is not there."""
+    seen = ("I/PRON/2", "saw/VERB/0", "stars/NOUN/2", "with/ADP/5")
+    moved = ("We/PRON/2", "demanded/VERB/0", "talks/NOUN/2", "with/ADP/6", "great/ADJ/6")
+    before = [
+        tree("a", *seen, "planets/NOUN/3"),
+        tree("b", *moved, "clerics/NOUN/3"),
+        tree("c", *seen, "planets/NOUN/3"),
+        tree("d", *seen, "planets/NOUN/3"),
+    ]
+    after = [
+        tree("a***", *seen, "glasses/NOUN/2"),
+        tree("b***", *moved, "urgency/NOUN/2"),
+        tree("c***", *seen, "moons/NOUN/3"),
+        tree("d***", *seen, "glasses/NOUN/9"),
+    ]
+    (tmp_path / "test.original_only.conllu").write_text("".join(before))
+    edits = tmp_path / "test.altered_only.conllu"
+    edits.write_text("".join(after))
+    found = own_set(edits, "ud")
+    assert found.about.endswith("; 2 left out")
+    members = {
+        (case.examples, case.labels)
+        for item in found.load(None).items
+        for case in [item.fields["item"].case]
+        if item.fields["item"].test.name == "whole sets"
+    }
+    assert members == {
+        ((("I saw stars with planets", "with"), ("I saw stars with glasses", "with")), ("noun", "verb")),
+        (
+            (
+                ("We demanded talks with great clerics", "with"),
+                ("We demanded talks with great urgency", "with"),
+            ),
+            ("noun", "verb"),
+        ),
+    }
+    verbs = workbench.wrap(
+        lambda pairs: [[0.0, 1.0] if "glasses" in text else [1.0, 0.0] for text, _ in pairs],
+        labels=["noun", "verb"],
+    )
+    run = workbench.check(verbs, str(edits), out=tmp_path / "runs")
+    name = "test.altered_only"
+    assert run.results[f"{name}/Consistency/whole sets"]["consistency"].value == 0.5
+    assert run.results[f"{name}/Accuracy/originals"]["accuracy"].value == 1.0
+    assert run.results[f"{name}/Accuracy/edited"]["accuracy"].value == 0.5
+    edits.write_text("".join(before))
+    with pytest.raises(DataError, match="no sentence with an adposition whose phrase attaches elsewhere"):
+        own_set(edits)
+
+
 def test_mistakes_name_row_and_column() -> None:
     frame = pd.DataFrame({"good": ["a"], "bad": [" "]})
     with pytest.raises(DataError, match=r"pairs, row 1: bad is empty"):
