@@ -89,8 +89,11 @@ def dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, P
         yield f"http://localhost:{port}", folder / "runs"
     finally:
         process.terminate()
-        process.wait(20)
-        log.close()
+        try:
+            process.wait(PATIENCE / 1000)
+        finally:
+            process.kill()
+            log.close()
 
 
 def _free_port() -> int:

@@ -52,7 +52,7 @@ def open_page(bert: str, bart: str, llama: str, runs: Path, monkeypatch: pytest.
             f"from workbench.dashboard.{name}_page import {name}_page\n"
             f"choose_model()\n{name}_page()\n"
         )
-        page = AppTest.from_string(script, default_timeout=120)
+        page = AppTest.from_string(script, default_timeout=300)
         for key, value in address.items():
             page.query_params[key] = value
         return page.run()

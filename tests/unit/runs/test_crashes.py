@@ -100,7 +100,7 @@ def test_killed_between_examples_and_results_is_unfinished_and_can_finish(tmp_pa
 @pytest.mark.skipif(sys.platform == "win32", reason="limits on file size are POSIX")
 @pytest.mark.parametrize("moment", ["create", "append"])
 def test_a_full_disk_is_one_line_and_nothing_half_written(tmp_path, moment):
-    _, problem = (process := _python(_FULL, str(tmp_path), moment)).communicate(timeout=60)
+    _, problem = (process := _python(_FULL, str(tmp_path), moment)).communicate(timeout=300)
     assert process.returncode == 1
     assert problem.strip().splitlines()[-1].startswith("workbench.errors.RunError: cannot ")
     assert "File too large; free some space there" in problem
