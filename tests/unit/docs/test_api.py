@@ -12,6 +12,8 @@ import pytest
 import workbench
 from tests.examples import ROOT, Outcome, run_each
 
+pytestmark = pytest.mark.timeout(3000)  # all examples run in the set-up of the first test
+
 PAGES = sorted((ROOT / "docs" / "api").glob("*.md"))
 PATHS = [
     path for page in PAGES for path in re.findall(r"^::: ([\w.]+)$", page.read_text("utf-8"), flags=re.M)

@@ -9,6 +9,8 @@ import pytest
 
 from tests.examples import ROOT, Outcome, run_each
 
+pytestmark = pytest.mark.timeout(3000)  # all examples run in the set-up of the first test
+
 _PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 _SECTIONS = {part.splitlines()[0]: part for part in re.split(r"^## ", _PAGE, flags=re.M)[1:]}
 _FENCE = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```', flags=re.M | re.S)

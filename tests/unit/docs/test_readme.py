@@ -8,6 +8,8 @@ import pytest
 
 from tests.examples import ROOT, Outcome, run_each
 
+pytestmark = pytest.mark.timeout(3000)  # all examples run in the set-up of the first test
+
 _README = (ROOT / "README.md").read_text(encoding="utf-8")
 _TABLE = _README.partition("| in Python |\n")[2].partition("\n\n")[0]
 _OTHER_TOOLS = (ROOT / "docs" / "from_other_tools.md").read_text(encoding="utf-8")

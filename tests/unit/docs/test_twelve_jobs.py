@@ -12,6 +12,8 @@ import pytest
 from tests.examples import ROOT, Outcome, run_each
 from tests.helpers import data_dir, needs_data, needs_minilm, needs_smollm2
 
+pytestmark = pytest.mark.timeout(3000)  # all examples run in the set-up of the first test
+
 _PAGE = (ROOT / "docs" / "twelve_jobs.md").read_text(encoding="utf-8")
 _BLOCK = re.compile(r'```python title="([^"]+)"\n(.*?)```', flags=re.S)
 _BEGINNING, *_SECTIONS = re.split(r"^## ", _PAGE, flags=re.M)
