@@ -211,7 +211,8 @@ class Seq2SeqPairs:
     @property
     def policy(self) -> str:
         """Reduction and what is written."""
-        return f"{self.reduction} of log-probabilities of the differing stretch, written by the decoder"
+        chat = "; in chat format the text around it is the message" if self.model.prompt.chat else ""
+        return f"{self.reduction} of log-probabilities of the differing stretch, written by the decoder{chat}"
 
     def encode(self, pairs: Sequence[TextPair]) -> object:
         """See :class:`PairScorer`."""

@@ -25,7 +25,8 @@ If this workbench gives you a number for a paper, cite it (`CITATION.cff`) and t
 gave the number. The same papers stand in `workbench tasks NAME` and `workbench sets NAME`, under *To cite* in
 reports, on the pages of the dashboard, and in Python: `workbench.citations.papers("saliency method", "lime")`, whose
 `bibtex` is the entry. All entries: `workbench.citations.BIBLIOGRAPHY`, a BibTeX file. What is not here needs no paper,
-or is this workbench's own.
+or is this workbench's own. What you register yourself is cited once its name stands there too:
+`workbench.citations.CITED["saliency method"]["mine"] = "sundararajan2017"`.
 """
 
 

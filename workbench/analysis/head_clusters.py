@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,12 +14,13 @@ from scipy.spatial.distance import squareform
 from scipy.special import entr
 
 from workbench.drawn import Drawn
-from workbench.errors import ConfigError
+from workbench.errors import ConfigError, WorkbenchWarning
 from workbench.models import LoadedModel, as_model
+from workbench.runs import Run
 from workbench.shapes import Array
 from workbench.trace import Record, Text, trace
 
-__all__ = ["HeadClusters", "attention_divergence", "head_clusters"]
+__all__ = ["HeadClusters", "attention_divergence", "head_clusters", "head_clusters_of"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,8 +52,27 @@ class HeadClusters(Drawn):
             }
         )
 
+    def arrays(self) -> dict[str, Array]:
+        """What a run stores; :func:`head_clusters_of` is the inverse."""
+        return {
+            "head clusters: divergence": np.ascontiguousarray(self.divergence),
+            "head clusters: heads": np.column_stack([self.heads, self.cluster, self.order]).astype(np.int64),
+        }
+
     def __repr__(self) -> str:
         return f"<HeadClusters of {len(self.heads)} heads of {self.model} in {self.cluster.max()} clusters>"
+
+
+def head_clusters_of(run: Run) -> HeadClusters | None:
+    """Those that ``workbench attend --corpus FILE --clusters N`` stored, if it was asked for any."""
+    arrays = run.arrays()
+    if "head clusters: heads" not in arrays:
+        return None
+    rows = arrays["head clusters: heads"]
+    heads = tuple((int(layer), int(head)) for layer, head in rows[:, :2])
+    divergence = arrays["head clusters: divergence"]
+    name, texts = str(run.record.model["name"]), int(run.notes["texts"])
+    return HeadClusters(name, heads, divergence, rows[:, 2], rows[:, 3], texts)
 
 
 def attention_divergence(attention: Float[Array, "head query key"]) -> Float[Array, "head other"]:
@@ -68,7 +89,8 @@ def head_clusters(model: LoadedModel | str, texts: Sequence[Text], count: int = 
     """The heads in ``count`` groups (fewer, where fewer differ) by how alike they attend over ``texts``.
 
     The divergence is that of Clark et al. 2019, "What Does BERT Look At?", section 6, a mean over queries and texts
-    where they have a sum; groups are by average linkage, where they show a plane.
+    where they have a sum; groups are by average linkage, where they show a plane. Texts longer than the model reads are
+    truncated. Of an encoder-decoder, its decoder's heads.
 
     Raises :class:`~workbench.errors.ConfigError` for a ``count`` below 1, or a model of one head.
 
@@ -86,7 +108,9 @@ def head_clusters(model: LoadedModel | str, texts: Sequence[Text], count: int = 
     total: Array = np.zeros((1, 1))
     queries = 0
     for text in texts:
-        weights = trace(model, [text], {Record.ATTENTION})[0].attention  # (layer, head, query, key)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", WorkbenchWarning)  # long texts are truncated
+            weights = trace(model, [text], {Record.ATTENTION})[0].attention  # (layer, head, query, key)
         layers, heads, length, _ = weights.shape
         flat = np.asarray(weights, np.float64).reshape(layers * heads, length, -1)
         total, queries = total + length * attention_divergence(flat), queries + length

@@ -14,6 +14,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from workbench.analysis.dependency import DependencyHeads, dependency_heads
+from workbench.analysis.head_clusters import HeadClusters, head_clusters
 from workbench.analysis.heads import HeadStatistics, head_statistics, repetition_scores
 from workbench.analysis.importance import head_importance
 from workbench.data.corpus import Corpus, read_corpus
@@ -45,9 +46,12 @@ class SurveySettings:
     subtypes: bool = False
     seed: int = 0  # of the random tokens for induction scores
     importance: bool = False  # of heads, by gradients of the loss; of causal models
+    clusters: int | None = None  # groups of heads that attend alike
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if self.clusters is not None and self.clusters < 1:
+            raise ConfigError(f"clusters is {self.clusters}; allowed: 1 or more")
 
 
 def survey(
@@ -95,7 +99,7 @@ def _measure(
     model: LoadedModel, settings: SurveySettings, corpus: Corpus, folder: RunFolder, progress: bool
 ) -> None:
     texts = [align_words(t.forms, model.tokenizer, space_after=t.space_after) for t in corpus.trees]
-    passes = len(corpus) * (1 + bool(corpus.trees) + settings.importance)
+    passes = len(corpus) * (1 + bool(corpus.trees) + settings.importance + bool(settings.clusters))
     read = _with_tokens(texts) or corpus.lines
     scores: dict[str, Statistic] = {}
     with model.lock, _ticking(model, structure_of(model.model).main, passes, progress):
@@ -104,11 +108,12 @@ def _measure(
         started = time.perf_counter()
         found = head_statistics(model, read, rare_count=settings.rare_count)
         seconds = time.perf_counter() - started
+        groups = None if settings.clusters is None else head_clusters(model, read, settings.clusters)
         trees = _dependencies(model, corpus, settings)
         if model.kind is Kind.CAUSAL:
             length = min(_REPEATED, (model.max_length - 1) // 2)
             scores = {**repetition_scores(model, length=length, seed=settings.seed), **scores}
-    _store(folder, corpus.identity.name, found, scores, trees, seconds)
+    _store(folder, corpus.identity.name, found, scores, trees, groups, seconds)
 
 
 def _with_tokens(texts: Sequence[Text]) -> list[Text]:
@@ -165,11 +170,12 @@ def _store(
     found: HeadStatistics,
     scores: Mapping[str, Statistic],
     trees: DependencyHeads | None,
+    groups: HeadClusters | None,
     seconds: float,
 ) -> None:
     statistics = {**found.statistics, **{statistic.name: statistic for statistic in scores.values()}}
     folder.append(_rows(statistics))
-    folder.save_arrays(_arrays(statistics, trees))
+    folder.save_arrays({**_arrays(statistics, trees), **({} if groups is None else groups.arrays())})
     notes = {
         "texts": found.texts,
         "tokens": found.tokens,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import shlex
 
 import numpy as np
+import pandas as pd
 
+from workbench.analysis.head_clusters import head_clusters_of
 from workbench.analysis.heads_over_steps import head_statistics_of
 from workbench.cli._shared import model_line, verdict
 from workbench.cli._tables import table
@@ -15,6 +17,8 @@ from workbench.runs import Run, reads_runs
 from workbench.terminal import counted
 
 __all__ = ["survey_text"]
+
+_SHOWN = 12  # heads of a cluster
 
 
 @reads_runs
@@ -27,6 +31,7 @@ def survey_text(run: Run) -> str:
         f"{counted(notes['texts'], 'text')}, {counted(notes['tokens'], 'token')}, {notes['tokens cut']:,} truncated",
         _heads_table(run),
         _dependency_table(run) if notes.get("best heads") else "",
+        _clusters_table(run),
         f"{rate:,.0f} tokens/s; run stored in {run.path}\nnext: workbench report {shlex.quote(str(run.path))}",
     ]
     return "\n\n".join(filter(None, parts))
@@ -49,6 +54,29 @@ def _heads_table(run: Run) -> str:
 def _with_error(value: float, error: float) -> str:
     """A value and its standard error, which one text has not."""
     return f"{value:.4f}, error undefined" if np.isnan(error) else f"{value:.4f} ± {error:.4f}"
+
+
+def _clusters_table(run: Run) -> str:
+    """Each group's heads, and how far they are from each other."""
+    found = head_clusters_of(run)
+    if found is None:
+        return ""
+    groups = found.to_frame().groupby("cluster")
+    rows = [
+        (
+            number,
+            len(of),
+            "-" if of["divergence"].isna().all() else f"{of['divergence'].mean():.3f}",
+            _names(of),
+        )
+        for number, of in groups
+    ]
+    return table(("cluster", "heads", "divergence (bits)", "layer-head"), rows)
+
+
+def _names(heads: pd.DataFrame) -> str:
+    shown = [f"{layer}-{head}" for layer, head in heads[["layer", "head"]].to_numpy()[:_SHOWN]]
+    return ", ".join(shown) + (", …" if len(heads) > _SHOWN else "")
 
 
 def _dependency_table(run: Run) -> str:

@@ -65,6 +65,11 @@ def _numbers(context: click.Context, option: click.Parameter, value: str | None)
 @click.option("--limit", type=COUNT, help="Only the first N texts of the corpus.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the induction scores' tokens.")
 @click.option(
+    "--clusters",
+    type=COUNT,
+    help="Of a corpus, also: the heads in N groups by how alike they attend (Clark et al. 2019); see --limit.",
+)
+@click.option(
     "--importance",
     is_flag=True,
     help="Of a corpus, also: how much a causal model's loss depends on each head, by gradients (Michel et al. 2019).",
@@ -92,6 +97,7 @@ def command(model: str, text: str | None, corpus: Path | None, as_json: bool, **
     \b
     workbench attend minilm-l6 "The animal was too tired." --view head --out head.html
     workbench attend minilm-l6 --corpus en_ewt-ud-dev.conllu --limit 500
+    workbench attend minilm-l6 --corpus texts.txt --limit 50 --clusters 6
     workbench attend runs/mine --corpus texts.txt --over-steps --statistic "previous token"
     """
     if (text is None) == (corpus is None):
@@ -114,7 +120,7 @@ def _show_text(name: str, text: str, options: dict[str, Any], as_json: bool) -> 
             f"name the file to write: --out {options['view']}.html (or .svg, .png, .pdf, .csv)"
         )
     check_figure(out)
-    for option in ("limit", "importance", "over_steps"):
+    for option in ("limit", "clusters", "importance", "over_steps"):
         if options[option]:
             raise WorkbenchError(
                 f"--{option.replace('_', '-')} is of a corpus; leave it out, or give --corpus FILE"
@@ -159,7 +165,7 @@ def _measure(name: str, corpus: Path, options: dict[str, Any], as_json: bool) ->
             raise WorkbenchError(f"--{option.replace('_', '-')} is of a TEXT; leave it out with --corpus")
     check_runs(options["out"])
     settings = SurveySettings(
-        corpus=str(corpus), limit=options["limit"], seed=options["seed"], importance=options["importance"]
+        corpus=str(corpus), **{key: options[key] for key in ("limit", "seed", "importance", "clusters")}
     )
     read_corpus(corpus, settings.limit)  # a wrong file is reported before a model is loaded
     if options["over_steps"]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 
+from workbench.analysis.head_clusters import head_clusters_of
 from workbench.analysis.heads_over_steps import head_statistics_of
 from workbench.figures._view import View
-from workbench.figures.matrix import head_statistics_grid
+from workbench.figures.matrix import head_clusters_view, head_statistics_grid
 from workbench.figures.table import dependency_table
 from workbench.runs import Run, reads_runs
 
@@ -57,4 +58,7 @@ def survey_figures(run: Run, display_mode: str = "auto") -> dict[str, View]:
         figures["dependency heads"] = dependency_table(table, note=note, display_mode=display_mode)
     for name, statistic in head_statistics_of(run).items():
         figures[name] = head_statistics_grid(statistic, display_mode=display_mode)
+    groups = head_clusters_of(run)
+    if groups is not None:
+        figures["head clusters"] = head_clusters_view(groups, display_mode=display_mode)
     return figures

@@ -90,6 +90,14 @@ def highlighted_texts(
     Raises:
         ConfigError: no text or more than 1,000; as many scores as tokens are needed, and at least one.
         NumericsError: a score is NaN or infinite.
+
+    Example:
+        ```python
+        import workbench
+
+        texts, scores = [["a", "good", "film"], ["a", "bad", "film"]], [[0.0, 1.9, 0.2], [0.0, -2.3, 0.1]]
+        print(workbench.figures.highlighted_texts(texts, scores, names=["first", "second"]).save("texts.html"))
+        ```
     """
     if not 1 <= len(texts) <= _MOST_TEXTS:
         raise ConfigError(

@@ -33,7 +33,7 @@ _BEFORE: dict[str, dict[str, Any]] = {
     "probe": {"chat": False, **_PROMPT},
     "context": {"chat": False, **_PROMPT},
     "attribute": {"chat": False, **_PROMPT},
-    "attend": {"importance": False, "chat": False, **_PROMPT},
+    "attend": {"importance": False, "clusters": None, "chat": False, **_PROMPT},
     "finetune": {"schedule": "linear", "label_smoothing": 0.0, "gradient_checkpointing": False},
 }
 EXAMPLES, ARRAYS = "examples.parquet", "arrays.safetensors"  # files of a run beside its JSON

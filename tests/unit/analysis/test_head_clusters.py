@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.spatial.distance import jensenshannon
@@ -9,8 +11,11 @@ from scipy.spatial.distance import jensenshannon
 import workbench
 from tests.helpers import assert_near
 from tests.unit.tiny import tiny_causal
-from workbench.analysis.head_clusters import attention_divergence, head_clusters
+from workbench.analysis.head_clusters import attention_divergence, head_clusters, head_clusters_of
+from workbench.analysis.survey import SurveySettings, survey
+from workbench.cli._survey_text import survey_text
 from workbench.errors import ConfigError
+from workbench.figures.stored import survey_figures
 
 TEXTS = ["the cat sat", "a dogs ran the cat"]
 
@@ -43,6 +48,23 @@ def test_heads_are_grouped_by_their_divergence_over_texts() -> None:
     assert all(same[k, nearest[k]] for k in paired if same.sum(1)[k] > 1)
     names = [line.split(" (")[0] for line in found.figure().to_frame()["head"].unique()]
     assert names == [f"{layer}-{head}" for layer, head in (found.heads[n] for n in found.order)]
+
+
+def test_a_survey_stores_them(tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
+    run = survey(tiny_causal(), SurveySettings(corpus=str(tmp_path / "texts.txt"), clusters=3), out=tmp_path)
+    stored, direct = head_clusters_of(run), head_clusters(tiny_causal(), TEXTS, 3)
+    assert stored is not None
+    assert_near(stored.divergence, direct.divergence)
+    assert stored.to_frame()["cluster"].tolist() == direct.to_frame()["cluster"].tolist()
+    assert stored.heads == direct.heads
+    assert "head clusters" in survey_figures(run)
+    assert "cluster  heads  divergence (bits)" in survey_text(run)
+    plain = survey(tiny_causal(), SurveySettings(corpus=str(tmp_path / "texts.txt")), out=tmp_path)
+    assert head_clusters_of(plain) is None
+    assert plain.record.recipe["clusters"] is None
+    with pytest.raises(ConfigError, match="clusters is 0"):
+        SurveySettings(corpus="x", clusters=0)
 
 
 def test_mistakes() -> None:
