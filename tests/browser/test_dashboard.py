@@ -108,7 +108,7 @@ def test_heads_and_tokens_answer_to_pointer_and_keys(visit: Visit) -> None:
     view.locator(".head").nth(3).click()
     assert view.locator(".head[aria-pressed=true]").all_inner_texts() == ["0", "1", "2"]  # head 3 is off
     for kind in ("model", "neuron"):
-        page.get_by_role("radio", name=kind).click()
+        page.get_by_role("radio", name=kind, exact=True).click()
         settle(page)
         view_of(page).locator("canvas").first.wait_for()
 
