@@ -34,7 +34,7 @@ def page(ask_to_stop: bool) -> None:
 
 @pytest.mark.parametrize(("ask_to_stop", "passes", "written"), [(True, 4, []), (False, 39, ["did 40"])])
 def test_what_a_user_does_next_ends_the_work(ask_to_stop: bool, passes: int, written: list[str]) -> None:
-    app = AppTest.from_function(page, args=(ask_to_stop,)).run()
+    app = AppTest.from_function(page, args=(ask_to_stop,), default_timeout=300).run()
     assert not app.exception
     assert app.session_state["passes"] == passes
     assert [element.value for element in app.markdown] == written
@@ -61,6 +61,6 @@ def measuring_page() -> None:
 
 
 def test_passes_in_another_context_show_nothing() -> None:
-    app = AppTest.from_function(measuring_page).run()
+    app = AppTest.from_function(measuring_page, default_timeout=300).run()
     assert not app.exception
     assert [element.value for element in app.markdown] == ["measured"]
