@@ -26,11 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["generation_view", "highlighted_text", "highlighted_texts", "step_view", "surprisal_view"]
 
-STRONGEST = 0.62
+STRONGEST = 0.62  # opacity of the strongest colour, so that text stays readable on it
 _MOST_TEXTS = 1000
-
-
-"""Opacity of the strongest colour, so that text stays readable on it."""
 
 
 def highlighted_text(
@@ -288,8 +285,9 @@ def _paragraphs(
         row.format(behind.format(total) if total else "", text.spans())
         for text, total in zip(texts, totals, strict=True)
     )
-    limit = texts[0].limit
-    legend = Markup('{:+.3g}<span class="key tint"></span>{:+.3g} {}').format(-limit, limit, unit)
+    limit, has_negative = texts[0].limit, any((text.scores < 0).any() for text in texts)
+    low, tint = (f"{-limit:+.3g}", "tint") if has_negative else ("0", "tint positive")
+    legend = Markup('{}<span class="key {}"></span>{:+.3g} {}').format(low, tint, limit, unit)
     shape = '<article><h1>{}</h1><p class="quiet">{}</p>{}<p class="quiet">{}</p></article>'
     return Markup(shape).format(title, note, rows, legend)
 

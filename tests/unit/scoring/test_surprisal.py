@@ -112,6 +112,7 @@ def test_several_texts_are_drawn_on_one_scale_and_escaped(decoder: LoadedModel, 
         True
     ] * 3
     assert "<script>alert" not in view.html
+    assert f'0<span class="key tint positive"></span>{top:+.3g} bits' in view.html  # none is below zero
     assert view.to_frame().groupby("text").size().tolist() == [len(one.tokens) for one in found]
     assert len(view.draw().axes[0].texts) == sum(len(one.tokens) for one in found)
     assert view.save(tmp_path / "t.tex").read_text().count("\\par") == 2
