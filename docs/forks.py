@@ -44,9 +44,11 @@ def run(words: list[str], place: Path) -> CompletedProcess[str]:
 @cache
 def _import() -> None:
     import workbench
+    from workbench.errors import WorkbenchError
 
     for name in workbench.__all__:
-        getattr(workbench, name)
+        with contextlib.suppress(ImportError, WorkbenchError):  # what an extra would bring
+            getattr(workbench, name)
     for name in _MODULES:
         with contextlib.suppress(ImportError):
             import_module(name)

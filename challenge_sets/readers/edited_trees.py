@@ -15,16 +15,17 @@ def edited_trees(originals: Path, edits: Path) -> tuple[list[tuple[str, Row]], i
     """The rows of a contrast set with a member a row, and how many sentences have no such pair.
 
     Sentences go together by ``sent_id`` (marks behind it aside), or else by their order. The adposition is the first
-    that stands at one place in both trees and whose phrase attaches elsewhere; a member is the sentence with that word,
-    its label the part of speech of the word that the phrase attaches to (the head of the adposition's head), in lower
-    case. Sentences that cannot be read, or without such an adposition, are left out. Raises
-    :class:`~workbench.errors.DataError` where none is left.
+    that stands at one place in both trees and whose phrase attaches to a word of another kind; a member is the sentence
+    with that word, its label the part of speech of the word that the phrase attaches to (the head of the adposition's
+    head), in lower case. Sentences that cannot be read, or without such an adposition, are left out. Raises
+    :class:`~workbench.errors.DataError` where none is left, and where sentences without ids cannot be counted because
+    some cannot be read.
     """
     skipped: tuple[list[str], list[str]] = ([], [])
     read = [
         read_conllu(path, skipped=of_file) for path, of_file in zip((originals, edits), skipped, strict=True)
     ]
-    before, after = map(_by_id, read)
+    before, after = (_by_id(trees, of_file) for trees, of_file in zip(read, skipped, strict=True))
     rows: list[tuple[str, Row]] = []
     for name, tree in before.items():
         moved = _moved(tree, after[name]) if name in after else None
@@ -46,19 +47,29 @@ def edited_trees(originals: Path, edits: Path) -> tuple[list[tuple[str, Row]], i
     return rows, count - len(rows) // 2
 
 
-def _by_id(trees: list[ConlluSentence]) -> dict[str, ConlluSentence]:
+def _by_id(trees: list[ConlluSentence], skipped: list[str]) -> dict[str, ConlluSentence]:
     named = {tree.sent_id.rstrip("*'_ "): tree for tree in trees}
-    return named if len(named) == len(trees) else {f"{n:05d}": tree for n, tree in enumerate(trees)}
+    if len(named) == len(trees):
+        return named
+    if skipped:
+        raise DataError(
+            f"{skipped[0]}; sentences without sent_id go together by their order: mend or remove it"
+        )
+    return {f"{n:05d}": tree for n, tree in enumerate(trees)}
 
 
 def _moved(first: ConlluSentence, second: ConlluSentence) -> int | None:
-    """The place of the first adposition that both have there, attached to another word."""
+    """The place of the first adposition that both have there, whose phrase attaches to a word of another kind."""
     for place, (one, other) in enumerate(zip(first.words, second.words, strict=False)):
         if one.upos == other.upos == "ADP" and one.form == other.form:
-            heads = _attached(first, place), _attached(second, place)
-            if None not in heads and heads[0] != heads[1]:
+            kinds = [_kind(tree, _attached(tree, place)) for tree in (first, second)]
+            if None not in kinds and kinds[0] != kinds[1]:
                 return place
     return None
+
+
+def _kind(tree: ConlluSentence, place: int | None) -> str | None:
+    return None if place is None else tree.words[place].upos
 
 
 def _attached(tree: ConlluSentence, place: int) -> int | None:

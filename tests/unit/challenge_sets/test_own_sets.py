@@ -192,6 +192,16 @@ def tree(name: str, *words: str) -> str:
     return "\n".join(rows) + "\n\n"
 
 
+def test_edited_trees_without_ids_are_not_paired_past_one_that_cannot_be_read(tmp_path: Path) -> None:
+    words = ("I/PRON/2", "saw/VERB/0", "stars/NOUN/2", "with/ADP/5")
+    good, other = tree("same", *words, "planets/NOUN/3"), tree("same", *words, "glasses/NOUN/2")
+    bad = tree("same", *words, "glasses/NOUN/9")
+    for name, trees in (("original", (good, bad, good)), ("altered", (other, other, other))):
+        (tmp_path / f"test.{name}_only.conllu").write_text("".join(trees))
+    with pytest.raises(DataError, match="without sent_id go together by their order"):
+        own_set(tmp_path / "test.altered_only.conllu", "ud").load(None)
+
+
 def test_edited_trees_ask_what_a_phrase_attaches_to(tmp_path: Path) -> None:
     """Two sentences whose phrase moves from noun to verb, one whose tree stays, one with a head that is not there."""
     seen = ("I/PRON/2", "saw/VERB/0", "stars/NOUN/2", "with/ADP/5")

@@ -115,9 +115,14 @@ def test_what_was_found_holds_until_the_model_changes(monkeypatch: pytest.Monkey
         next(subject.model.parameters()).mul_(2)
     verdict()
     assert len(seen) == 2
-    with subject.model.lm_head.register_forward_hook(lambda module, inputs, output: output):
-        verdict()
-    assert len(seen) == 3
+    for factor in (1.0, float("nan")):  # two hooks in turn
+        with subject.model.lm_head.register_forward_hook(lambda *call, factor=factor: call[-1] * factor):
+            found = verdict()
+    assert len(seen) == 4
+    assert found["verdict"] == "fail"
+    subject.model.lm_head.forward = lambda hidden: hidden[..., :1] * float("nan")
+    assert verdict()["verdict"] == verdict()["verdict"] == "fail"
+    assert len(seen) == 6  # what failed is examined again
 
 
 def test_restores_the_attention_when_the_model_breaks_down() -> None:

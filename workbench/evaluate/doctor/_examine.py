@@ -66,24 +66,33 @@ def self_check(
 ) -> Callable[[], dict[str, Any]] | None:
     """What :meth:`workbench.runs.RunFolder.examine` takes: :func:`examine` as it is stored, or ``None`` to skip it.
 
-    What was found of a model in this process holds for its further runs, until its weights, tokenizer or hooks change.
+    A model that did not fail is not examined again by further runs of this process, until its weights, tokenizer, hooks
+    or forward functions change.
     """
 
     def verdict() -> dict[str, Any]:
         known, found = _examined.get(model.model, (None, {}))
         if known != _state(model):
-            found = examine(model, progress).to_dict()
-            _examined[model.model] = (_state(model), found)  # transformers' own hooks come with a first pass
+            report = examine(model, progress)
+            found = report.to_dict()
+            if report.verdict != Status.FAIL:  # which may be for want of memory at that moment
+                _examined[model.model] = (
+                    _state(model),
+                    found,
+                )  # transformers' own hooks come with a first pass
         return found
 
     return verdict if wanted else None
 
 
 def _state(model: LoadedModel) -> tuple[Any, ...]:
-    """What decides the verdict: weights, types, tokenizer, and how many hooks and watchers there are."""
-    hooks = sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.model.modules())
-    tokenizer = (model.tokenizer, model.prompt)
-    return (model.content_hash, model.dtype, model.device, tokenizer, hooks, len(active()))
+    """What decides the verdict: weights, types, tokenizer, hooks, replaced forward functions, and who is watching."""
+    modules = list(model.model.modules())
+    hooks = tuple(key for m in modules for key in (*m._forward_hooks, *m._forward_pre_hooks))
+    forwards = tuple(id(m.__dict__["forward"]) for m in modules if "forward" in m.__dict__)
+    attention = getattr(model.config, "_attn_implementation", None)
+    runs = (model.kind, model.model.training, attention, hooks, forwards, active())
+    return (model.content_hash, model.dtype, model.device, model.tokenizer, model.prompt, runs)
 
 
 def _run(name: str, model: LoadedModel) -> Check:
