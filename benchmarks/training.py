@@ -98,8 +98,8 @@ def under_trainer(make: Callable[[], Any]) -> Callable[[], float]:
     """Tokens per second of a few steps under the training loop."""
     from transformers.trainer_callback import PrinterCallback
 
+    from workbench.pretrained import quiet
     from workbench.training._arguments import training_arguments
-    from workbench.training.libraries import quiet
     from workbench.training.loop import WorkbenchTrainer
     from workbench.training.progress import Meter
     from workbench.training.settings import LoopSettings, Optimisation
