@@ -39,7 +39,7 @@ def clenshaw_curtis(intervals: int) -> tuple[Array, Array]:
 
 
 # Found by trying (:func:`_by_angle`); `benchmarks/saliency.py --only points` shows the errors that they leave.
-# On plainly trained models even points cost 1.4 to 3 times as many passes (docs/benchmarks.md).
+# On plainly trained models even points cost 1.2 to 2.2 times as many passes (docs/benchmarks.md).
 _EARLIER, _SHARPER, _SHARPEST = 0.5, 0.7, 0.2
 _Pace = Callable[[Array], tuple[Array, Array]]  # shares of the way at times in [0, 1], and their derivatives
 
