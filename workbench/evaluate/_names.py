@@ -38,10 +38,12 @@ def register_tasks() -> None:
 def expand(names: Sequence[str]) -> tuple[str, ...]:
     """Names of single tasks, each once: a group becomes its members, a YAML file the task that it declares.
 
-    Raises :class:`~workbench.errors.UnknownName` for a name that is neither, with the nearest known ones.
+    Raises :class:`~workbench.errors.UnknownName` for a name that is neither, with the nearest known ones, and
+    :class:`~workbench.errors.TaskError` where two files, or two data sets on the hub, give tasks of one name.
     """
     found: dict[str, None] = {}
-    names = [_from_file(name) if is_task_file(name) else name for name in names]
+    own: dict[str, str] = {}
+    names = [_from_file(name, own) if is_task_file(name) else name for name in names]
     if not all(name in TASKS or name in GROUPS or name in _FROM_FILES or ":" in name for name in names):
         register_tasks()
     for name in names:
@@ -73,9 +75,18 @@ def with_options(task: AnyTask, options: TaskOptions) -> AnyTask:
     return replace(cast(Any, task), options=options) if hasattr(task, "options") else task
 
 
-def _from_file(path: str) -> str:
-    """The name of the task that the file at ``path`` declares, which is known by it from then on."""
+def _from_file(path: str, others: dict[str, str] | None = None) -> str:
+    """The name of the task that the file at ``path`` declares, which is known by it from then on.
+
+    ``others`` holds the files of the same command by their tasks' names; it is added to.
+    """
     task = read_task(path)
+    before = path if others is None else others.setdefault(task.name, path)
+    if before != path:
+        raise TaskError(
+            f"{before} and {path} are both called {task.name!r}; evaluate them one at a time, or name one by a YAML "
+            "file with name, type and data"
+        )
     if task.name in TASKS or task.name in GROUPS:
         raise TaskError(f"{path}: the name {task.name!r} is taken by another task; choose another")
     _FROM_FILES[task.name] = task

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import torch
 
 from workbench.choices import DEFAULT_DTYPE
 from workbench.errors import ConfigError, WorkbenchError, did_you_mean, needs_extra
 from workbench.evaluate._evaluate import evaluate
 from workbench.evaluate._names import expand, find_task
 from workbench.evaluate._settings import EvaluateSettings
+from workbench.evaluate.tasks.task_file import is_task_file
 from workbench.models import LoadedModel, load
 from workbench.models.device import resolve_device
 from workbench.records import check_fields, check_value
@@ -73,18 +76,38 @@ class Cell:
         """The task."""
         return self.settings.tasks[0]
 
+    @cached_property
+    def versions(self) -> dict[str, int]:
+        """The task's version by its short name, as a run's recipe has it."""
+        task = find_task(self.task, self.settings.options)
+        return {task.name: task.version}
+
     def holds(self, run: Run) -> bool:
-        """Whether ``run`` was made for this cell: model, precision and device where asked for, and settings."""
+        """Whether ``run`` was made for this cell: model, precision and device where asked for, task and settings.
+
+        A task of the user's own is another one where its name is written differently, or its file has changed.
+        """
         model, recipe = run.record.model, run.record.recipe_in_force
-        asked = {"name": self.model.name, "revision": self.model.revision}
-        if self.model.dtype != "auto":
-            asked["dtype"] = self.model.dtype
-        if self.model.device not in ("auto", run.record.device.get("type")):
+        chosen = self.model
+        asked = {"name": chosen.name, "revision": chosen.revision, "implementation": chosen.implementation}
+        if chosen.dtype != "auto":
+            asked["dtype"] = chosen.dtype
+        if chosen.device != "auto" and not _is_on(chosen.device, str(run.record.device.get("type"))):
             return False
         wanted = {name: value for name, value in self.settings.to_dict().items() if name != "data_dir"}
+        wanted["versions"] = self.versions
         return all(model.get(k) == v for k, v in asked.items()) and all(
             recipe.get(k) == v for k, v in wanted.items()
         )
+
+
+def _is_on(asked: str, stored: str) -> bool:
+    """Whether a run on ``stored`` was on the device ``asked`` for; "cuda" is any GPU, "cuda:1" only that one."""
+    try:
+        wanted, found = torch.device(asked), torch.device(stored)
+    except RuntimeError:
+        return False
+    return wanted.type == found.type and wanted.index in (None, found.index)
 
 
 @dataclass(frozen=True)
@@ -177,7 +200,7 @@ def read_grid(path: Path, **loading: str | None) -> Grid:
     check_value("doctor", content.get("doctor", False), bool)
     grid = Grid(
         models=tuple(_model(entry, path, shared) for entry in models),
-        tasks=expand(tasks),
+        tasks=_cell_tasks(tasks),
         settings=settings,
         batch_tokens=content.get("batch_tokens", "auto"),
         doctor=content.get("doctor", False),
@@ -185,6 +208,13 @@ def read_grid(path: Path, **loading: str | None) -> Grid:
     for cell in grid.cells():
         find_task(cell.task, cell.settings.options)
     return grid
+
+
+def _cell_tasks(names: Sequence[str]) -> tuple[str, ...]:
+    """Single tasks, each once; those of files and of the hub as they are written, as workers read them anew."""
+    expand(names)  # raises for unknown names, and for two tasks of one name
+    found = (one for name in names for one in ([name] if is_task_file(name) else expand([name])))
+    return tuple(dict.fromkeys(found))
 
 
 def _listed(content: Mapping[str, Any], name: str, path: Path) -> list[Any]:
@@ -223,18 +253,17 @@ def run_grid(
     """
     if engine not in ("local", "ray"):
         raise ConfigError(f"engine is {engine!r}; allowed: local, ray")
-    for model in (
-        grid.models if engine == "local" else ()
-    ):  # machines of a cluster may have what this one has not
-        resolve_device(model.device)
-    make_folder(out)
     cells = grid.cells()
     found = {cell: stored_run(cell, out) for cell in cells}
     finished = {cell: CellResult(cell, run.path) for cell, run in found.items() if run and run.complete}
-    for result in finished.values():
-        tell(result)
     cut_short = {cell: run.path for cell, run in found.items() if run and not run.complete}
     work = [(cell, cut_short.get(cell)) for cell in cells if cell not in finished]
+    if engine == "local":  # machines of a cluster may have what this one has not
+        for device in {cell.model.device for cell, _ in work}:
+            resolve_device(device)
+    make_folder(out)
+    for result in finished.values():
+        tell(result)
     if engine == "ray":
         done = run_on_ray(work, out, workers, address, tell)
     else:
@@ -356,8 +385,6 @@ def _collect(
 
 def _on_worker(cell: Cell, out: str, resume: str | None) -> CellResult:
     """What a worker runs: one cell, on one thread, as it may share its machine with others."""
-    import torch
-
     torch.set_num_threads(1)
     folder = Path(out)
     # On a second try the first one's run folder is there.

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -107,6 +108,72 @@ def test_a_cell_on_another_device_is_another_run(models, tmp_path):
     )
     assert anywhere.cells()[0].holds(run)
     assert not elsewhere.cells()[0].holds(run)
+
+
+def test_a_cell_on_any_gpu_is_a_run_on_one_of_them(models, tmp_path):
+    run = stored(models, tmp_path, device={"type": "cuda:0"})
+    held = {
+        device: read_grid(grid_file(models, tmp_path, models=[str(models / "one")], device=device))
+        .cells()[0]
+        .holds(run)
+        for device in ("auto", "cuda", "cuda:0", "cuda:1", "cpu", "gpu")
+    }
+    assert [device for device, holds in held.items() if holds] == ["auto", "cuda", "cuda:0"]
+
+
+def test_a_cell_of_another_implementation_is_another_run(models, tmp_path):
+    run = stored(models, tmp_path)
+    own, other = (
+        read_grid(grid_file(models, tmp_path, models=[str(models / "one")], implementation=name)).cells()[0]
+        for name in ("hf", "builtin")
+    )
+    assert own.holds(run)
+    assert not other.holds(run)
+
+
+def stored(models: Path, tmp_path: Path, **record: object) -> Run:
+    """The run of the first model, its record changed."""
+    (result,) = run_grid(read_grid(grid_file(models, tmp_path, models=[str(models / "one")])), tmp_path / "s")
+    run = Run.open(result.run)
+    return replace(run, record=replace(run.record, **record))
+
+
+def test_a_finished_grid_is_summarised_where_its_device_is_missing(models, tmp_path, monkeypatch):
+    grid = read_grid(grid_file(models, tmp_path, models=[str(models / "one")], device="cpu"))
+    first = run_grid(grid, tmp_path / "out")
+
+    def refuse(device: str) -> None:
+        raise ModelError(f"no {device}")
+
+    monkeypatch.setattr("workbench.evaluate.grid.resolve_device", refuse)
+    assert [r.run for r in run_grid(grid, tmp_path / "out")] == [r.run for r in first]
+    with pytest.raises(ModelError, match="no cpu"):
+        run_grid(grid, tmp_path / "new")
+
+
+def test_two_tables_of_one_name_are_two_tasks(models, tmp_path):
+    """Each has its own run, the same table changed too, and both in one grid are refused."""
+    tables = [tmp_path / place / "own.jsonl" for place in "xy"]
+    for number, table in enumerate(tables):
+        write_questions(table, gold=number)
+
+    def gold(*names: Path) -> list[int]:
+        grid = read_grid(
+            grid_file(models, tmp_path, models=[str(models / "one")], tasks=[str(n) for n in names])
+        )
+        (result,) = run_grid(grid, tmp_path / "out")
+        return Run.open(result.run).examples()["gold"].tolist()
+
+    assert [gold(tables[0]), gold(tables[1]), gold(tables[0])] == [[0], [1], [0]]
+    write_questions(tables[0], gold=1)
+    assert gold(tables[0]) == [1]
+    with pytest.raises(TaskError, match="are both called 'own'"):
+        gold(*tables)
+
+
+def write_questions(path: Path, gold: int) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({"query": "a key is on the", "choices": [" mat", " table"], "gold": gold}))
 
 
 def test_a_device_that_is_not_there_is_told_before_anything_runs(models, tmp_path):
