@@ -65,7 +65,11 @@ def inspect_page() -> None:
     if not texts.text.strip():
         st.error("The text is empty; write something to look at.")
         return
-    draw = TABS[tab or "attention"](models, texts)
+    try:
+        draw = TABS[tab or "attention"](models, texts)
+    except WorkbenchError as error:
+        st.error(plain(str(error)))
+        return
     for column, model in zip(st.columns(len(models)), models, strict=True):
         with column:
             if len(models) > 1:

@@ -20,6 +20,7 @@ from workbench.shapes import Array
 __all__ = ["MatrixStyle", "draw_head", "draw_matrix", "draw_model", "draw_neurons"]
 
 MAX_LINES = 2500
+MAX_CELLS = 80  # of more rows or columns of a matrix each is drawn smaller
 MAX_NAMES = 190  # as many as fit the tallest figure; of more tokens every n-th is named
 
 
@@ -87,21 +88,35 @@ def draw_matrix(
     uncoloured: int = 0,
 ) -> Figure:
     """A labelled heat map with its colour bar; the last ``uncoloured`` columns are numbers alone."""
-    figure = figure_of(2.4 + 0.34 * min(len(columns), 80), 1.8 + 0.3 * min(len(rows), 80), title)
+    coloured = len(columns) - uncoloured
+    width = 0.34 * (min(coloured, MAX_CELLS) + uncoloured)
+    figure = figure_of(2.4 + width, 1.8 + 0.3 * min(len(rows), MAX_CELLS), title)
     axes = figure.add_subplot()
     limit = max(abs(style.low), abs(style.high))
     low, high = (-limit, limit) if style.signed else (style.low, style.high)
     colours = diverging() if style.signed else sequential()
-    plain = np.arange(len(columns)) >= len(columns) - uncoloured
+    plain = np.arange(len(columns)) >= coloured
     image = axes.imshow(np.where(plain, np.nan, values), cmap=colours, vmin=low, vmax=high, aspect="auto")
-    label_ticks(axes, rows, columns)
+    label_ticks(axes, rows, columns[:coloured])
+    places = _column_places(coloured, uncoloured)
+    if uncoloured:
+        axes.set_xlim(-0.5, places[-1] + places[coloured] - coloured + 0.5)
+        axes.set_xticks(places[coloured:], columns[coloured:], minor=True, rotation=90, parse_math=False)
+        axes.tick_params(which="minor", length=0)
     axes.set_ylabel(style.axes[0], parse_math=False)
     axes.set_xlabel(style.axes[1], parse_math=False)
     axes.spines[:].set_visible(False)
     figure.colorbar(image, ax=axes, label=style.unit, pad=0.01, fraction=0.04)
-    if style.annotate and values.size <= 900:
-        _write_values(axes, values, (low + high) / 2 if not style.signed else 0.0, limit, style.signed, plain)
+    written = plain | (style.annotate and values.size <= 900)
+    middle = (low + high) / 2 if not style.signed else 0.0
+    _write_values(axes, np.where(written, values, np.nan), places, middle, limit, style.signed, plain)
     return figure
+
+
+def _column_places(coloured: int, uncoloured: int) -> Array:
+    """Where columns lie: numbers alone get the width that they need where the coloured ones are narrower."""
+    wide = max(1.0, coloured / MAX_CELLS)
+    return np.concatenate([np.arange(coloured), coloured - 0.5 + wide * (np.arange(uncoloured) + 0.5)])
 
 
 def draw_neurons(
@@ -174,17 +189,20 @@ def _head_legend(figure: Figure, heads: Sequence[int], name: str) -> None:
         figure.legend(handles=handles, title=name, ncols=columns, loc="outside lower center", frameon=False)
 
 
-def _write_values(axes: Axes, values: Array, middle: float, limit: float, signed: bool, plain: Array) -> None:
+def _write_values(
+    axes: Axes, values: Array, places: Array, middle: float, limit: float, signed: bool, plain: Array
+) -> None:
+    size = min(6.0, 17 * MAX_CELLS / len(values))
     for (row, column), value in np.ndenumerate(values):
         if np.isnan(value):
             continue
         dark = not plain[column] and (abs(value) > 0.45 * limit if signed else value > middle)
         axes.text(
-            column,
+            float(places[column]),
             row,
             f"{value:.2f}",
             ha="center",
             va="center",
-            fontsize=6,
+            fontsize=size,
             color="white" if dark else "black",
         )

@@ -130,9 +130,11 @@ def generation_map(
     tokens generated before it: cells of later ones stay empty.
 
     Raises:
-        ConfigError: not one attribution a token, or of different sources.
+        ConfigError: no attribution, not one a token, or of different sources.
     """
     sources = max((a.tokens for a in attributions), key=len, default=())
+    if not sources:
+        raise ConfigError("no generated token to draw; give one attribution for each, and one or more")
     if len(attributions) != len(generated) or any(a.tokens != sources[: len(a)] for a in attributions):
         raise ConfigError(
             f"{len(attributions)} attributions for {len(generated)} generated tokens: give one for each"

@@ -140,6 +140,14 @@ def test_generated_texts_are_drawn_with_what_else_was_likely() -> None:
     assert "the &lt;b&gt;cats" in view.html
     assert len(view.to_frame()) == sum(len(one.steps) for one in found)
     assert len(found[0].figure().to_frame()) == len(found[0].steps)
+    drawn = [text.get_text() for text in view.draw().axes[0].texts]
+    assert len(drawn) == sum(
+        1 + len(one.steps) for one in found
+    )  # all texts, each behind its log-probability
+    assert view.latex is not None
+    for one in found:
+        assert f"log-probability {one.log_probability:.2f} nats" in drawn
+        assert f"log-probability {one.log_probability:.2f} nats" in view.latex()
 
 
 def test_the_verb_prints_stores_and_explains_mistakes(

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from transformers import MambaConfig, MambaForCausalLM
 
-from tests.unit.tiny import WORDS
+from tests.unit.tiny import WORDS, word_tokenizer
 from workbench.analysis.attacks import input_reduction
 from workbench.analysis.neurons import promoted_tokens, top_activations
 from workbench.dashboard.resources import sample_texts, traced
@@ -225,6 +226,32 @@ def test_a_neuron_s_activations_and_what_it_promotes(open_page: Any, llama: str)
     assert promoted["raised"].tolist() == [token for token, _ in promoted_tokens(model, 1, 5).raised]
     page = open_page("inspect", model="llama", tab="neurons", text="the cat sat", neuron="99999")
     assert "neuron 99999 is out of range" in page.error[0].value.replace("\\", "")
+
+
+def test_the_neurons_of_an_encoder_decoder_are_its_encoder_s_alone(open_page: Any, bart: str) -> None:
+    """What :func:`promoted_tokens` reads is the decoder's neuron: another one."""
+    page = open_page("inspect", model="bart", tab="neurons", text="the cat sat", neuronlayer="1", neuron="5")
+    assert not page.exception
+    (active,) = (element.value for element in page.dataframe)
+    (found,) = top_activations(load(bart), ["the cat sat", *sample_texts()], 1, [5])
+    assert active["activation"].tolist() == pytest.approx([firing.activation for firing in found])
+
+
+@pytest.mark.parametrize("tab", ["attention", "neurons"])
+def test_a_model_without_attention_is_told_in_one_line(
+    open_page: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tab: str
+) -> None:
+    folder = tmp_path / "mamba"
+    tokenizer = word_tokenizer()
+    tokenizer.save_pretrained(folder)
+    config = MambaConfig(vocab_size=len(tokenizer), hidden_size=16, state_size=4, num_hidden_layers=2)
+    MambaForCausalLM(config).save_pretrained(folder)
+    monkeypatch.setenv("WORKBENCH_DASHBOARD_MODELS", str(folder))
+    page = open_page("inspect", model="mamba", tab=tab, text="the cat sat")
+    assert not page.exception
+    (error,) = page.error
+    assert "attention" in error.value
+    assert "\n" not in error.value
 
 
 def test_a_text_is_attacked(open_page: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import re
 
@@ -19,7 +20,9 @@ from workbench.figures import (
     head_statistics_grid,
     heat_map,
     highlighted_text,
+    highlighted_texts,
 )
+from workbench.figures.saliency import generation_map
 from workbench.statistics import Statistic
 
 ENTROPY = Statistic(
@@ -104,6 +107,22 @@ def test_columns_of_other_units_have_no_part_in_the_colours():
         heat_map(np.zeros((2, 1)), beside={"bits": [1.0]})
 
 
+@pytest.mark.parametrize("columns", [50, 300])
+def test_columns_of_other_units_are_written_in_a_large_map_and_do_not_overlap(columns):
+    bits, ranks = np.arange(20) + 10.25, np.arange(20) + 100.5
+    view = heat_map(np.zeros((20, columns)), beside={"bits": bits.tolist(), "rank": ranks.tolist()})
+    figure = view.draw()
+    figure.draw_without_rendering()
+    axes = figure.axes[0]
+    assert [text.get_text() for text in axes.texts] == [
+        f"{v:.2f}" for pair in zip(bits, ranks, strict=True) for v in pair
+    ]
+    boxes = [text.get_window_extent() for text in axes.texts]
+    assert not any(a.overlaps(b) for a, b in itertools.pairwise(boxes))
+    assert all(axes.bbox.x0 < box.x0 and box.x1 < axes.bbox.x1 for box in boxes)
+    assert [label.get_text() for label in axes.get_xticklabels(minor=True)] == ["bits", "rank"]
+
+
 @pytest.mark.parametrize(
     ("values", "part"),
     [(np.zeros(3), r"shape \(3,\)"), (np.zeros((0, 2)), "non-empty"), (np.zeros((1, 3000)), "at most 2,048")],
@@ -138,6 +157,37 @@ def test_scores_must_match_tokens_and_be_finite():
         highlighted_text(["a"], [1.0, 2.0])
     with pytest.raises(NumericsError, match=r"scores\[1\]"):
         highlighted_text(["a", "b"], [1.0, np.inf])
+
+
+def test_another_number_of_scores_or_names_is_one_line():
+    for scores, names in (([[1.0]], None), ([[1.0], [2.0]], ["first"]), ([[1.0], [2.0]], [])):
+        with pytest.raises(
+            ConfigError, match=r"^2 texts, \d rows of scores, \d names; give as many of each$"
+        ):
+            highlighted_texts([["a"], ["b"]], scores, names=names)
+    with pytest.raises(ConfigError, match="no generated token to draw"):
+        generation_map([], ())
+
+
+def test_static_texts_have_their_names_and_no_more_lines_than_fit(tmp_path):
+    view = highlighted_texts([["a"], ["b"]], [[1.0], [2.0]], names=["12.3 bits", "4_5 bits"])
+    assert [text.get_text() for text in view.draw().axes[0].texts] == ["12.3 bits", "a", "4_5 bits", "b"]
+    latex = view.save(tmp_path / "t.tex").read_text()
+    assert (
+        latex.index("12.3 bits") < latex.index("strut a") < latex.index("4\\_5 bits") < latex.index("strut b")
+    )
+    assert highlighted_texts([["a"]] * 115, [[1.0]] * 115).save(tmp_path / "t.svg").is_file()
+    many = highlighted_texts([["a"]] * 116, [[1.0]] * 116)
+    assert many.save(tmp_path / "t.html").is_file()
+    with pytest.raises(ConfigError, match=r"^116 lines of text for one picture; allowed: 115; save as .html"):
+        many.save(tmp_path / "t.png")
+
+
+def test_the_tallest_picture_of_texts_has_no_lines_that_overlap():
+    figure = highlighted_texts([["line"]] * 115, [[1.0]] * 115).draw()
+    figure.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in figure.axes[0].texts]
+    assert not any(a.overlaps(b) for a, b in itertools.pairwise(boxes))
 
 
 def test_dependency_table_names_head_interval_and_baseline():

@@ -114,7 +114,9 @@ def test_several_texts_are_drawn_on_one_scale_and_escaped(decoder: LoadedModel, 
     assert "<script>alert" not in view.html
     assert f'0<span class="key tint positive"></span>{top:+.3g} bits' in view.html  # none is below zero
     assert view.to_frame().groupby("text").size().tolist() == [len(one.tokens) for one in found]
-    assert len(view.draw().axes[0].texts) == sum(len(one.tokens) for one in found)
+    drawn = [text.get_text() for text in view.draw().axes[0].texts]
+    assert len(drawn) == sum(1 + len(one.tokens) for one in found)  # each text behind its bits
+    assert f"{found[0].total:.1f} bits" in drawn
     assert view.save(tmp_path / "t.tex").read_text().count("\\par") == 2
     Path(tmp_path / "lines.txt").write_text("\n".join(texts))
     asked = ("surprisal", "novels-decoder", str(tmp_path / "lines.txt"), "--out", str(tmp_path / "s.html"))

@@ -21,15 +21,21 @@ __all__ = ["neurons_tab"]
 
 def neurons_tab(models: Sequence[LoadedModel], texts: Texts) -> Callable[[LoadedModel], None]:
     """Layer and number of the neuron; what is returned draws one model."""
-    depth = max(structure_of(model.model).layers[structure_of(model.model).main] for model in models)
+    depth = max(_depth(model) for model in models)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         layer = st.selectbox("Layer", range(depth), key="neuronlayer", bind="query-params", width=110)
         neuron = st.number_input("Neuron", 0, key="neuron", bind="query-params", width=140)
     st.caption(
         "Where its value is largest, in the text above and the passages of lambada_sample, truncated to what the model "
-        "reads."
+        "reads. Of an encoder-decoder, the encoder's neurons."
     )
     return lambda model: _show(model, texts.text, layer or 0, int(neuron or 0))
+
+
+def _depth(model: LoadedModel) -> int:
+    """Layers of the stack that :func:`top_activations` reads: of an encoder-decoder, its encoder."""
+    structure = structure_of(model.model)
+    return structure.layers[next(iter(structure.roots))]
 
 
 @st.cache_resource(
@@ -49,7 +55,9 @@ def _show(model: LoadedModel, text: str, layer: int, neuron: int) -> None:
     table = pd.DataFrame([_row(model, firing) for firing in _active(model, text, layer, neuron)])
     call = f"top_activations(model, texts, {layer}, [{neuron}])[0]\n"
     show_table(table, f"activations {model.name}", "Where it is most active", code + call)
-    if model.kind in (Kind.CAUSAL, Kind.SEQ2SEQ):
+    if (
+        model.kind is Kind.CAUSAL
+    ):  # of an encoder-decoder, promotion is of the decoder's neurons: others than these
         st.markdown("**What its output raises and lowers in the vocabulary** (logits, at activation 1)")
         found = promoted_tokens(model, layer, neuron)
         raised, lowered = (

@@ -49,7 +49,7 @@ class Matrix {
   layOut() {
     const width = this.stage.clientWidth - this.left - 10;
     const fit = clamp(width / this.columns.length, 3, 44), most = this.rows.length > 200 ? 10 : 16;
-    this.cell = Math.max(3, (this.square || width / this.columns.length >= most ? fit : Math.max(fit, Math.min(most, 16))) * this.zoom);
+    this.cell = Math.max(this.uncoloured ? 26 : 3, (this.square || width / this.columns.length >= most ? fit : Math.max(fit, Math.min(most, 16))) * this.zoom);
     this.tall = Math.min(this.cell, this.square ? 44 : 34);
     const [w, h] = [this.left + this.cell * this.columns.length + 8, this.top + this.tall * this.rows.length + 8];
     this.space.style.width = `${w}px`;
@@ -125,7 +125,7 @@ class Matrix {
         if (Number.isNaN(value)) continue;
         if (column >= this.columns.length - (this.uncoloured ?? 0)) {
           context.fillStyle = colour("ink");
-          if (this.cell >= 20) context.fillText(compact(value), x + this.cell / 2, y + this.tall / 2);
+          context.fillText(compact(value), x + this.cell / 2, y + this.tall / 2);
           continue;
         }
         const rgb = paint(span ? (this.signed ? value : value - this.low) / span : 0);
