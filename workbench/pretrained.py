@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -110,7 +112,10 @@ def quiet() -> Iterator[None]:
 
 
 def hub_answers() -> bool:
-    """Whether the hub can be reached; without this question its client tries for a minute."""
+    """Whether the hub can be reached; without this question its client tries for a minute.
+
+    The answer holds for the rest of the minute, as a command may read many data sets.
+    """
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:
@@ -118,8 +123,13 @@ def hub_answers() -> bool:
     if {"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"} & os.environ.keys():
         return True
     url = urlsplit(constants.ENDPOINT)
+    return _connects(url.hostname or "", url.port or 443, int(time.monotonic() // 60))
+
+
+@lru_cache(maxsize=1)
+def _connects(host: str, port: int, minute: int) -> bool:
     try:
-        with socket.create_connection((url.hostname or "", url.port or 443), timeout=5):
+        with socket.create_connection((host, port), timeout=5):
             return True
     except OSError:
         return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -39,7 +39,8 @@ def read_corpus(path: str | Path, limit: int | None = None) -> Corpus:
     """The first ``limit`` texts of a file: CoNLL-U if its name ends in ``.conllu``, else one text a line.
 
     Blank lines of a text file separate texts and are none themselves. A data set on the hub
-    (``hub:owner/name:configuration:split``) gives its column ``text`` or ``sentence``, a text a row. Raises
+    (``hub:owner/name:configuration:split``) gives its column ``text`` or ``sentence``, a text a row; rows without one
+    are left out. Raises
     :class:`~workbench.errors.DataError` for a file that is missing, empty, not UTF-8 or malformed.
     """
     path = Path(path)
@@ -59,10 +60,16 @@ def read_corpus(path: str | Path, limit: int | None = None) -> Corpus:
 
 
 def _from_hub(name: Path, limit: int | None) -> Corpus:
-    placed = list(islice(hub_rows(name), limit))
-    if not placed:
-        raise DataError(f"{name} has no rows")
-    column = text_column(list(placed[0][1]), None, name)
-    texts = [check_text(str(row[column]), where) for where, row in placed]
-    lines = [text for text in texts if text.strip()]
+    lines = list(islice(_hub_texts(name), limit))
+    if not lines:
+        raise DataError(f"{name} has no rows with a text")
     return Corpus(DataIdentity(table_name(name), str(name), content_hash(lines), len(lines)), lines=lines)
+
+
+def _hub_texts(name: Path) -> Iterator[str]:
+    """The texts of the rows; those that are missing or blank are left out."""
+    column = None
+    for where, row in hub_rows(name):
+        column = column or text_column(list(row), None, name)
+        if row[column] is not None and str(row[column]).strip():
+            yield check_text(str(row[column]), where)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from workbench.data.files import parse_object
-from workbench.data.hub import HubName, hub_splits, is_hub_name
+from workbench.data.hub import HubName, hub_splits, is_hub_name, reading
 from workbench.errors import DataError
 
 __all__ = ["CorpusPiece", "corpus_files", "corpus_hash", "split_sentences", "stream_corpus"]
@@ -65,12 +65,20 @@ def corpus_files(path: str | Path) -> list[Path]:
 
 
 def corpus_hash(path: str | Path) -> str:
-    """SHA-256 over the bytes of all files; for the hub, over its name."""
+    """SHA-256 over the bytes of all files, which for a data set on the hub are its name; see :mod:`~.hub`.
+
+    Of ``hub:FOLDER`` it is over configuration, split and the folder's files.
+    """
     digest = hashlib.sha256()
-    if is_hub_name(path):
+    files: Iterable[Path] = ()
+    if not is_hub_name(path):
+        files = corpus_files(path)
+    elif (folder := (asked := HubName.parse(path)).folder) is None:
         digest.update(str(path).encode())
-        return digest.hexdigest()
-    for file in corpus_files(path):
+    else:
+        digest.update(f"{asked.configuration or ''}:{asked.split or ''}".encode())
+        files = sorted(file for file in folder.rglob("*") if file.is_file())
+    for file in files:
         with file.open("rb") as stream:
             while block := stream.read(BLOCK_BYTES):
                 digest.update(block)
@@ -207,11 +215,9 @@ def _parquet_texts(file: Path, column: str) -> Iterator[str]:
 def _hub_texts(name: str, column: str) -> Iterator[str]:
     asked = HubName.parse(name)
     rows = hub_splits(replace(asked, split=asked.split or "train"), "a corpus on the hub", streaming=True)
-    try:
+    with reading(asked):
         for row in rows:
             yield _text_of(row, column, str(asked))
-    except (OSError, ValueError) as error:
-        raise DataError(f"cannot read {asked}: {str(error).splitlines()[0][:200]}") from error
 
 
 def _text_of(record: Any, column: str, where: str) -> str:

@@ -13,9 +13,10 @@ from typing import Any
 from workbench.errors import DataError, needs_extra
 from workbench.pretrained import hub_answers
 
-__all__ = ["PREFIX", "HubName", "hub_rows", "hub_splits", "is_hub_name", "rows_of"]
+__all__ = ["PREFIX", "HubName", "hub_rows", "hub_splits", "is_hub_name", "reading", "rows_of"]
 
 PREFIX = "hub:"
+_ON_THE_HUB = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 _NAME = re.compile(r"hub:([^@:]+)(?:@([^@:]+))?(?::([^:]*)(?::([^:]+))?)?")
 
 
@@ -44,6 +45,11 @@ class HubName:
         return cls(path, revision, configuration or None, split)
 
     @property
+    def folder(self) -> Path | None:
+        """The folder of this machine that is meant, if it is one."""
+        return Path(self.path) if Path(self.path).is_dir() else None
+
+    @property
     def name(self) -> str:
         """The last part of the path, which stands for the data set in results."""
         return Path(self.path).name
@@ -70,15 +76,47 @@ def hub_splits(name: HubName, what: str = "", **options: Any) -> Any:
         from datasets import load_dataset
     except ImportError:
         raise DataError(needs_extra(what or f"{name}", "datasets", "hub")) from None
-    with _reachable(name) as answers:
+    place = _place(name)
+    with _reachable(name) as answers, reading(name):
         try:
             return load_dataset(
-                name.path, name.configuration, split=name.split, revision=name.revision, **options
+                place, name.configuration, split=name.split, revision=name.revision, **options
             )
-        except Exception as error:  # its readers raise dozens of kinds
-            lines = (str(error).strip() or type(error).__name__).splitlines()
-            reason = lines[0][:200] if answers else "the hub does not answer, and it was not fetched before"
-            raise DataError(f"cannot read {name}: {reason}") from error
+        except (ConnectionError, FileNotFoundError) as error:
+            if answers:
+                raise
+            raise DataError(
+                f"cannot read {name}: the hub does not answer, and it was not fetched before ({_reason(error)})"
+            ) from error
+
+
+def _place(name: HubName) -> str:
+    """What ``load_dataset`` is given. A single word would be one of its own readers, one of which takes pickles."""
+    if name.folder is not None:
+        return str(name.folder.resolve())
+    if _ON_THE_HUB.fullmatch(name.path) is None:
+        raise DataError(
+            f"cannot read {name}: {name.path!r} is no folder here, and no data set's name; write hub:owner/name"
+        )
+    return name.path
+
+
+@contextmanager
+def reading(name: object) -> Iterator[None]:
+    """Turns any error of the readers of ``datasets``, of dozens of kinds, into one line that names the set.
+
+    Raises :class:`~workbench.errors.DataError`.
+    """
+    try:
+        yield
+    except DataError:
+        raise
+    except Exception as error:
+        raise DataError(f"cannot read {name}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 def hub_rows(name: str | PathLike[str]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -96,21 +134,23 @@ def hub_rows(name: str | PathLike[str]) -> Iterator[tuple[str, dict[str, Any]]]:
                 f"{given}:{asked.configuration or ''}:{next(reversed(found))}"
             )
         (found,) = found.values()
-    for number, row in enumerate(rows_of(found)):
-        yield f"{asked}, row {number}", row
+    with reading(asked):
+        for number, row in enumerate(rows_of(found)):
+            yield f"{asked}, row {number}", row
 
 
-def rows_of(split: Any) -> list[dict[str, Any]]:
-    """The rows of a split; a number that stands for a class is its name, or ``None`` where it stands for none."""
+def rows_of(split: Any) -> Iterator[dict[str, Any]]:
+    """The rows of a split, one after another; a number that stands for a class is its name, or ``None`` if for none."""
     classes = {
         column: names
         for column, feature in (split.features or {}).items()
         if (names := getattr(getattr(feature, "feature", feature), "names", None))
     }
-    return [
-        {column: _named(cell, classes[column]) if column in classes else cell for column, cell in row.items()}
-        for row in split
-    ]
+    for row in split:
+        yield {
+            column: _named(cell, classes[column]) if column in classes else cell
+            for column, cell in row.items()
+        }
 
 
 def _named(value: Any, names: Sequence[str]) -> Any:
@@ -125,7 +165,7 @@ def _reachable(name: HubName) -> Iterator[bool]:
     import datasets
     import huggingface_hub
 
-    if Path(name.path).exists() or hub_answers():
+    if name.folder is not None or hub_answers():
         yield True
         return
     places: tuple[Any, ...] = (datasets.config, huggingface_hub.constants)

@@ -10,7 +10,7 @@ from pathlib import Path
 from workbench.characters import check_text
 from workbench.data._dataset import DataIdentity, Dataset, content_hash
 from workbench.data.files import find_file, read_jsonl, read_lines, text_field
-from workbench.data.hub import HubName, hub_splits
+from workbench.data.hub import HubName, hub_splits, reading
 from workbench.errors import DataError, TaskError, did_you_mean
 
 __all__ = ["LAMBADA_VARIANTS", "Passage", "read_lambada", "split_target"]
@@ -100,11 +100,12 @@ def _from_plain_text(path: Path) -> list[str]:
 
 def _from_hub(variant: str, source: _Source) -> list[str]:
     help_line = f"give the folder that holds {source.folder_file} with --data-dir, or use --task {_SAMPLE}"
+    name = HubName(source.hub, None, source.configuration, "test")
     try:
-        rows = hub_splits(HubName(source.hub, None, source.configuration, "test"), f"{variant} from the hub")
+        with reading(name):
+            texts = [str(text) for text in hub_splits(name, f"{variant} from the hub")["text"]]
     except DataError as error:
         raise DataError(f"{error}; or {help_line}") from error
-    texts = [str(text) for text in rows["text"]]
     wheres = [f"{source.hub}, row {row}" for row in range(len(texts))]
     return [_checked(check_text(text, where), where) for text, where in zip(texts, wheres, strict=True)]
 

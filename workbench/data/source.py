@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from workbench.characters import check_text
 from workbench.data._dataset import DataIdentity, Dataset, content_hash
 from workbench.data.files import find_file
-from workbench.data.hub import HubName, hub_splits
+from workbench.data.hub import HubName, hub_splits, reading
 from workbench.data.tables import read_table
 from workbench.errors import DataError
 
@@ -95,7 +95,8 @@ class Source(Generic[Row]):
             rows = hub_splits(name, f"{self.name} from the hub")
         except DataError as error:
             raise MissingData(f"{error}; or {help_line}") from error
-        found = [(f"{self.hub.path}, row {i}", dict(row)) for i, row in enumerate(rows)]
+        with reading(name):
+            found = [(f"{self.hub.path}, row {i}", dict(row)) for i, row in enumerate(rows)]
         return f"hub: {self.hub.path}", found
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,13 +15,18 @@ from challenge_sets.checking import find_set
 from probes import load_task
 from tests.helpers import run_command
 from tests.model_folders import save_llama
+from workbench import pretrained
+from workbench.data.choices import CHOICE_SOURCES
 from workbench.data.corpus import read_corpus
-from workbench.data.corpus_stream import stream_corpus
+from workbench.data.corpus_stream import corpus_hash, stream_corpus
 from workbench.data.hub import HubName, hub_rows
+from workbench.data.lambada import read_lambada
 from workbench.data.tables import read_rows, table_name
-from workbench.errors import DataError
+from workbench.errors import DataError, TaskError
+from workbench.evaluate._names import expand
 from workbench.evaluate.tasks.task_file import read_task
 from workbench.scoring.regions import read_sentences
+from workbench.training.finetuning import tasks as finetuning_tasks
 
 datasets = pytest.importorskip("datasets", reason="pip install datasets")
 
@@ -98,6 +105,130 @@ def test_without_a_network_it_is_one_line_and_at_once(monkeypatch: pytest.Monkey
     assert time.monotonic() - started < 25
     assert "\n" not in str(error.value)
     assert datasets.config.HF_HUB_OFFLINE is before
+
+
+@pytest.mark.parametrize("name", ["json", "text", "csv", "pandas", "a/b/c", "../sets/x"])
+def test_readers_of_the_package_are_no_data_sets(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _write(TEXTS, tmp_path / "rows.jsonl")
+    with pytest.raises(DataError, match="write hub:owner/name") as error:
+        next(hub_rows(f"hub:{name}"))
+    assert "\n" not in str(error.value)
+
+
+def test_a_folder_that_is_called_as_a_reader_is_a_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "texts").rename(folder / "json")
+    monkeypatch.chdir(folder)
+    assert [row["text"] for _, row in hub_rows("hub:json")] == ["the cats sat", "dogs ran"]
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ConnectionError("Offline mode is enabled."), r"not fetched before \(Offline mode is enabled.\)$"),
+        (ValueError("Unknown split \"tset\".\nOne of ['test']"), r'Unknown split "tset". One of \[.test.\]$'),
+        (IndexError(), "IndexError$"),
+    ],
+)
+def test_without_a_network_a_misspelt_split_is_told(
+    error: Exception, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load_dataset(*names: Any, **options: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr("workbench.data.hub.hub_answers", lambda: False)
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    with pytest.raises(DataError, match=told) as raised:
+        next(hub_rows("hub:me/set::tset"))
+    assert ("does not answer" in str(raised.value)) is isinstance(error, ConnectionError)
+
+
+class _Broken:
+    """A split that is read halfway."""
+
+    features = None
+
+    def __iter__(self) -> Any:
+        yield {"text": "the cats sat"}
+        raise IndexError
+
+    def __getitem__(self, column: str) -> Any:
+        raise IndexError
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda: list(hub_rows("hub:me/set::train")),
+        lambda: list(stream_corpus("hub:me/set")),
+        lambda: CHOICE_SOURCES["piqa"].read(None),
+        lambda: read_lambada("lambada_openai"),
+        lambda: finetuning_tasks.load_task("hub:me/set::train"),
+    ],
+)
+def test_rows_that_cannot_be_read_are_one_line(
+    read: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workbench.data.hub.hub_answers", lambda: True)
+    monkeypatch.setattr(datasets, "load_dataset", lambda *names, **options: _Broken())
+    with pytest.raises(DataError, match=r"cannot read hub:.*: IndexError") as error:
+        read()
+    assert "\n" not in str(error.value)
+
+
+def test_rows_are_read_as_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workbench.data.hub.hub_answers", lambda: True)
+    monkeypatch.setattr(datasets, "load_dataset", lambda *names, **options: _Broken())
+    assert read_corpus("hub:me/set::train", 1).lines == ["the cats sat"]
+
+
+def test_a_corpus_leaves_out_rows_without_a_text(tmp_path: Path) -> None:
+    _write([{"text": text} for text in (None, " ", "one", None, "two")], tmp_path / "c" / "train.jsonl")
+    assert read_corpus(f"hub:{tmp_path}/c").lines == ["one", "two"]
+    assert read_corpus(f"hub:{tmp_path}/c", 1).lines == ["one"]
+    _write([{"text": ""}, {"text": "\t"}], tmp_path / "blank" / "train.jsonl")
+    with pytest.raises(DataError, match="has no rows with a text"):
+        read_corpus(f"hub:{tmp_path}/blank", 1)
+
+
+def test_the_hash_of_a_folder_is_of_its_files(folder: Path) -> None:
+    name = f"hub:{folder}/questions"
+    before = corpus_hash(name)
+    (folder / "questions").rename(folder / "moved")
+    assert corpus_hash(f"hub:{folder}/moved") == before != corpus_hash(f"hub:{folder}/moved::test")
+    _write(QUESTIONS[:1], folder / "moved" / "test.jsonl")
+    assert corpus_hash(f"hub:{folder}/moved") != before
+
+
+def test_the_hub_is_asked_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def refuse(address: Any, timeout: float) -> None:
+        asked.append(address)
+        raise OSError
+
+    clock = [0.0]
+    for name in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(pretrained, "socket", SimpleNamespace(create_connection=refuse))
+    monkeypatch.setattr(pretrained, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    assert [pretrained.hub_answers() for _ in range(3)] == [False] * 3
+    assert len(asked) == 1
+    clock[0] = 61.0
+    pretrained.hub_answers()
+    assert len(asked) == 2
+
+
+def test_two_splits_of_one_set_are_not_one_task(folder: Path) -> None:
+    names = [f"hub:{folder}/questions::{split}" for split in ("train", "test")]
+    with pytest.raises(TaskError, match="are both called 'questions'"):
+        expand(names)
+    assert expand([names[0], names[0]]) == expand(names[1:]) == ("questions",)
 
 
 def test_several_splits_of_which_none_is_named(folder: Path) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from workbench.choices import as_members, member
 from workbench.data.files import find_file
 from workbench.data.glue import GLUE as LAYOUTS
-from workbench.data.hub import HubName, hub_splits, is_hub_name, rows_of
+from workbench.data.hub import HubName, hub_splits, is_hub_name, reading, rows_of
 from workbench.data.tables import Row, Rows, class_label, number_of, read_rows, records_of, table_name
 from workbench.errors import DataError, did_you_mean
 
@@ -212,11 +212,16 @@ def _hub_rows(name: HubName) -> tuple[list[Row], list[Row]]:
     """Training and validation rows; of one split that is named there are none to validate with."""
     splits = hub_splits(name, "a set on the hub")
     if name.split is not None:
-        return rows_of(splits), []
+        return _listed(splits, name), []
     if "train" not in splits:
         raise DataError(f"{name} has no split 'train'; it has {', '.join(splits)}")
     held = next((split for split in _VALIDATION if split in splits), None)
-    return rows_of(splits["train"]), [] if held is None else rows_of(splits[held])
+    return _listed(splits["train"], name), [] if held is None else _listed(splits[held], name)
+
+
+def _listed(split: Any, name: HubName) -> list[Row]:
+    with reading(name):
+        return list(rows_of(split))
 
 
 def _table_task(
