@@ -162,12 +162,14 @@ CITED: dict[str, dict[str, str]] = {
         "CKA": "kornblith2019",
     },
 }
-# verb of a run -> the analyses that all of its runs are, or that a switch of the recipe adds
+# verb of a run -> the analyses that all of its runs are
 _OF_VERBS = {
     "attend": ("head statistics", "dependency heads", "induction heads"),
     "context": ("context",),
     "probe": ("control task",),
 }
+# verb -> field of the recipe -> the analysis that it adds
+_OF_FIELDS = {"attend": {"importance": "head importance", "clusters": "head clusters"}}
 _NAMED = ("tasks", "task", "set", "suite", "probe", "method", "methods")  # fields of recipes that hold names
 
 
@@ -235,7 +237,10 @@ def papers(kind: str, *names: str) -> tuple[Paper, ...]:
 
 
 def papers_of_run(verb: str, recipe: Mapping[str, Any], metrics: Iterable[str] = ()) -> tuple[Paper, ...]:
-    """The papers behind a stored run: of its tasks, set, suite, probe or methods, and of its ``metrics``."""
+    """The papers behind a stored run: of its tasks, set, suite, probe or methods, and of its ``metrics``.
+
+    None for a field of the recipe that holds no names, as in a ``run.json`` changed by hand.
+    """
     names = [name for field in _NAMED for name in _listed(recipe.get(field))]
     suites = _listed(recipe.get("suite"))
     kinds = {
@@ -246,13 +251,16 @@ def papers_of_run(verb: str, recipe: Mapping[str, Any], metrics: Iterable[str] =
     }
     found = [paper for kind in kinds.get(verb, ()) for paper in papers(kind, *names)]
     found += papers("suite", *suites)
-    found += papers("analysis", *_OF_VERBS.get(verb, ()))
+    added = [analysis for field, analysis in _OF_FIELDS.get(verb, {}).items() if recipe.get(field)]
+    found += papers("analysis", *_OF_VERBS.get(verb, ()), *added)
     found += papers("metric", *(name.split("/")[-1] for name in metrics))
     return tuple(dict.fromkeys(found))
 
 
 def _listed(value: Any) -> list[str]:
-    return [value] if isinstance(value, str) else [str(v) for v in value or ()]
+    if isinstance(value, str):
+        return [value]
+    return [str(v) for v in value] if isinstance(value, Iterable) else []
 
 
 def cited_as(found: Iterable[Paper]) -> str:

@@ -264,6 +264,19 @@ def test_heads_over_training_steps(
     assert "step 10: runs/" in err
 
 
+def test_a_misspelt_statistic_is_told_before_a_checkpoint_is_measured(attend: Attend, tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("the cat sat\n")
+    for step in (0, 5):
+        save_llama(tmp_path / "trained" / f"step-{step}")
+    options = ("--corpus", "texts.txt", "--statistic", "previos token")
+    code, out, err = attend("trained", "--over-steps", *options)
+    assert (code, out) == (2, "")
+    assert err.splitlines()[-1].startswith(
+        "workbench: no statistic 'previos token' of heads; did you mean 'previous token'"
+    )
+    assert not list(tmp_path.glob("runs/*"))
+
+
 def test_a_decoder_gets_induction_scores(attend: Attend, llama: str, tmp_path: Path) -> None:
     (tmp_path / "texts.txt").write_text("the cat sat\ndogs ran .\n")
     code, out, _ = attend(llama, "--corpus", "texts.txt", "--no-doctor", "--json")

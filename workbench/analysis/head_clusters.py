@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -77,11 +78,11 @@ def head_clusters_of(run: Run) -> HeadClusters | None:
 
 def attention_divergence(attention: Float[Array, "head query key"]) -> Float[Array, "head other"]:
     """Jensen-Shannon divergence in bits between the attention of each two heads, averaged over the queries."""
-    entropies = entr(attention).sum(-1)  # (head, query), nats
+    entropies = [entr(np.asarray(weights, np.float64)).sum(-1) for weights in attention]  # (query,), nats
     found = np.zeros((len(attention),) * 2)
-    for number, weights in enumerate(attention):
-        mixed = entr((attention + weights) / 2).sum(-1)
-        found[number] = (mixed - (entropies + entropies[number]) / 2).mean(-1)
+    for one, other in combinations(range(len(attention)), 2):  # memory is that of one pair
+        mixed = entr(np.add(attention[one], attention[other], dtype=np.float64) / 2).sum(-1)
+        found[one, other] = found[other, one] = (mixed - (entropies[one] + entropies[other]) / 2).mean(-1)
     return np.maximum(found, 0) / np.log(2)
 
 
@@ -112,7 +113,7 @@ def head_clusters(model: LoadedModel | str, texts: Sequence[Text], count: int = 
             warnings.simplefilter("ignore", WorkbenchWarning)  # long texts are truncated
             weights = trace(model, [text], {Record.ATTENTION})[0].attention  # (layer, head, query, key)
         layers, heads, length, _ = weights.shape
-        flat = np.asarray(weights, np.float64).reshape(layers * heads, length, -1)
+        flat = weights.reshape(layers * heads, length, -1)
         total, queries = total + length * attention_divergence(flat), queries + length
     if not queries or total.shape[0] < 2:
         raise ConfigError("clusters need a text, and a model of two heads or more")

@@ -39,7 +39,7 @@ from workbench.trace import (
 from workbench.trace.encoding import Encoded, batches_of, encode_all, inputs_of
 from workbench.trace.structure import call_model
 
-__all__ = ["HeadStatistics", "head_statistics", "reading_stack", "repetition_scores"]
+__all__ = ["SURVEYED", "HeadStatistics", "head_statistics", "reading_stack", "repetition_scores"]
 
 # Texts encoded at a time, and attention weights of one layer held at a time (4 MiB in float32).
 _CHUNK = 64
@@ -165,6 +165,10 @@ _NOTES = {
     "duplicate token": "weight on the earlier copy of the query",
     "previous token": "weight on the token before the query",
 }
+
+
+# names of the statistics that a survey can hold, of one model or another
+SURVEYED = (*NAMES, *(f"{name} score" for name in _NOTES))
 
 
 def repetition_scores(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from workbench.analysis.heads import SURVEYED
 from workbench.analysis.survey import SurveySettings, survey
 from workbench.errors import DataError, did_you_mean
 from workbench.models import LoadedModel, load
@@ -50,7 +51,8 @@ def heads_over_steps(
     ``name`` is a training run's folder, or ``FOLDER@step-*``. Each checkpoint gets a run of :func:`survey`, which is
     used again where it is stored already; ``load`` opens a checkpoint's folder, ``tell`` hears of each finished run.
     Raises :class:`~workbench.errors.ModelError` if there are no checkpoints, :class:`~workbench.errors.DataError` for
-    a statistic that such runs do not hold, after the first, and as :func:`survey` does.
+    a statistic that there is none of, or, after the first checkpoint, that its runs do not hold ("[CLS]" of a decoder),
+    and as :func:`survey` does.
 
     Example:
         ```python
@@ -74,6 +76,9 @@ def heads_over_steps(
         print(found, found.figure().save("heads.html"))
         ```
     """
+    known = [*SURVEYED, *(["importance"] if settings.importance else [])]
+    if statistic not in known:
+        raise DataError(f"no statistic {statistic!r} of heads; {did_you_mean(statistic, known)}")
     found: dict[int, Statistic] = {}
     for folder in checkpoints_of(name):
         run = survey(load(str(folder)), settings, out=out, progress=progress, again=False)

@@ -111,7 +111,7 @@ def _attacks() -> Sequence[str]:
 @click.option(
     "--each",
     is_flag=True,
-    help="Of a model that generates: each generated token by the text's tokens, and a decoder's by those before it.",
+    help="Each generated token's attribution to the prompt and, for decoders, to earlier generated tokens.",
 )
 @click.option(
     "--attack",

@@ -1,4 +1,4 @@
-"""Runs in experiment trackers, stored ones and those that go on, through Accelerate's trackers."""
+"""Runs in experiment trackers, finished and running ones, through Accelerate's trackers."""
 
 from __future__ import annotations
 
@@ -65,15 +65,22 @@ class LiveReport:
     """A run in the trackers ``names`` from its beginning on: its recipe, what :meth:`log` is told, its results.
 
     TensorBoard's files lie in the run's folder, W&B's project and MLflow's experiment are called "workbench". A tracker
-    that refuses at the beginning raises :class:`~workbench.errors.RunError` there; one that fails later is left out,
-    and :meth:`finish` raises the error, so that training goes on.
+    that refuses at the beginning raises :class:`~workbench.errors.RunError` there, and the others are closed; one that
+    fails later is left out, and :meth:`finish` raises the error, so that training goes on. :meth:`close` belongs in a
+    ``finally``.
+
+    Steps never go back, since W&B drops those that do: a further curve (what its names begin with, such as
+    ``train-seed1``) that begins at a lower step goes on from the last step reported, with its own step as
+    ``CURVE/step``; steps that are done again after an error are reported once.
     """
 
     def __init__(self, names: Sequence[str], record: RunRecord, folder: Path) -> None:
         self._trackers: dict[str, GeneralTracker] = {}
         self._failed: RunError | None = None
         self._folder = folder
-        self.last = 0
+        self._last = 0
+        self._begins: dict[str, int] = {}  # curve -> what is added to its steps
+        self._reported: dict[str, int] = {}  # name of a value -> its last step
         for name in check_trackers(names):
             from accelerate import PartialState
 
@@ -83,24 +90,42 @@ class LiveReport:
                 tracker.start()
                 tracker.store_init_configuration(_configuration(record))
                 self._trackers[name] = tracker
-        if self._failed is not None:
-            raise self._failed
+            if name not in self._trackers:
+                self._end()
 
     def log(self, step: int, values: Mapping[str, Any]) -> None:
-        """Numbers at a step of training."""
-        self.last = max(self.last, step)
-        for name, tracker in list(self._trackers.items()):
-            with self._explained(name):
-                tracker.log(_finite(values), step=step)
+        """Numbers of one curve, called ``CURVE/NAME``, at a step of its training."""
+        new = {name: value for name, value in values.items() if step > self._reported.get(name, -1)}
+        if not new:
+            return
+        self._reported |= dict.fromkeys(new, step)
+        curve = next(iter(new)).split("/")[0]
+        begin = self._begins.setdefault(curve, self._last if step < self._last else 0)
+        self._last = max(self._last, begin + step)
+        self._send(begin + step, {**new, f"{curve}/step": step} if begin else new)
 
     def finish(self, run: Run) -> None:
         """Report the results at the last step, and close; raises :class:`~workbench.errors.RunError`."""
-        self.log(self.last, _results(run))
+        self._send(self._last, _results(run))
+        self._end()
+
+    def close(self) -> None:
+        """Close what is still open; a second time changes nothing."""
         for name, tracker in list(self._trackers.items()):
             with self._explained(name):
                 tracker.finish()
+        self._trackers.clear()
+
+    def _end(self) -> None:
+        """Close, and raise the first error of a tracker."""
+        self.close()
         if self._failed is not None:
             raise self._failed
+
+    def _send(self, step: int, values: Mapping[str, Any]) -> None:
+        for name, tracker in list(self._trackers.items()):
+            with self._explained(name):
+                tracker.log(_finite(values), step=step)
 
     @contextmanager
     def _explained(self, name: str) -> Iterator[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -87,7 +88,7 @@ def train(
         discard_broken_checkpoints(out)
         report = LiveReport(trackers, folder.record, folder.path)
     state.wait_for_everyone()
-    with quiet():
+    with quiet(), nullcontext() if report is None else closing(report):
         trainer = _run(work, out, start, report, show=show)
         state.wait_for_everyone()
         if folder is not None:
@@ -102,9 +103,9 @@ def train(
                 tokenizer=work.corpora.tokenizer if of_text else None,
             )
             finish_run(folder, results, trainer.meter.to_dict())
-    state.wait_for_everyone()
-    if report is not None:
-        report.finish(Run.open(out))
+        state.wait_for_everyone()
+        if report is not None:
+            report.finish(Run.open(out))
     return Run.open(out)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,15 @@ def test_divergence_by_hand_and_beside_scipy() -> None:
     drawn = np.random.default_rng(0).dirichlet(np.ones(5), (4, 6))
     theirs = [[(jensenshannon(a, b, axis=-1, base=2) ** 2).mean() for b in drawn] for a in drawn]
     assert_near(attention_divergence(drawn), theirs)
+
+
+def test_the_divergence_needs_the_memory_of_a_pair_of_heads() -> None:
+    drawn = np.random.default_rng(0).dirichlet(np.ones(128), (24, 128)).astype(np.float32)
+    tracemalloc.start()
+    attention_divergence(drawn)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 6 * 128 * 128 * 8  # of all heads in float64 it would be 24 matrices
 
 
 def test_heads_are_grouped_by_their_divergence_over_texts() -> None:

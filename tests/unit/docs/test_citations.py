@@ -72,3 +72,7 @@ def test_verbs_and_runs_say_what_to_cite() -> None:
     assert [p.key for p in found] == ["zeiler2014", "li2016erasure", "ribeiro2016"]
     found = papers_of_run("evaluate", {"tasks": ["multi30k/de-en"]}, ["bleu"])
     assert [p.key for p in found] == ["elliott2016", "papineni2002", "post2018"]
+    for asked in (True, False):
+        keys = [p.key for p in papers_of_run("attend", {"importance": asked, "clusters": None})]
+        assert ("michel2019" in keys) is asked
+    assert papers_of_run("evaluate", {"tasks": 5, "suite": 2.5, "set": {"a": 1}}) == ()  # changed by hand

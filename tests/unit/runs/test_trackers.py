@@ -73,6 +73,51 @@ def test_a_tracker_that_refuses_is_one_line_and_the_run_stays(
         trackers.report_run(run, ["json"])
 
 
+class Forward(Double):
+    """Drops a step that goes back, as W&B does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: list[tuple[int, dict[str, float]]] = []
+
+    def log(self, values: dict[str, float], step: int) -> None:
+        if not self.kept or step >= self.kept[-1][0]:
+            self.kept.append((step, values))
+
+
+def test_no_step_goes_back_for_a_further_seed_or_a_restart(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    double = Forward()
+    monkeypatch.setitem(trackers.TRACKERS, "json", lambda *_: double)
+    report = trackers.LiveReport(["json"], run.record, run.path)
+    for step in (1, 2, 3, 2, 3, 4):  # again from step 2 on, as after running out of memory
+        report.log(step, {"train/loss": step / 10})
+    report.log(4, {"train/eval_loss": 0.5})
+    for step in (1, 2):
+        report.log(step, {"train-seed1/loss": step / 10})
+    report.finish(run)
+    curve = [(step, {"train/loss": step / 10}) for step in (1, 2, 3, 4)]
+    evaluated = [(4, {"train/eval_loss": 0.5})]
+    second = [(4 + step, {"train-seed1/loss": step / 10, "train-seed1/step": step}) for step in (1, 2)]
+    assert double.kept[:-1] == curve + evaluated + second
+    assert double.kept[-1][0] == 6
+    assert double.kept[-1][1]["toy/accuracy"] == 0.75
+
+
+def test_what_was_started_is_closed_when_another_tracker_refuses(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> Any:
+        raise ValueError("no login")
+
+    first, last = Double(), Double()
+    for name, made in (("json", lambda *_: first), ("csv", refuse), ("re", lambda *_: last)):
+        monkeypatch.setitem(trackers.TRACKERS, name, made)  # packages that are installed
+    with pytest.raises(RunError, match="cannot report to csv: no login"):
+        trackers.report_run(run, ["json", "csv", "re"])
+    assert [name for name, *_ in first.calls] == ["start", "store_init_configuration", "finish"]
+    assert last.calls == []
+
+
 def test_tensorboard_reads_what_was_reported(run: Run) -> None:
     reading = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     trackers.report_run(run, ["tensorboard"])

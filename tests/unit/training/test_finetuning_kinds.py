@@ -15,10 +15,10 @@ from transformers import AutoConfig
 import workbench
 import workbench.models.auto
 from tests.unit.tiny import WORDS, word_tokenizer
-from workbench.errors import ConfigError, DataError, NumericsError
+from workbench.errors import ConfigError, DataError, NumericsError, RunError
 from workbench.models.configuration import DecoderConfig, EncoderConfig, EncoderDecoderConfig
 from workbench.models.parts import AttentionConfig, DepthConfig, FeedForwardConfig
-from workbench.runs import trackers
+from workbench.runs import Run, trackers
 from workbench.training.finetuning import AnswerKind, FineSettings, FineTask, TaskRows, finetune, load_task
 from workbench.training.finetuning._trainer import HeadTrainer, class_weights
 from workbench.training.finetuning.heads import ask, load_with_head
@@ -164,23 +164,53 @@ def test_trackers_get_the_curve_of_each_seed(
     models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     logged: list[tuple[int, list[str], bool]] = []
+    finished: list[int] = []
 
     class Recorder:
         def __getattr__(self, name: str) -> Any:
             return lambda *_: None
 
+        def finish(self) -> None:
+            finished.append(len(logged))
+
         def log(self, values: dict[str, float], step: int) -> None:
+            assert not logged or step >= logged[-1][0]  # W&B would drop it
             logged.append((step, sorted(values), (tmp_path / "out" / "results.json").is_file()))
 
     monkeypatch.setitem(trackers.TRACKERS, "json", lambda *_: Recorder())  # a package that is installed
     settings = FineSettings(epochs=1, batch_size=4, precision="float32", seeds=(0, 1))
     rows = rows_of("class", tmp_path)
     finetune(str(models / "encoder"), rows, tmp_path / "out", settings, device="cpu", report_to=["json"])
-    names = [(name.partition("/")[0], finished) for _, values, finished in logged for name in values[:1]]
+    names = [(name.partition("/")[0], stored) for _, values, stored in logged for name in values[:1]]
     assert names[0] == ("train", False)
     assert ("train-seed1", False) in names
-    assert [finished for _, _, finished in logged].count(True) == 1  # the results
+    assert [stored for _, _, stored in logged].count(True) == 1  # the results
     assert any("accuracy" in name for name in logged[-1][1])
+    assert finished == [len(logged)]
+    lines = len(logged)
+    logged.clear()
+    again = {"device": "cpu", "report_to": ["json"], "resume": True}
+    finetune(str(models / "encoder"), rows, tmp_path / "out", settings, **again)  # complete: reported again
+    assert len(logged) == lines
+    assert any("accuracy" in name for name in logged[-1][1])
+
+
+def test_a_tracker_that_fails_does_not_take_the_finished_run(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Lost:
+        def __getattr__(self, name: str) -> Any:
+            return lambda *_: None
+
+        def log(self, values: dict[str, float], step: int) -> None:
+            raise ConnectionError("no server")
+
+    monkeypatch.setitem(trackers.TRACKERS, "json", lambda *_: Lost())
+    settings = FineSettings(epochs=1, batch_size=4, precision="float32")
+    rows, out = rows_of("class", tmp_path), tmp_path / "out"
+    with pytest.raises(RunError, match="cannot report to json: no server"):
+        finetune(str(models / "encoder"), rows, out, settings, device="cpu", report_to=["json"])
+    assert Run.open(out).complete
 
 
 def test_a_loss_that_is_no_number_names_its_step(

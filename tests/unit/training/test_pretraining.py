@@ -151,6 +151,22 @@ def test_a_tracker_that_fails_on_the_way_does_not_end_training(
     assert Run.open(place / "out").complete
 
 
+def test_trackers_are_closed_when_training_fails(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder(place / "out" / "results.json")
+    monkeypatch.setitem(trackers.TRACKERS, "json", lambda *_: recorder)
+
+    def broken(*_: Any, **__: Any) -> Any:
+        raise ValueError("broken")
+
+    monkeypatch.setattr(WorkbenchTrainer, "train", broken)
+    settings = recipe(place)
+    settings = replace(settings, loop=replace(settings.loop, report_to=("json",)))
+    with pytest.raises(ValueError, match="broken"):
+        pretrain.train(settings, place / "out", device="cpu")
+    assert recorder.finished
+    assert recorder.logged == []
+
+
 def test_tensorboard_reads_the_curve(place: Path) -> None:
     reading = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     settings = recipe(place)

@@ -6,6 +6,7 @@ import inspect
 import shutil
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -27,7 +28,7 @@ from workbench.models.weights import content_hash
 from workbench.pretrained import quiet
 from workbench.records import settings_of, takes_fields_of
 from workbench.runs import Run, RunFolder, RunRecord, default_root
-from workbench.runs.trackers import LiveReport, check_trackers
+from workbench.runs.trackers import LiveReport, check_trackers, report_run
 from workbench.statistics import over_seeds
 from workbench.terminal import counted, say, shows_progress
 from workbench.training.checkpoints import (
@@ -163,16 +164,27 @@ def _finetune(
     found = claim_folder(out, "finetune", resume=resume)
     folder = _open_run(model, rows, out, settings, where, found)
     if folder.complete:
-        return Run.open(out.resolve())
+        run = Run.open(out.resolve())
+        report_run(run, trackers)
+        return run
     try:
-        report = LiveReport(trackers, folder.record, folder.path)
-        job = _Job(model, rows, settings, settings.seeds[0], out, where, progress, report)
-        with quiet():
-            outcomes = [_one_seed(replace(job, seed=seed)) for seed in settings.seeds]
+        with closing(LiveReport(trackers, folder.record, folder.path)) as report:
+            return _trained_run(
+                _Job(model, rows, settings, settings.seeds[0], out, where, progress, report), folder
+            )
     except WorkbenchError:
-        if not has_progress(out):  # nothing but the recipe; so the next try finds the folder free
+        if not (
+            folder.complete or has_progress(out)
+        ):  # nothing but the recipe; so the next try finds the folder free
             folder.remove()
         raise
+
+
+def _trained_run(job: _Job, folder: RunFolder) -> Run:
+    """Train every seed, and store what came of them."""
+    rows, settings, out = job.rows, job.settings, job.out
+    with quiet():
+        outcomes = [_one_seed(replace(job, seed=seed)) for seed in settings.seeds]
     done = folder.finished_ids()
     folder.append([row for row in _example_rows(rows, outcomes[0]) if row["id"] not in done])
     folder.finish(
@@ -180,7 +192,7 @@ def _finetune(
     )
     shutil.rmtree(out / "seeds", ignore_errors=True)
     run = Run.open(out.resolve())
-    report.finish(run)
+    job.report.finish(run)
     return run
 
 
