@@ -210,6 +210,20 @@ def test_head_grid_reads_value_and_error_under_the_pointer(open_view):
     assert readout(page) == "layer 1, head 1; 4.00 nats ± 0.40 (standard error)"
 
 
+def test_columns_of_other_units_are_written_in_a_wide_map(open_view):
+    page = open_view(heat_map(np.zeros((20, 100)), beside={"rank": [17.0] * 20}))
+    page.evaluate("""() => {
+        const write = CanvasRenderingContext2D.prototype.fillText;
+        window.written = [];
+        CanvasRenderingContext2D.prototype.fillText = function (text, ...at) {
+            window.written.push(text);
+            return write.call(this, text, ...at);
+        };
+        document.querySelector(".stage").scrollLeft = 1e6;
+    }""")
+    page.wait_for_function("window.written.filter((text) => text === '17').length >= 10", polling=50)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_views_fit_a_phone(open_view, scheme):
     count = 40
