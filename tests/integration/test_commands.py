@@ -89,7 +89,7 @@ def test_a_failed_cell_of_a_grid_stands_below_the_table(tmp_path):
         table.splitlines()[0],
         table.splitlines()[-2 if "failed:" in table.splitlines()[-1] else -1],
     )
-    assert header.split()[:4] == ["model", "dtype", "task", "metric"]
+    assert header.split()[:5] == ["model", "dtype", "device", "task", "metric"]
     assert re.search(r"lambada_sample +- +- +- +-$", failed)  # no message in a metric's column
     assert re.search(
         rf"^failed: {re.escape(world.models[1])} on lambada_sample: .*causal", below, re.MULTILINE

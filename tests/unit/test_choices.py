@@ -17,10 +17,11 @@ from challenge_sets.pairs import CausalPairs, MaskedPairs, Seq2SeqPairs
 from challenge_sets.suites.expectations import Monotonic
 from challenge_sets.suites.tests import Test
 from probes._data import ProbeData
-from probes.settings import ProbeKind
+from probes.settings import ProbeKind, ProbeSettings
 from probes.tasks._task import ProbeTask
 from tests.unit.trace import tiny
 from workbench.analysis.context._edits import Condition
+from workbench.analysis.context._run import ContextSettings
 from workbench.analysis.patching import Component, Patch
 from workbench.analysis.saliency._methods import OcclusionUnit, SaliencyOptions
 from workbench.analysis.saliency._record import Attribution
@@ -70,6 +71,8 @@ OPTIONS: list[tuple[type, str, str, dict[str, Any]]] = [
     (PromptFormat, "special_tokens", "text", {}),
     (TaskOptions, "special_tokens", "text", {}),
     (EvaluateSettings, "special_tokens", "text", {"tasks": ("lambada_sample",)}),
+    (ContextSettings, "special_tokens", "text", {"source": "lambada_sample"}),
+    (ProbeSettings, "special_tokens", "text", {"task": "pos"}),
     (FineTask, "kind", "number", {"name": "", "text": "", "label": ""}),
 ]
 IDS = [f"{kind.__name__}.{name}" for kind, name, _, _ in OPTIONS]
