@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
@@ -19,7 +20,7 @@ from challenge_sets.suites.tests import Suite
 from challenge_sets.tasks import set_names
 from workbench.data import check_ids
 from workbench.data.tables import is_table
-from workbench.errors import TaskError, UnknownName
+from workbench.errors import DataError, TaskError, UnknownName, WorkbenchError
 from workbench.evaluate import (
     Outcome,
     TaskData,
@@ -130,7 +131,8 @@ def check_predictions(
 
 
 def find_set(name: str, options: TaskOptions | None = None, columns: str | None = None) -> QuestionSet:
-    """The challenge set called ``name``, or of that file, of which ``columns`` binds the columns to roles.
+    """The challenge set called ``name``, or in that file: a table, of which ``columns`` binds the columns to roles, or
+    the file of a published set.
 
     Raises :class:`~workbench.errors.UnknownName` with the nearest names, and as
     :func:`~challenge_sets.sets.own.own_set` and :func:`~challenge_sets.readers.generic.read_columns` do.
@@ -141,13 +143,30 @@ def find_set(name: str, options: TaskOptions | None = None, columns: str | None 
             raise TaskError(
                 f"--data-dir holds the files of a published set; {name} is a file itself: leave it out"
             )
-        found = own_set(name, columns=read_columns(columns))
+        try:
+            found = own_set(name, columns=read_columns(columns))
+        except DataError:
+            published = None if columns else _published(name, options or TaskOptions())
+            if published is None:
+                raise
+            return published
         return with_options(replace(found, file=name, bound_columns=columns), options or TaskOptions())
     if columns:
         raise TaskError(f"--columns binds the columns of a file; set {name} has its own: leave it out")
     if name not in names:
         raise UnknownName("challenge set", name, names)
     return cast(QuestionSet, find_task(name, options))
+
+
+def _published(file: str, options: TaskOptions) -> QuestionSet | None:
+    """The published set that is in ``file``, under whatever name: the only one that can read it."""
+    found = []
+    for name in set_names():
+        with suppress(WorkbenchError):
+            one = cast(QuestionSet, find_task(name, replace(options, data_dir=file)))
+            if one.files and one.items().items:
+                found.append(one)
+    return found[0] if len(found) == 1 else None
 
 
 def find_suites(name: str, options: TaskOptions | None = None) -> SuiteSet:

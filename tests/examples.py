@@ -62,9 +62,9 @@ def run_each(
     return {name: Outcome(**outcome) for name, outcome in found.items()}
 
 
-def _main(asked: Path, folder: Path) -> None:
+def _main(codes: Path, folder: Path) -> None:
     outcomes = {}
-    for number, (name, code) in enumerate(json.loads(asked.read_text(encoding="utf-8")).items()):
+    for number, (name, code) in enumerate(json.loads(codes.read_text(encoding="utf-8")).items()):
         started = time.monotonic()
         done = run(["python", "-c", code], folder / str(number))
         outcomes[name] = {

@@ -27,7 +27,7 @@ class Row:
         """The field as an integer; raises :class:`~workbench.errors.DataError` if it is none."""
         try:
             return int(self.fields[column])
-        except ValueError:
+        except (TypeError, ValueError):
             raise DataError(
                 f"{self.where}: {column} must be an integer, is {self.fields[column]!r:.40}"
             ) from None
@@ -36,16 +36,16 @@ class Row:
         """The field as a number; raises :class:`~workbench.errors.DataError` if it is none."""
         try:
             return float(self.fields[column])
-        except ValueError:
+        except (TypeError, ValueError):
             raise DataError(
                 f"{self.where}: {column} must be a number, is {self.fields[column]!r:.40}"
             ) from None
 
 
 def table_rows(path: Path | str, columns: Sequence[str], *, header: bool = True) -> Iterator[Row]:
-    """Rows of a CSV file, or of a tab-separated one where a ``"`` is text, by the file's ending.
+    """Rows of a table by the file's ending: CSV, JSONL, …, or tab-separated where a ``"`` is text.
 
-    ``columns`` must be in the header, or are the columns where there is none. Raises
+    ``columns`` must be there, or are the columns where there is no header. Raises
     :class:`~workbench.errors.DataError` as :func:`~workbench.data.tables.read_table` does.
     """
     for where, cells in read_table(path, None if header else columns, needs=columns):

@@ -12,6 +12,7 @@ import pandas as pd
 
 from challenge_sets._conventions import convention, reduction
 from workbench.data import DataIdentity, Dataset, content_hash, spread
+from workbench.data.hub import is_hub_name
 from workbench.errors import ConfigError, DataError
 from workbench.evaluate import TaskData, TaskItem, TaskOptions
 from workbench.evaluate.inference import InferenceOptions
@@ -21,7 +22,6 @@ from workbench.statistics import Estimate
 from workbench.terminal import counted
 
 __all__ = [
-    "HUB",
     "LANGUAGE_MODELS",
     "QuestionSet",
     "Results",
@@ -34,7 +34,6 @@ Results = dict[str, dict[str, Estimate]]
 Rows = Iterator[list[dict[str, Any]]]
 Value = TypeVar("Value")
 
-HUB = "hub:"
 LANGUAGE_MODELS = (Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ)
 _NAME = re.compile(r"hub:([\w.-]+/[\w.-]+)(?:@([\w.-]+))?((?:/[\w .-]+)*)")
 # What the readers read; scripts and archives of a repository stay there.
@@ -83,7 +82,7 @@ class QuestionSet:
             raise DataError(
                 f"set {self.name} reads {self.files}; give their folder with --data-dir FOLDER or hub:owner/name"
             )
-        if not place.startswith(HUB):
+        if not is_hub_name(place):
             return Path(place)
         match = _NAME.fullmatch(place)
         if match is None or ".." in place:

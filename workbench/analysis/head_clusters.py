@@ -65,7 +65,7 @@ class HeadClusters(Drawn):
 
 
 def head_clusters_of(run: Run) -> HeadClusters | None:
-    """Those that ``workbench attend --corpus FILE --clusters N`` stored, if it was asked for any."""
+    """Those that ``workbench attend --corpus FILE --clusters N`` stored; ``None`` for a run without them."""
     arrays = run.arrays()
     if "head clusters: heads" not in arrays:
         return None

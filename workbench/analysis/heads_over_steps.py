@@ -49,7 +49,7 @@ def heads_over_steps(
     """One statistic of every head over a corpus at each training step, with axes ``step``, ``layer`` and ``head``.
 
     ``name`` is a training run's folder, or ``FOLDER@step-*``. Each checkpoint gets a run of :func:`survey`, which is
-    used again where it is stored already; ``load`` opens a checkpoint's folder, ``tell`` hears of each finished run.
+    used again where it is stored already; ``load`` opens a checkpoint's folder, ``tell`` is called after each run.
     Raises :class:`~workbench.errors.ModelError` if there are no checkpoints, :class:`~workbench.errors.DataError` for
     a statistic that there is none of, or, after the first checkpoint, that its runs do not hold ("[CLS]" of a decoder),
     and as :func:`survey` does.

@@ -91,7 +91,7 @@ def _heads_text(statistic: Statistic) -> str:
     return (
         f"{statistic.name} ({statistic.unit}), mean over the heads of a layer\n\n"
         f"{table(('step', *(f'layer {n}' for n in layers)), rows)}\n"
-        f"most changed: head {layer}-{head}, from {line.min():.4f} to {line.max():.4f}"
+        f"most changed: head {layer}-{head}, between {line.min():.4f} and {line.max():.4f}"
     )
 
 

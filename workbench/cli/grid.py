@@ -82,9 +82,8 @@ def _table(frame: Any) -> str:
     rows: list[tuple[str | None, ...]] = []
     for row in frame.to_dict(orient="records"):
         if isinstance(row["problem"], str) and row["problem"]:
-            rows.append(
-                (row["model"], row["dtype"], row["device"], row["task"], None, None, None, None)
-            )  # printed below
+            # the problem itself is printed below the table
+            rows.append((row["model"], row["dtype"], row["device"], row["task"], None, None, None, None))
             continue
         value, low, high = printed(row["value"], row["low"], row["high"], row["undefined"])
         numbers = (value, f"{low} to {high}" if high else low, str(int(row["n"])))

@@ -73,10 +73,10 @@ def corpus_hash(path: str | Path) -> str:
     files: Iterable[Path] = ()
     if not is_hub_name(path):
         files = corpus_files(path)
-    elif (folder := (asked := HubName.parse(path)).folder) is None:
+    elif (folder := (name := HubName.parse(path)).folder) is None:
         digest.update(str(path).encode())
     else:
-        digest.update(f"{asked.configuration or ''}:{asked.split or ''}".encode())
+        digest.update(f"{name.configuration or ''}:{name.split or ''}".encode())
         files = sorted(file for file in folder.rglob("*") if file.is_file())
     for file in files:
         with file.open("rb") as stream:
@@ -213,11 +213,11 @@ def _parquet_texts(file: Path, column: str) -> Iterator[str]:
 
 
 def _hub_texts(name: str, column: str) -> Iterator[str]:
-    asked = HubName.parse(name)
-    rows = hub_splits(replace(asked, split=asked.split or "train"), "a corpus on the hub", streaming=True)
-    with reading(asked):
+    parsed = HubName.parse(name)
+    rows = hub_splits(replace(parsed, split=parsed.split or "train"), "a corpus on the hub", streaming=True)
+    with reading(parsed):
         for row in rows:
-            yield _text_of(row, column, str(asked))
+            yield _text_of(row, column, str(parsed))
 
 
 def _text_of(record: Any, column: str, where: str) -> str:

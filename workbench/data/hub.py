@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -55,10 +55,10 @@ class HubName:
         return Path(self.path).name
 
     def __str__(self) -> str:
-        asked = f"{PREFIX}{self.path}" + (f"@{self.revision}" if self.revision else "")
+        name = f"{PREFIX}{self.path}" + (f"@{self.revision}" if self.revision else "")
         if self.configuration or self.split:
-            asked += f":{self.configuration or ''}"
-        return asked + (f":{self.split}" if self.split else "")
+            name += f":{self.configuration or ''}"
+        return name + (f":{self.split}" if self.split else "")
 
 
 def is_hub_name(name: object) -> bool:
@@ -69,8 +69,8 @@ def is_hub_name(name: object) -> bool:
 def hub_splits(name: HubName, what: str = "", **options: Any) -> Any:
     """What ``datasets.load_dataset`` gives: the split that is named, or all of them by name.
 
-    Without a network, what was fetched before is read. ``what`` is told where the package is missing. Raises
-    :class:`~workbench.errors.DataError`, in one line, for a set that cannot be read.
+    Without a network, what was fetched before is read. ``what`` names the data in the error where the package is
+    missing. Raises :class:`~workbench.errors.DataError`, in one line, for a set that cannot be read.
     """
     try:
         from datasets import load_dataset
@@ -124,19 +124,16 @@ def hub_rows(name: str | PathLike[str]) -> Iterator[tuple[str, dict[str, Any]]]:
 
     Raises :class:`~workbench.errors.DataError` where several splits are there and none is named.
     """
-    asked = HubName.parse(name)
-    found = hub_splits(asked)
-    if asked.split is None:
+    parsed = HubName.parse(name)
+    found = hub_splits(parsed)
+    if parsed.split is None:
         if len(found) > 1:
-            given = f"{PREFIX}{asked.path}" + (f"@{asked.revision}" if asked.revision else "")
-            raise DataError(
-                f"{asked} has the splits {', '.join(found)}; name one: "
-                f"{given}:{asked.configuration or ''}:{next(reversed(found))}"
-            )
+            last = replace(parsed, split=next(reversed(found)))
+            raise DataError(f"{parsed} has the splits {', '.join(found)}; name one: {last}")
         (found,) = found.values()
-    with reading(asked):
+    with reading(parsed):
         for number, row in enumerate(rows_of(found)):
-            yield f"{asked}, row {number}", row
+            yield f"{parsed}, row {number}", row
 
 
 def rows_of(split: Any) -> Iterator[dict[str, Any]]:

@@ -50,22 +50,38 @@ def read_table(
     By the file's ending: ``.jsonl`` is one object a line, ``.json`` a list of objects, ``.csv`` quoted cells that may
     hold line breaks, ``.parquet`` typed columns; any other is tab-separated without quoting. LF, or CRLF, ends a line;
     blank lines are no rows. ``hub:owner/name`` is a data set on the hub (:mod:`~workbench.data.hub`). ``columns``
-    names those of a CSV or TSV file without a header; ``needs`` must be in it.
+    names those of a CSV or TSV file without a header; ``needs`` must be in the header, or in each record.
 
     Raises :class:`~workbench.errors.DataError` naming file and line for anything that is no such table.
     """
     path = Path(path)
-    if is_hub_name(path):
-        yield from hub_rows(path)
-    elif path.suffix == ".jsonl":
-        yield from ((f"{path}, line {number}", record) for number, record in read_jsonl(path))
-    elif path.suffix == ".json":
-        yield from _json_list(path)
-    elif path.suffix == ".parquet":
-        yield from _parquet(path)
-    else:
+    records = _records(path)
+    if records is None:
         lines = _csv_cells(path) if path.suffix == ".csv" else _tsv_cells(path)
         yield from _named(path, lines, columns, needs)
+        return
+    for where, record in records:
+        _check_needs(record, needs, where)
+        yield where, record
+
+
+def _records(path: Path) -> Iterator[tuple[str, Row]] | None:
+    """The rows of a format whose rows name their columns; ``None`` for CSV and TSV."""
+    if is_hub_name(path):
+        return hub_rows(path)
+    if path.suffix == ".jsonl":
+        return ((f"{path}, line {number}", record) for number, record in read_jsonl(path))
+    if path.suffix == ".json":
+        return _json_list(path)
+    return _parquet(path) if path.suffix == ".parquet" else None
+
+
+def _check_needs(columns: Iterable[str], needs: Sequence[str], where: str) -> None:
+    missing = [column for column in needs if column not in columns]
+    if missing:
+        raise DataError(
+            f"{where}: no column {', '.join(map(repr, missing))}; it has {', '.join(map(repr, columns))}"
+        )
 
 
 def read_rows(path: Path, columns: Sequence[str] | None = None) -> list[Row]:
@@ -244,12 +260,7 @@ def _named(
     for number, cells in lines:
         if names is None:
             names = cells
-            missing = [column for column in needs if column not in names]
-            if missing:
-                raise DataError(
-                    f"{path}, line {number}: no column {', '.join(map(repr, missing))}; "
-                    f"it has {', '.join(map(repr, names))}"
-                )
+            _check_needs(names, needs, f"{path}, line {number}")
         elif len(cells) != len(names):
             expected = f"{len(names)} ({', '.join(names[:8])}{', ...' if len(names) > 8 else ''})"
             raise DataError(f"{path}, line {number} has {len(cells)} cells; expected {expected}")

@@ -183,7 +183,7 @@ def _chosen(task: MultipleChoice, data_dir: Path | None, limit: int | None) -> T
 
 @dataclass(frozen=True, kw_only=True)
 class Finetuned:
-    """What to train: the recipe, the seeds, the most rows to train on, and what hears of each finished run."""
+    """What to train: the recipe, the seeds, the most rows to train on, and what is called after each run."""
 
     recipe: Recipe | None = None
     seeds: tuple[int, ...] = (0,)

@@ -83,28 +83,28 @@ class Cell:
         return {task.name: task.version}
 
     def holds(self, run: Run) -> bool:
-        """Whether ``run`` was made for this cell: model, precision and device where asked for, task and settings.
+        """Whether ``run`` was made for this cell: model, precision and device where they are named, task and settings.
 
         A task of the user's own is another one where its name is written differently, or its file has changed.
         """
         model, recipe = run.record.model, run.record.recipe_in_force
         chosen = self.model
-        asked = {"name": chosen.name, "revision": chosen.revision, "implementation": chosen.implementation}
+        loaded = {"name": chosen.name, "revision": chosen.revision, "implementation": chosen.implementation}
         if chosen.dtype != "auto":
-            asked["dtype"] = chosen.dtype
+            loaded["dtype"] = chosen.dtype
         if chosen.device != "auto" and not _is_on(chosen.device, str(run.record.device.get("type"))):
             return False
         wanted = {name: value for name, value in self.settings.to_dict().items() if name != "data_dir"}
         wanted["versions"] = self.versions
-        return all(model.get(k) == v for k, v in asked.items()) and all(
+        return all(model.get(k) == v for k, v in loaded.items()) and all(
             recipe.get(k) == v for k, v in wanted.items()
         )
 
 
-def _is_on(asked: str, stored: str) -> bool:
-    """Whether a run on ``stored`` was on the device ``asked`` for; "cuda" is any GPU, "cuda:1" only that one."""
+def _is_on(device: str, stored: str) -> bool:
+    """Whether a run on ``stored`` was on ``device``: "cuda" is any GPU, "cuda:1" only that one."""
     try:
-        wanted, found = torch.device(asked), torch.device(stored)
+        wanted, found = torch.device(device), torch.device(stored)
     except RuntimeError:
         return False
     return wanted.type == found.type and wanted.index in (None, found.index)

@@ -31,7 +31,7 @@ def evaluate_over_steps(
 
     One row a step, task and metric: ``step``, ``task``, ``metric``, ``value``, ``low``, ``high``, ``run``,
     ``undefined`` (why a number is). ``tell``
-    hears of each finished run. Raises :class:`~workbench.errors.ModelError` if there are no checkpoints.
+    is called after each run. Raises :class:`~workbench.errors.ModelError` if there are no checkpoints.
     """
     folders = checkpoints_of(name)
     if len(folders) < 2 and not is_checkpoint_name(name):

@@ -62,7 +62,7 @@ def check_trackers(names: Sequence[str]) -> tuple[str, ...]:
 
 
 class LiveReport:
-    """A run in the trackers ``names`` from its beginning on: its recipe, what :meth:`log` is told, its results.
+    """A run in the trackers ``names`` from its beginning on: its recipe, the values given to :meth:`log`, its results.
 
     TensorBoard's files lie in the run's folder, W&B's project and MLflow's experiment are called "workbench". A tracker
     that refuses at the beginning raises :class:`~workbench.errors.RunError` there, and the others are closed; one that
@@ -132,9 +132,8 @@ class LiveReport:
         """Keep the first error of a tracker, which is left out from then on."""
         try:
             yield
-        except (
-            Exception
-        ) as error:  # of many libraries: no login, no server, a store that is no longer supported
+        except Exception as error:
+            # of many libraries: no login, no server, a store that is no longer supported
             self._trackers.pop(name, None)
             reason = " ".join(str(error).split())[:200] or type(error).__name__
             said = f"cannot report to {name}: {reason}; the run itself is stored in {self._folder}"

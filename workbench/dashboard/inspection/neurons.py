@@ -55,9 +55,8 @@ def _show(model: LoadedModel, text: str, layer: int, neuron: int) -> None:
     table = pd.DataFrame([_row(model, firing) for firing in _active(model, text, layer, neuron)])
     call = f"top_activations(model, texts, {layer}, [{neuron}])[0]\n"
     show_table(table, f"activations {model.name}", "Where it is most active", code + call)
-    if (
-        model.kind is Kind.CAUSAL
-    ):  # of an encoder-decoder, promotion is of the decoder's neurons: others than these
+    # Promotion is of the decoder's neurons, which those of an encoder-decoder's encoder are not.
+    if model.kind is Kind.CAUSAL:
         st.markdown("**What its output raises and lowers in the vocabulary** (logits, at activation 1)")
         found = promoted_tokens(model, layer, neuron)
         raised, lowered = (

@@ -56,7 +56,7 @@ def text_fields(models: Sequence[LoadedModel], *, compared: bool) -> Texts:
 
 
 def _chat_fields(models: Sequence[LoadedModel]) -> tuple[bool, str | None]:
-    """Whether texts are messages, asked where a model has a template for them, and the system message."""
+    """Whether texts are messages (a toggle, where a model has a chat template), and the system message."""
     if not any(model.tokenizer.chat_template for model in models):
         return False, None
     with st.container(horizontal=True, vertical_alignment="bottom"):

@@ -75,11 +75,10 @@ def self_check(
         if known != _state(model):
             report = examine(model, progress)
             found = report.to_dict()
-            if report.verdict != Status.FAIL:  # which may be for want of memory at that moment
-                _examined[model.model] = (
-                    _state(model),
-                    found,
-                )  # transformers' own hooks come with a first pass
+            # A failure may be a passing one, out of memory for example. The state is that after the examination, since
+            # transformers installs hooks of its own in a first pass.
+            if report.verdict != Status.FAIL:
+                _examined[model.model] = (_state(model), found)
         return found
 
     return verdict if wanted else None

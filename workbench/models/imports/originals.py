@@ -180,7 +180,7 @@ def original_config(model_type: str, config: TransformerConfig) -> Any:
     ids = {
         name: found
         for name, found in special_ids(config).items()
-        if name[:7] != "decoder" or found is not None
+        if found is not None or name != "decoder_start_token_id"
     }
     settings = {
         theirs: where(config) if callable(where) else attrgetter(where)(config)

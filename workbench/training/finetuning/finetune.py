@@ -173,9 +173,8 @@ def _finetune(
                 _Job(model, rows, settings, settings.seeds[0], out, where, progress, report), folder
             )
     except WorkbenchError:
-        if not (
-            folder.complete or has_progress(out)
-        ):  # nothing but the recipe; so the next try finds the folder free
+        # With nothing but the recipe in it, the next try finds the folder free.
+        if not (folder.complete or has_progress(out)):
             folder.remove()
         raise
 
