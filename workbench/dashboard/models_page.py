@@ -14,7 +14,7 @@ from workbench.dashboard.show import facts, plain, show_table
 from workbench.dashboard.store import allowed_model
 from workbench.errors import WorkbenchError
 from workbench.models import KNOWN_MODELS, LoadedModel, load_tokenizer
-from workbench.models.configuration import TransformerConfig
+from workbench.models.built_in import BuiltInConfig
 from workbench.models.diagram import block_diagram
 from workbench.terminal import counted
 from workbench.text import align, printable
@@ -105,7 +105,7 @@ def _piece(token: str) -> str:
 
 def _block(model: LoadedModel) -> None:
     with st.expander("One block"):
-        if isinstance(model.config, TransformerConfig):
+        if isinstance(model.config, BuiltInConfig):
             st.code(block_diagram(model.config), language=None)
         else:
             layers = getattr(model.model.base_model, "layers", None) or getattr(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import transformers
 from transformers import AutoConfig, PreTrainedModel
 
+from workbench.models.built_in import BuiltInConfig
 from workbench.models.configuration import (
     DecoderConfig,
     EncoderConfig,
     EncoderDecoderConfig,
-    TransformerConfig,
 )
 from workbench.models.decoder import TransformerDecoder
 from workbench.models.encoder import TransformerEncoder
@@ -37,7 +37,7 @@ from workbench.models.heads.token_classification import (
 __all__ = ["AUTO_CLASSES", "register"]
 
 # configuration -> Auto class -> model
-AUTO_CLASSES: dict[type[TransformerConfig], dict[str, type[PreTrainedModel]]] = {
+AUTO_CLASSES: dict[type[BuiltInConfig], dict[str, type[PreTrainedModel]]] = {
     EncoderConfig: {
         "AutoModel": TransformerEncoder,
         "AutoModelForPreTraining": TransformerEncoderForPreTraining,

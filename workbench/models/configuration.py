@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, field, is_dataclass
-from typing import Any, ClassVar
+from dataclasses import field
 
-import yaml
 from transformers import PreTrainedConfig
 
-from workbench.errors import ConfigError, did_you_mean
+from workbench.errors import ConfigError
+from workbench.models.built_in import BuiltInConfig
 from workbench.models.parts import (
     AttentionConfig,
     DepthConfig,
@@ -17,42 +16,19 @@ from workbench.models.parts import (
     HeadConfig,
     NormConfig,
     PositionConfig,
-    make_part,
     require,
 )
 from workbench.nn.masks import layer_types
-from workbench.records import check_value
-from workbench.yaml_reader import parse
 
 __all__ = ["DecoderConfig", "EncoderConfig", "EncoderDecoderConfig", "TransformerConfig"]
 
-_PARTS = {
-    "attention": AttentionConfig,
-    "positions": PositionConfig,
-    "norm": NormConfig,
-    "feed_forward": FeedForwardConfig,
-    "embeddings": EmbeddingConfig,
-    "depth": DepthConfig,
-    "head": HeadConfig,
-}
-# fields beside the parts, and their types
-_PLAIN = {
-    **{"vocab_size": int, "hidden_size": int, "dropout": float, "initializer_range": float},
-    "tie_word_embeddings": bool,
-    **{f"{name}_token_id": int | None for name in ("pad", "bos", "decoder_start")},
-    "eos_token_id": int | list | None,
-}
 
-
-class TransformerConfig(PreTrainedConfig):
+class TransformerConfig(BuiltInConfig):
     """What all three shapes share. Parts may be given as records or as dictionaries; all are checked here.
 
-    ``tie_word_embeddings``: the output layer is the token table (Press and Wolf 2017, section 3).
     ``dropout`` acts on each update before it is added. Raises :class:`~workbench.errors.ConfigError`.
     """
 
-    vocab_size: int = 32000
-    hidden_size: int = 512
     attention: AttentionConfig = field(default_factory=AttentionConfig)
     positions: PositionConfig = field(default_factory=PositionConfig)
     norm: NormConfig = field(default_factory=NormConfig)
@@ -60,31 +36,9 @@ class TransformerConfig(PreTrainedConfig):
     embeddings: EmbeddingConfig = field(default_factory=EmbeddingConfig)
     depth: DepthConfig = field(default_factory=DepthConfig)
     head: HeadConfig = field(default_factory=HeadConfig)
-    dropout: float = 0.0
-    classifier_dropout: float | None = None
-    initializer_range: float = 0.02
-    tie_word_embeddings: bool = True
-    use_cache: bool = True
-    pad_token_id: int | None = None
-    bos_token_id: int | None = None
-    eos_token_id: int | list[int] | None = None
-    decoder_start_token_id: int | None = None
-
-    keys_to_ignore_at_inference: ClassVar[list[str]] = ["cache"]
-
-    def __post_init__(self, **kwargs: Any) -> None:
-        for name, part in _PARTS.items():
-            setattr(self, name, make_part(part, name, getattr(self, name)))
-        super().__post_init__(**kwargs)
-        self._check()
 
     def _check(self) -> None:
         """What one part alone cannot know."""
-        for name, hint in _PLAIN.items():
-            check_value(name, getattr(self, name), hint)
-        require(self.vocab_size >= 1, "vocab_size", self.vocab_size, "1 or more")
-        require(self.hidden_size >= 1, "hidden_size", self.hidden_size, "1 or more")
-        require(0.0 <= self.dropout < 1.0, "dropout", self.dropout, "from 0 up to, not including, 1")
         heads, width = self.attention.heads, self.hidden_size
         if self.attention.head_size is None:
             require(width % heads == 0, "hidden_size", width, f"a multiple of attention.heads = {heads}")
@@ -155,51 +109,6 @@ class TransformerConfig(PreTrainedConfig):
         """The same for the layers of an encoder."""
         return layer_types(self.depth.layers, self.attention.window, self.attention.global_every)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain dictionaries all the way down, fit for JSON and YAML."""
-        plain = super().to_dict()
-        return {
-            name: asdict(v) if is_dataclass(v) and not isinstance(v, type) else v for name, v in plain.items()
-        }
-
-    def settings(self) -> dict[str, Any]:
-        """The settings that define the architecture; :meth:`from_settings` takes them."""
-        settings = self.to_dict()
-        names = ["model_type", "vocab_size", "hidden_size", *_PARTS, "dropout", "tie_word_embeddings"]
-        names += [
-            "pad_token_id",
-            "bos_token_id",
-            "eos_token_id",
-            "decoder_start_token_id",
-            "initializer_range",
-        ]
-        return {n: settings[n] for n in names if settings.get(n) is not None}
-
-    def to_yaml(self) -> str:
-        """:meth:`settings` as YAML; :meth:`from_yaml` reads them."""
-        return yaml.safe_dump(self.settings(), sort_keys=False)
-
-    @classmethod
-    def from_yaml(cls, text: str) -> TransformerConfig:
-        """The configuration written by :meth:`to_yaml`, of the class that its ``model_type`` names."""
-        return cls.from_settings(parse(text, "the configuration"))
-
-    @classmethod
-    def from_settings(cls, settings: Any, where: str = "the configuration") -> TransformerConfig:
-        """The configuration of the class that ``model_type`` names.
-
-        Raises :class:`~workbench.errors.ConfigError`, naming ``where`` if it is no mapping of settings.
-        """
-        require(isinstance(settings, dict), where, settings, "a mapping of settings")
-        by_type = {shape.model_type: shape for shape in (EncoderConfig, DecoderConfig, EncoderDecoderConfig)}
-        model_type = str(settings.get("model_type"))
-        require(model_type in by_type, "model_type", model_type, ", ".join(by_type))
-        known = list(by_type[model_type]().to_dict())
-        for name in settings:
-            if name not in known:
-                raise ConfigError(f"{where}: unknown setting {name!r}; {did_you_mean(str(name), known)}")
-        return by_type[model_type](**{k: v for k, v in settings.items() if k != "model_type"})
-
 
 class EncoderConfig(TransformerConfig):
     """Every token sees every other one."""
@@ -223,6 +132,10 @@ class EncoderDecoderConfig(TransformerConfig):
     def num_hidden_layers(self) -> int:
         """Layers of the decoder, whose keys and values are cached."""
         return self.depth.decoder_layers or self.depth.layers
+
+    def layer_counts(self) -> str:
+        """Layers of the encoder and of the decoder."""
+        return f"{self.depth.layers} + {self.num_hidden_layers}"
 
     def get_text_config(self, decoder: bool | None = None, encoder: bool | None = None) -> PreTrainedConfig:
         """This configuration itself: encoder and decoder share it."""

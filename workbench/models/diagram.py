@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from workbench.models.built_in import BuiltInConfig
 from workbench.models.configuration import TransformerConfig
 from workbench.nn import GATED_NAMES
 from workbench.terminal import counted
@@ -11,8 +12,10 @@ __all__ = ["block_diagram"]
 _NORM_NAMES = {"layer_norm": "LayerNorm", "rms_norm": "RMSNorm", "none": "no norm"}
 
 
-def block_diagram(config: TransformerConfig) -> str:
+def block_diagram(config: BuiltInConfig) -> str:
     """The block that repeats; for an encoder-decoder, that of the decoder."""
+    if not isinstance(config, TransformerConfig):
+        return config.diagram()
     layers = config.num_hidden_layers
     states = f"hidden states (batch, tokens, {config.hidden_size})"
     lines = [f"{states}", *_sub_layer(config, _attention_lines(config))]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from workbench.errors import ModelError, did_you_mean
+from workbench.models.built_in import BuiltInConfig
 from workbench.models.configuration import (
     DecoderConfig,
     EncoderConfig,
@@ -34,7 +35,7 @@ __all__ = ["PRESETS", "Preset", "build", "describe", "preset", "preset_table"]
 class Preset:
     """A named configuration; ``source`` is the paper, or what it is for; ``auto`` the class that it is built as."""
 
-    config: Callable[[], TransformerConfig]
+    config: Callable[[], BuiltInConfig]
     source: str
     auto: str
 
@@ -241,7 +242,7 @@ def _get(name: str) -> Preset:
     return PRESETS[name]
 
 
-def preset(name: str) -> TransformerConfig:
+def preset(name: str) -> BuiltInConfig:
     """A fresh configuration; raises :class:`~workbench.errors.ModelError` with near names if unknown."""
     return _get(name).config()
 
@@ -271,16 +272,13 @@ def preset_table() -> pd.DataFrame:
     rows = []
     for name, chosen in PRESETS.items():
         config = chosen.config()
-        layers = str(config.depth.layers)
-        if config.is_encoder_decoder:
-            layers += f" + {config.num_hidden_layers}"
         rows.append(
             {
                 "preset": name,
                 "shape": config.model_type.removeprefix("workbench-"),
-                "layers": layers,
+                "layers": config.layer_counts(),
                 "width": config.hidden_size,
-                "heads": config.attention.heads,
+                "heads": config.num_attention_heads,
                 "parameters (M)": round(num_parameters(config, model_class(name)) / 1e6, 1),
                 "source": chosen.source,
             }
@@ -294,7 +292,7 @@ def describe(name: str) -> str:
     from workbench.models.size import flops_per_token, num_parameters
 
     config, built_as = preset(name), model_class(name)
-    length = min(512, config.max_position_embeddings)
+    length = min(512, getattr(config, "max_position_embeddings", 512))
     return "\n".join(
         (
             f"{name} ({_get(name).source}), built as {built_as.__name__}",

@@ -7,6 +7,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from workbench.models.auto import AUTO_CLASSES
+from workbench.models.built_in import BuiltInConfig
 from workbench.models.configuration import TransformerConfig
 from workbench.models.encoder import Pooler
 from workbench.models.stack import LayerStack
@@ -16,33 +17,37 @@ __all__ = ["flops_per_token", "language_model_class", "num_parameters"]
 _LANGUAGE_MODELS = ("AutoModelForCausalLM", "AutoModelForMaskedLM", "AutoModelForSeq2SeqLM")
 
 
-def language_model_class(config: TransformerConfig) -> type[PreTrainedModel]:
+def language_model_class(config: BuiltInConfig) -> type[PreTrainedModel]:
     """The model that scores tokens, for the shape of ``config``."""
     models = AUTO_CLASSES[type(config)]
     return next(models[auto] for auto in _LANGUAGE_MODELS if auto in models)
 
 
-def _without_memory(config: TransformerConfig, model_class: type[PreTrainedModel] | None) -> PreTrainedModel:
+def _without_memory(config: BuiltInConfig, model_class: type[PreTrainedModel] | None) -> PreTrainedModel:
     with torch.device("meta"):  # shapes only
         return (model_class or language_model_class(config))(config)
 
 
-def num_parameters(config: TransformerConfig, model_class: type[PreTrainedModel] | None = None) -> int:
+def num_parameters(config: BuiltInConfig, model_class: type[PreTrainedModel] | None = None) -> int:
     """Weights of the language model, or of ``model_class``; shared ones counted once."""
     return sum(parameter.numel() for parameter in _without_memory(config, model_class).parameters())
 
 
 def flops_per_token(
-    config: TransformerConfig, length: int, model_class: type[PreTrainedModel] | None = None
+    config: BuiltInConfig, length: int, model_class: type[PreTrainedModel] | None = None
 ) -> int:
     """Floating-point operations of a forward pass over ``length`` tokens, per token; training takes three times.
 
     Multiplications and additions in matrix products: two for each weight used, and four for each width of a head, head
     and visible key. Norms, activations and softmax are left out. An encoder-decoder reads and writes ``length`` tokens
     each. Kaplan et al. 2020, "Scaling Laws for Neural Language Models", section 2.1, who leave out the vocabulary's
-    layer and count every key, visible or not.
+    layer and count every key, visible or not. Of models that are no transformers: two for each weight of a matrix
+    other than embedding tables, which holds where each is used once per token, and what their configuration counts
+    for attention.
     """
     model = _without_memory(config, model_class)
+    if not isinstance(config, TransformerConfig):
+        return 2 * _matrix_weights(model) + config.attention_flops(length)
     total = 0
     for module in model.modules():
         if isinstance(module, LayerStack):
@@ -52,6 +57,12 @@ def flops_per_token(
     )
     pooled = {id(m) for pooler in model.modules() if isinstance(pooler, Pooler) for m in pooler.modules()}
     return total + sum(2 * linear.weight.numel() for linear in outside if id(linear) not in pooled)
+
+
+def _matrix_weights(model: nn.Module) -> int:
+    """Weights of matrices and filters; those of a table only where an output layer shares them."""
+    modules = [module for module in model.modules() if not isinstance(module, nn.Embedding)]
+    return sum(w.numel() for module in modules for w in module.parameters(recurse=False) if w.dim() > 1)
 
 
 def _stack_flops(stack: LayerStack, config: TransformerConfig, length: int) -> int:

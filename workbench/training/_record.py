@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 
 from workbench.errors import RunError
 from workbench.estimate import Estimate
-from workbench.models.configuration import TransformerConfig
+from workbench.models.built_in import BuiltInConfig
 from workbench.models.size import flops_per_token
 from workbench.models.weights import content_hash
 from workbench.runs import Run, RunFolder, RunRecord, write_atomically
@@ -52,7 +52,7 @@ def training_flops(model: Any, length: int, scored: float = 1.0) -> float:
 def _forward(model: Any, length: int) -> float:
     """Of a forward pass; for foreign models two a weight (Kaplan et al. 2020, section 2.1)."""
     config = getattr(model, "config", None)
-    if isinstance(config, TransformerConfig) and isinstance(model, PreTrainedModel):
+    if isinstance(config, BuiltInConfig) and isinstance(model, PreTrainedModel):
         return float(flops_per_token(config, length, type(model)))
     return 2.0 * sum(p.numel() for p in model.parameters())
 

@@ -10,7 +10,8 @@ import torch
 from workbench.errors import ConfigError, did_you_mean
 from workbench.models import Kind, load
 from workbench.models.auto import AUTO_CLASSES
-from workbench.models.configuration import EncoderConfig, TransformerConfig
+from workbench.models.built_in import BuiltInConfig
+from workbench.models.configuration import EncoderConfig
 from workbench.models.presets import preset
 from workbench.training.objectives.replaced_tokens import ReplacedTokens
 from workbench.training.settings import ModelSource
@@ -24,7 +25,7 @@ _SHORT |= {"heads": "attention.heads", "activation": "feed_forward.activation", 
 _VALUES = {"positions.kind": {"rope": "rotary", "t5": "relative"}}
 
 
-def make_config(source: ModelSource, tokenizer: Any) -> TransformerConfig:
+def make_config(source: ModelSource, tokenizer: Any) -> BuiltInConfig:
     """The configuration with the tokenizer's vocabulary and special ids.
 
     Raises :class:`~workbench.errors.ConfigError` for an unreadable file or an impossible combination.
@@ -36,12 +37,12 @@ def make_config(source: ModelSource, tokenizer: Any) -> TransformerConfig:
         settings[name] = getattr(tokenizer, name)
     if config.is_encoder_decoder:
         settings["decoder_start_token_id"] = first_of(tokenizer.bos_token_id, tokenizer.pad_token_id)
-    return TransformerConfig.from_settings(change_fields(settings, source.set))
+    return BuiltInConfig.from_settings(change_fields(settings, source.set))
 
 
-def _read(name: str) -> TransformerConfig:
+def _read(name: str) -> BuiltInConfig:
     file = _configuration(name)
-    return TransformerConfig.from_settings(read_values(file), str(file))
+    return BuiltInConfig.from_settings(read_values(file), str(file))
 
 
 def _configuration(name: str) -> Path:
@@ -69,7 +70,7 @@ def change_fields(settings: dict[str, Any], changes: tuple[str, ...]) -> dict[st
         path = _SHORT.get(path.strip(), path.strip())
         value = parse(text, f"--set {path}") if text.strip() else None
         value = _VALUES.get(path, {}).get(value, value) if isinstance(value, str) else value
-        if path == "hidden_size" and isinstance(value, int):
+        if path == "hidden_size" and isinstance(value, int) and "feed_forward" in changed:
             _scale_feed_forward(changed, value)
         _set(changed, path, value)
     return changed
