@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 from torch import nn
 from transformers.modeling_layers import GradientCheckpointingLayer
@@ -29,6 +31,7 @@ from workbench.nn import (
     SandwichNorm,
     SinusoidalPositions,
 )
+from workbench.nn.forms import FORMS
 
 __all__ = ["Layer", "make_embeddings", "make_layer", "make_norm", "make_positions"]
 
@@ -109,7 +112,8 @@ def _make_attention(
     config: TransformerConfig, layer_idx: int, *, is_causal: bool, is_cross_attention: bool
 ) -> Attention:
     chosen = config.attention
-    return Attention(
+    make = Attention if is_cross_attention else _form_maker(config, is_causal=is_causal)
+    return make(
         width=config.hidden_size,
         heads=chosen.heads,
         key_value_heads=chosen.key_value_heads,
@@ -123,6 +127,16 @@ def _make_attention(
         is_cross_attention=is_cross_attention,
         layer_idx=layer_idx,
     )
+
+
+def _form_maker(config: TransformerConfig, *, is_causal: bool) -> Callable[..., Attention]:
+    """The class of self-attention, with the settings of its form."""
+    kind, chosen = config.form_kind(is_causal=is_causal), config.form
+    settings: dict[str, dict[str, Any]] = {
+        "full": {},
+        "linformer": {"rank": chosen.rank, "max_length": config.positions.max_length},
+    }
+    return partial(Attention if kind == "full" else FORMS[kind], **settings[kind])
 
 
 def _make_residual(config: TransformerConfig) -> Residual:

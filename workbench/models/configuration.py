@@ -9,15 +9,18 @@ from transformers import PreTrainedConfig
 from workbench.errors import ConfigError
 from workbench.models.built_in import BuiltInConfig
 from workbench.models.parts import (
+    POSITION_KINDS,
     AttentionConfig,
     DepthConfig,
     EmbeddingConfig,
     FeedForwardConfig,
+    FormConfig,
     HeadConfig,
     NormConfig,
     PositionConfig,
     require,
 )
+from workbench.nn.forms import FORMS
 from workbench.nn.masks import layer_types
 
 __all__ = ["DecoderConfig", "EncoderConfig", "EncoderDecoderConfig", "TransformerConfig"]
@@ -30,6 +33,7 @@ class TransformerConfig(BuiltInConfig):
     """
 
     attention: AttentionConfig = field(default_factory=AttentionConfig)
+    form: FormConfig = field(default_factory=FormConfig)
     positions: PositionConfig = field(default_factory=PositionConfig)
     norm: NormConfig = field(default_factory=NormConfig)
     feed_forward: FeedForwardConfig = field(default_factory=FeedForwardConfig)
@@ -53,12 +57,34 @@ class TransformerConfig(BuiltInConfig):
             require(
                 self.pad_token_id is not None, "pad_token_id", None, "an id, with frozen or skipped padding"
             )
+        self._check_form()
+
+    def _check_form(self) -> None:
+        """A form other than full attention has no room for a bias, a cap or a second window."""
+        kind = self.form.kind
+        if kind == "full":
+            return
+        unbiased = [name for name in POSITION_KINDS if name not in ("relative", "alibi")]
+        chosen = self.positions.kind
+        require(
+            chosen in unbiased, "positions.kind", chosen, f"{', '.join(unbiased)}, with form.kind = {kind}"
+        )
+        for name in ("window", "softcap"):
+            value = getattr(self.attention, name)
+            require(value is None, f"attention.{name}", value, f"none, with form.kind = {kind}")
+
+    def form_kind(self, *, is_causal: bool) -> str:
+        """The form of self-attention of one side; the decoder of an encoder-decoder keeps full attention."""
+        return "full" if is_causal and self.is_encoder_decoder else self.form.kind
 
     def check_length(self, length: int) -> None:
-        """Raise :class:`~workbench.errors.ConfigError` if learned positions cannot hold ``length`` tokens."""
-        if self.positions.kind == "learned" and length > self.positions.max_length:
+        """Raise :class:`~workbench.errors.ConfigError` if ``length`` tokens have no learned weights of their places."""
+        kind = self.form.kind
+        is_bound = self.positions.kind == "learned" or (kind != "full" and FORMS[kind].has_places)
+        if is_bound and length > self.positions.max_length:
+            what = "learned positions" if self.positions.kind == "learned" else f"{kind} attention"
             raise ConfigError(
-                f"a sequence of {length} tokens is longer than the learned positions; allowed: up to "
+                f"a sequence of {length} tokens is longer than the {what}; allowed: up to "
                 f"positions.max_length = {self.positions.max_length}; shorten the text"
             )
 
@@ -120,6 +146,14 @@ class DecoderConfig(TransformerConfig):
     """Every token sees itself and those before it."""
 
     model_type = "workbench-decoder"
+
+    def _check(self) -> None:
+        super()._check()
+        causal = ["full", *(name for name, form in FORMS.items() if form.can_be_causal)]
+        kind = self.form.kind
+        require(kind in causal, "form.kind", kind, f"in a decoder {', '.join(causal)}; use an encoder")
+        if kind != "full" and not FORMS[kind].can_cache:
+            self.use_cache = False
 
 
 class EncoderDecoderConfig(TransformerConfig):

@@ -15,9 +15,11 @@ from transformers.masking_utils import (
 )
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from workbench.errors import ConfigError
 from workbench.models.configuration import TransformerConfig
 from workbench.models.stack import LayerStack
 from workbench.nn import AttentionContext, AttentionFunction, KeyValueStore, PositionEncoding, eager_attention
+from workbench.nn.forms import FORMS
 from workbench.nn.masks import AttentionRule, add_bias
 
 __all__ = ["SourceCache", "new_cache", "self_contexts", "source_context"]
@@ -48,6 +50,12 @@ def self_contexts(
     """
     config, encoding, documents = stack.config, stack.embeddings.positions, None
     function, angles = _attention_function(config), encoding.angles(positions, hidden)
+    store = cast(KeyValueStore | None, cache)  # self-attention never asks what is stored
+    if config.form_kind(is_causal=stack.is_causal) != "full":
+        tokens = _tokens(config, hidden, mask, cache)
+        return dict.fromkeys(
+            stack.kinds, AttentionContext(None, function, encoding, angles, store, tokens=tokens)
+        )
     if stack.is_causal and given_positions is not None and mask is None and cache is None:
         documents = find_packed_sequence_indices(given_positions.expand(len(hidden), -1))
     contexts = {}
@@ -57,9 +65,25 @@ def self_contexts(
         places = _places(hidden, cache, stack.kinds.index(kind))
         bias = _bias(encoding, hidden, places)
         blocked = mask[kind] if isinstance(mask, dict) else _mask(stack, hidden, mask, rule, places, bias)
-        store = cast(KeyValueStore | None, cache)  # self-attention never asks what is stored
         contexts[kind] = AttentionContext(add_bias(blocked, bias), function, encoding, angles, store)
     return contexts
+
+
+def _tokens(
+    config: TransformerConfig, hidden: Tensor, mask: Tensor | dict[str, Tensor] | None, cache: Cache | None
+) -> Tensor | None:
+    """Tokens among the keys (B, K), for the forms of attention that make their own pattern; ``None``: all."""
+    kind = config.form.kind
+    if cache is not None and not FORMS[kind].can_cache:
+        raise ConfigError(f"{kind} attention cannot go on from a cache; pass use_cache=False and no cache")
+    if mask is None:
+        return None
+    if isinstance(mask, dict) or mask.ndim != 2:
+        raise ConfigError(
+            f"{kind} attention makes its own pattern and takes no mask of queries and keys; allowed: attention_mask "
+            "of shape (batch, tokens)"
+        )
+    return mask.to(hidden.device, torch.bool)
 
 
 def _mask(

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from workbench.errors import ConfigError, did_you_mean
 from workbench.nn import ACTIVATIONS, GATED_NAMES, NORMS
+from workbench.nn.forms import FORMS
 from workbench.nn.residual import PLACEMENTS, SCALES
 from workbench.records import check_fields
 
@@ -16,6 +17,7 @@ __all__ = [
     "DepthConfig",
     "EmbeddingConfig",
     "FeedForwardConfig",
+    "FormConfig",
     "HeadConfig",
     "NormConfig",
     "PositionConfig",
@@ -78,6 +80,43 @@ class AttentionConfig:
         )
         needs_window = self.global_every is None or self.window is not None
         require(needs_window, "attention.global_every", self.global_every, "none without attention.window")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormConfig:
+    """The form of self-attention: ``full``, or one of :data:`workbench.nn.forms.FORMS`, and its sizes.
+
+    In an encoder-decoder the encoder alone takes the form. ``window`` (Longformer, to either side; causal: the token
+    itself and those before it), ``global_tokens`` (Longformer, the first ones), ``block`` (BigBird, Reformer) and
+    ``random_blocks`` (BigBird) are numbers of tokens or blocks; a length that is no multiple of ``block`` is padded
+    inside. ``rank`` is Linformer's, ``landmarks`` Nyströmformer's, ``features`` Performer's, ``rounds`` and ``buckets``
+    Reformer's, ``factor`` that of a factorised Synthesizer, ``kernel`` the width of a convolution. What is drawn at
+    random (BigBird's blocks, Performer's features, Reformer's rotations) comes from ``seed`` and the layer's number.
+    """
+
+    kind: str = "full"
+    window: int = 64
+    global_tokens: int = 1
+    block: int = 64
+    random_blocks: int = 3
+    rank: int = 128
+    landmarks: int = 64
+    features: int = 256
+    rounds: int = 4
+    buckets: int = 32
+    factor: int = 8
+    kernel: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_fields(self, "form.")
+        _one_of("form.kind", self.kind, ["full", *FORMS])
+        for name in ("window", "block", "rank", "landmarks", "features", "rounds", "factor", "kernel"):
+            _positive(f"form.{name}", getattr(self, name))
+        for name in ("global_tokens", "random_blocks", "seed"):
+            require(getattr(self, name) >= 0, f"form.{name}", getattr(self, name), "0 or more")
+        even = self.buckets >= 2 and self.buckets % 2 == 0
+        require(even, "form.buckets", self.buckets, "an even number, 2 or more")
 
 
 @dataclass(frozen=True, kw_only=True)

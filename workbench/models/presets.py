@@ -19,6 +19,7 @@ from workbench.models.parts import (
     DepthConfig,
     EmbeddingConfig,
     FeedForwardConfig,
+    FormConfig,
     HeadConfig,
     NormConfig,
     PositionConfig,
@@ -204,6 +205,14 @@ def _bloom() -> TransformerConfig:
     )
 
 
+def _with_form(kind: str, *, is_causal: bool = False, **sizes: int) -> TransformerConfig:
+    """A small encoder as in BERT, or decoder as in GPT-2, with another form of self-attention."""
+    config = _gpt(4, 256, 4) if is_causal else _bert(4, 256, 4)
+    config.form = FormConfig(kind=kind, **sizes)
+    config.positions = replace(config.positions, max_length=1024)
+    return config
+
+
 _MASKED, _CAUSAL, _SEQ2SEQ = "AutoModelForMaskedLM", "AutoModelForCausalLM", "AutoModelForSeq2SeqLM"
 _BERT, _GPT2, _T5 = "Devlin et al. 2019", "Radford et al. 2019", "Raffel et al. 2020"
 _SMALL_BERT = "Turc et al. 2019"
@@ -232,6 +241,7 @@ PRESETS = {
     "mistral-tiny": Preset(
         lambda: _llama(key_value_heads=2, window=64), "Jiang et al. 2023, made tiny", _CAUSAL
     ),
+    "linformer-mini": Preset(lambda: _with_form("linformer"), "Wang et al. 2020, made small", _MASKED),
     "bloom-tiny": Preset(_bloom, "BigScience 2022, made tiny", _CAUSAL),
 }
 

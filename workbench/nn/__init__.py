@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.nn.attention import Attention, AttentionContext, KeyValueStore
-from workbench.nn.attention_functions import AttentionFunction, eager_attention, sdpa_attention
+from workbench.nn.attention_functions import AttentionFunction, EffectiveMap, eager_attention, sdpa_attention
 from workbench.nn.block import Block
 from workbench.nn.embeddings import Embeddings
 from workbench.nn.feed_forward import ACTIVATIONS, GATED_NAMES, FeedForward, GatedFeedForward
@@ -28,6 +28,7 @@ __all__ = [
     "AttentionContext",
     "AttentionFunction",
     "Block",
+    "EffectiveMap",
     "Embeddings",
     "FeedForward",
     "GatedFeedForward",

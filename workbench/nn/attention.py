@@ -36,6 +36,9 @@ class AttentionContext:
     angles: Angles | None = None  # of the query positions, for positions that rotate
     cache: KeyValueStore | None = None
     source: Tensor | None = None  # (B, K, D): what cross-attention attends to
+    tokens: Tensor | None = (
+        None  # (B, K), true at tokens, for the forms of workbench.nn.forms; ``None``: all are
+    )
 
 
 class Attention(nn.Module):
@@ -91,11 +94,17 @@ class Attention(nn.Module):
                 query, key = context.positions.rotate_query_key(query, key, context.angles)
             if cache is not None:
                 key, value = cache.update(key, value, self.layer_idx)
+        output, weights = self.attend(hidden, query, key, value, context)
+        return self.output(output.flatten(2)), weights  # (B, Q, H, d) to (B, Q, D)
+
+    def attend(
+        self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor, context: AttentionContext
+    ) -> tuple[Tensor, Tensor | None]:
+        """Heads (B, Q, H, d) and weights (B, H, Q, K) of queries (B, H, Q, d) and keys and values (B, KV, K, d)."""
         dropout = self.dropout if self.training else 0.0
-        output, weights = context.function(
+        return context.function(
             self, query, key, value, context.mask, dropout=dropout, scaling=self.scaling, **self.options
         )
-        return self.output(output.flatten(2)), weights  # (B, Q, H, d) to (B, Q, D)
 
     def _split(self, states: Tensor) -> Tensor:
         """(B, T, heads * d) to (B, heads, T, d)."""

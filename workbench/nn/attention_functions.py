@@ -9,13 +9,27 @@ Soft-capping: Gemma Team 2024, "Gemma 2", section 2.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-__all__ = ["AttentionFunction", "eager_attention", "repeat_key_value", "sdpa_attention"]
+__all__ = ["AttentionFunction", "EffectiveMap", "eager_attention", "repeat_key_value", "sdpa_attention"]
+
+
+@dataclass(frozen=True)
+class EffectiveMap:
+    """What an attention that is no softmax over all keys amounts to: heads = ``mix(weights)``.
+
+    ``weights`` (B, H, Q, K) may be negative, and rows need not sum to one. ``mix`` turns them into heads (B, Q, H, d);
+    ``None`` is the sum of the values, weighted.
+    """
+
+    weights: Tensor
+    mix: Callable[[Tensor], Tensor] | None = None
 
 
 class AttentionFunction(Protocol):
@@ -58,9 +72,10 @@ def eager_attention(
     dropout: float = 0.0,
     scaling: float | None = None,
     softcap: float | None = None,
+    effective: EffectiveMap | None = None,
     **_options: Any,
 ) -> tuple[Tensor, Tensor]:
-    """Attention step by step, with the weights returned.
+    """Attention step by step, with the weights returned; they are those of ``effective`` where it is given.
 
     ``query`` (B, H, Q, d), ``key`` and ``value`` (B, KV, K, d), ``attention_mask`` broadcastable to
     (B, H, Q, K): boolean (true where attention is allowed) or additive. Returns (B, Q, H, d) and weights
@@ -69,19 +84,31 @@ def eager_attention(
     """
     groups = getattr(module, "num_key_value_groups", 1)
     key, value = repeat_key_value(key, groups), repeat_key_value(value, groups)
+    if effective is None:
+        weights = _softmax_of_scores(query, key, attention_mask, scaling, softcap).to(query.dtype)
+    else:
+        weights = effective.weights
+    weights = F.dropout(weights, dropout, module.training)
+    if effective is not None and effective.mix is not None:
+        return effective.mix(weights), weights
+    return (weights @ value).transpose(1, 2), weights
+
+
+def _softmax_of_scores(
+    query: Tensor, key: Tensor, mask: Tensor | None, scaling: float | None, softcap: float | None
+) -> Tensor:
+    """Weights (B, H, Q, K), in float32 at least."""
     scores = query @ key.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scaling is None else scaling)
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
     # Half precision could overflow when the mask is added.
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    if attention_mask is not None:
-        if attention_mask.dtype == torch.bool:
-            scores = scores.masked_fill(~attention_mask, torch.finfo(scores.dtype).min)
+    if mask is not None:
+        if mask.dtype == torch.bool:
+            scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
         else:
-            scores = scores + attention_mask
-    weights = scores.softmax(-1).to(query.dtype)
-    weights = F.dropout(weights, dropout, module.training)
-    return (weights @ value).transpose(1, 2), weights
+            scores = scores + mask
+    return scores.softmax(-1)
 
 
 def sdpa_attention(

@@ -24,6 +24,8 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import eager_mask
 
+from workbench.nn import EffectiveMap
+
 __all__ = [
     "IMPLEMENTATION",
     "AttentionCall",
@@ -144,18 +146,20 @@ def observed_attention(
     softcap: float | None = None,
     s_aux: Tensor | None = None,
     sinks: Tensor | None = None,
+    effective: EffectiveMap | None = None,
     **unused: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """Attention as registered with transformers: output (B, Q, H, d) and weights where they were computed.
 
     ``softcap`` bounds the scores, ``position_bias`` is added to them, and ``s_aux`` or ``sinks`` is a learned
-    score per head that takes part in the softmax and has no key (its rows then sum to less than one).
+    score per head that takes part in the softmax and has no key (its rows then sum to less than one). ``effective``
+    brings weights that are no softmax of the scores, such as those of the built-in efficient forms.
     """
     sink = s_aux if s_aux is not None else sinks
     if attention_mask is None and getattr(module, "is_causal", False) and query.shape[2] > 1:
         attention_mask = _causal_mask(query, key)  # a pass that began under SDPA leaves it to the kernel
     pairs = _watchers(module)
-    if not pairs and softcap is None and sink is None:
+    if not pairs and softcap is None and sink is None and effective is None:
         return sdpa_attention_forward(
             module,
             query,
@@ -167,17 +171,21 @@ def observed_attention(
             is_causal=False,
             position_bias=position_bias,
         )
-    scores = _scores(query, key, query.shape[-1] ** -0.5 if scaling is None else scaling)
-    if softcap is not None:
-        scores = torch.tanh(scores / softcap) * softcap
-    weights = _softmax(scores, position_bias, attention_mask, sink)
+    if effective is None:
+        scores = _scores(query, key, query.shape[-1] ** -0.5 if scaling is None else scaling)
+        if softcap is not None:
+            scores = torch.tanh(scores / softcap) * softcap
+        weights = _softmax(scores, position_bias, attention_mask, sink)
+    else:
+        weights = effective.weights
     masks = tuple(mask for mask in (position_bias, attention_mask) if mask is not None)
     call = partial(AttentionCall, module, query=query, key=key, value=value, masks=masks)
     for watcher, stack, layer in pairs:
         weights = watcher.on_weights(call(stack, layer, weights))
     weights_used = weights.to(value.dtype)  # watchers see float32, whatever the model computes in
     dropped = nn.functional.dropout(weights_used, p=dropout, training=module.training)
-    heads = _mix(dropped, value)
+    mix = None if effective is None else effective.mix
+    heads = _mix(dropped, value) if mix is None else mix(dropped)
     for watcher, stack, layer in pairs:
         heads = watcher.on_heads(call(stack, layer, weights), heads)
     return heads, weights_used

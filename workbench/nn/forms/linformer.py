@@ -1,0 +1,51 @@
+"""Linformer: keys and values are projected along the text to a fixed number of rows."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+
+from workbench.nn.attention_functions import EffectiveMap
+from workbench.nn.forms.base import EfficientAttention, Layout
+
+__all__ = ["LinformerAttention"]
+
+
+class LinformerAttention(EfficientAttention):
+    """softmax(Q (E K)ᵀ / √d) F V; Wang et al. 2020, "Linformer: Self-Attention with Linear Complexity", equation 7.
+
+    E and F (rank, length) are learned for each layer and shared by its heads ("headwise sharing", section 4). A shorter
+    text uses their first columns. The effective map is softmax(…) F: its rows need not sum to one, and it may be
+    negative.
+    """
+
+    can_be_causal: ClassVar[bool] = False  # a projected row mixes all tokens, later ones too
+    can_cache: ClassVar[bool] = False
+    has_places: ClassVar[bool] = True
+
+    def __init__(self, *, rank: int, max_length: int, **attention: Any) -> None:
+        super().__init__(**attention)
+        self.key_projection = nn.Linear(max_length, rank, bias=False)
+        self.value_projection = nn.Linear(max_length, rank, bias=False)
+
+    def _weights(self, query: Tensor, key: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
+        """Weights over the projected rows (B, H, Q, R), and F with zeros at padding, (B, 1, R, K)."""
+        keys = key.shape[2]
+        tokens = layout.tokens(keys)[:, None, None]  # (B, 1, 1, K)
+        key_rows = (self.key_projection.weight[:, :keys] * tokens) @ key  # (B, H, R, d)
+        weights = (query @ key_rows.transpose(-1, -2) * self.scaling).softmax(-1)
+        weights = nn.functional.dropout(weights, self.dropout, self.training)
+        return weights, self.value_projection.weight[:, :keys] * tokens
+
+    def efficient(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor, layout: Layout) -> Tensor:
+        """Through the projected rows."""
+        weights, projection = self._weights(query, key, layout)
+        return (weights @ (projection @ value)).transpose(1, 2)
+
+    def effective_map(
+        self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor, layout: Layout
+    ) -> tuple[EffectiveMap, Tensor]:
+        """Weights over the rows, times F."""
+        weights, projection = self._weights(query, key, layout)
+        return EffectiveMap(weights @ projection), layout.visible(key.shape[2], is_causal=False)
