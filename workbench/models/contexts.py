@@ -22,7 +22,7 @@ from workbench.nn import AttentionContext, AttentionFunction, KeyValueStore, Pos
 from workbench.nn.forms import FORMS
 from workbench.nn.masks import AttentionRule, add_bias
 
-__all__ = ["SourceCache", "new_cache", "self_contexts", "source_context"]
+__all__ = ["SourceCache", "new_cache", "one_cache", "self_contexts", "source_context"]
 
 
 def _attention_function(config: TransformerConfig) -> AttentionFunction:
@@ -161,6 +161,13 @@ def source_context(
     )
     store = SourceCache(cache) if isinstance(cache, EncoderDecoderCache) else None
     return AttentionContext(blocked, _attention_function(config), cache=store, source=source)
+
+
+def one_cache(cache: Cache | None, past_key_values: Cache | None) -> Cache | None:
+    """The cache that was given, by either name; :class:`~workbench.errors.ConfigError` if by both."""
+    if cache is not None and past_key_values is not None:
+        raise ConfigError("cache and past_key_values are two names of one argument; allowed: one of them")
+    return past_key_values if cache is None else cache
 
 
 def new_cache(config: TransformerConfig, *, has_source: bool) -> Cache:

@@ -10,7 +10,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttenti
 from workbench.errors import ConfigError
 from workbench.models.base import TransformerPreTrainedModel, tuple_on_request
 from workbench.models.configuration import DecoderConfig, TransformerConfig
-from workbench.models.contexts import new_cache, self_contexts, source_context
+from workbench.models.contexts import new_cache, one_cache, self_contexts, source_context
 from workbench.models.stack import LayerStack, pick_vectors
 
 __all__ = ["TransformerDecoder"]
@@ -53,11 +53,14 @@ class TransformerDecoder(TransformerPreTrainedModel):
         encoder_attention_mask: Tensor | None = None,
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
+        past_key_values: Cache | None = None,
     ) -> BaseModelOutputWithPastAndCrossAttentions:
         """Ids (B, T) to states (B, T, D); with a ``cache``, the new tokens only. Masks: nonzero at tokens.
 
+        ``past_key_values`` is the older name of ``cache``, which transformers still takes.
         ``use_cache`` defaults to the configuration's while evaluating, and to false while training.
         """
+        cache = one_cache(cache, past_key_values)
         vectors = pick_vectors(self.stack, input_ids, inputs_embeds)
         if self.has_source and encoder_hidden_states is None:
             raise ConfigError(

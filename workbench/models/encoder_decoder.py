@@ -11,6 +11,7 @@ from transformers.modeling_outputs import BaseModelOutput, Seq2SeqModelOutput
 from workbench.errors import ConfigError
 from workbench.models.base import TransformerPreTrainedModel, tuple_on_request
 from workbench.models.configuration import EncoderDecoderConfig
+from workbench.models.contexts import one_cache
 from workbench.models.decoder import TransformerDecoder
 from workbench.models.encoder import TransformerEncoder
 
@@ -72,6 +73,7 @@ class TransformerEncoderDecoder(TransformerPreTrainedModel):
         use_cache: bool | None = None,
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
+        past_key_values: Cache | None = None,
     ) -> Seq2SeqModelOutput:
         """Source ids (B, S) and target ids (B, T) to target states (B, T, D)."""
         kept = {"output_attentions": output_attentions, "output_hidden_states": output_hidden_states}
@@ -85,7 +87,7 @@ class TransformerEncoderDecoder(TransformerPreTrainedModel):
             decoder_input_ids,
             decoder_attention_mask,
             inputs_embeds=decoder_inputs_embeds,
-            cache=cache,
+            cache=one_cache(cache, past_key_values),
             use_cache=use_cache,
             encoder_hidden_states=encoder_outputs.last_hidden_state,
             encoder_attention_mask=attention_mask,

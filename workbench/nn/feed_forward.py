@@ -19,7 +19,8 @@ ACTIVATIONS: dict[str, Activation] = {
     "relu": F.relu,
     "gelu": F.gelu,  # Hendrycks and Gimpel 2016, "GELUs", section 2: x Φ(x)
     "gelu_tanh": partial(F.gelu, approximate="tanh"),  # the same, the approximation with tanh
-    "silu": F.silu,  # also called Swish; Ramachandran et al. 2017: x σ(x)
+    "silu": F.silu,  # Elfwing et al. 2018, "Sigmoid-Weighted Linear Units", equation 7: x σ(x)
+    "swish": F.silu,  # the same by its other name; Ramachandran et al. 2017, "Searching for Activation Functions"
     "elu": F.elu,
     "selu": F.selu,
     "sigmoid": torch.sigmoid,

@@ -32,7 +32,7 @@ MISTAKES: list[tuple[dict[str, Any], str, str, str]] = [  # settings, field, val
     ({"positions": {"buckets": 32, "max_distance": 16}}, "positions.max_distance", "16", "above"),
     ({"norm": {"kind": "batch"}}, "norm.kind", "'batch'", "layer_norm, rms_norm, none"),
     ({"norm": {"placement": "middle"}}, "norm.placement", "'middle'", "post, pre, sandwich"),
-    ({"feed_forward": {"activation": "swish"}}, "feed_forward.activation", "'swish'", "silu"),
+    ({"feed_forward": {"activation": "swich"}}, "feed_forward.activation", "'swich'", "swish"),
     ({"depth": {"layers": 6, "groups": 4}}, "depth.groups", "4", "divisor of layers = 6"),
     ({"depth": {"layers": 0}}, "depth.layers", "0", "1 or more"),
     ({"embeddings": {"frozen_padding": True}}, "pad_token_id", "None", "an id"),

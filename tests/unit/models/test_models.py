@@ -83,6 +83,22 @@ def test_generation_with_a_cache_equals_without(name: str) -> None:
     assert torch.equal(with_cache, model.generate(**batch, use_cache=False, **settings))
 
 
+@pytest.mark.parametrize("name", ["learned", "encoder-decoder"])
+def test_a_cache_by_its_older_name(name: str) -> None:
+    """The last token after a cache of the others, given as ``past_key_values``, scores as in one pass."""
+    model = build(name)
+    batch = inputs(model)
+    ids = "decoder_input_ids" if model.config.is_encoder_decoder else "input_ids"
+    rest = {k: v for k, v in batch.items() if k != ids}
+    past = model(**rest, **{ids: batch[ids][:, :-1]}, use_cache=True).past_key_values
+    step = {**rest, ids: batch[ids][:, -1:], "past_key_values": past}
+    with pytest.raises(ConfigError, match="cache and past_key_values are two names"):
+        model(**step, cache=past)
+    after = model(**step, use_cache=True)
+    torch.testing.assert_close(after.logits, model(**batch).logits[:, -1:], atol=1e-5, rtol=1e-5)
+    assert after.past_key_values.get_seq_length() == batch[ids].shape[1]
+
+
 @pytest.mark.parametrize(
     "name", ["learned", "rotary interleaved", "relative", "local and global", "encoder", "encoder-decoder"]
 )

@@ -99,6 +99,7 @@ VALUES = {  # at x = 1
     "gelu": 0.5 * (1 + math.erf(1 / math.sqrt(2))),
     "gelu_tanh": 0.5 * (1 + math.tanh(math.sqrt(2 / math.pi) * 1.044715)),
     "silu": 1 / (1 + math.exp(-1)),
+    "swish": 1 / (1 + math.exp(-1)),
     "elu": 1.0,
     "selu": 1.0507009873554805,
     "sigmoid": 1 / (1 + math.exp(-1)),

@@ -10,6 +10,7 @@ from transformers.modeling_outputs import CausalLMOutputWithCrossAttentions
 
 from workbench.models.base import relabel, tuple_on_request
 from workbench.models.configuration import DecoderConfig
+from workbench.models.contexts import one_cache
 from workbench.models.decoder import TransformerDecoder
 from workbench.models.heads.base import (
     IGNORED_LABEL,
@@ -49,8 +50,11 @@ class TransformerDecoderForCausalLM(VocabularyModel, GenerationMixin):
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
         num_items_in_batch: Tensor | int | None = None,
+        past_key_values: Cache | None = None,
     ) -> CausalLMOutputWithCrossAttentions:
         """Ids (B, T) to logits (B, T, V), or (B, n, V) with ``logits_to_keep`` = n.
+
+        ``past_key_values`` is the older name of ``cache``, which transformers still takes.
 
         ``labels`` (B, T) are the ids themselves: position t is scored on label t + 1.
         """
@@ -60,7 +64,7 @@ class TransformerDecoderForCausalLM(VocabularyModel, GenerationMixin):
             token_type_ids=token_type_ids,
             position_ids=position_ids,
             inputs_embeds=inputs_embeds,
-            cache=cache,
+            cache=one_cache(cache, past_key_values),
             use_cache=use_cache,
             output_attentions=output_attentions,
             output_hidden_states=output_hidden_states,

@@ -11,6 +11,7 @@ from transformers.modeling_outputs import Seq2SeqLMOutput
 
 from workbench.models.base import relabel, tuple_on_request
 from workbench.models.configuration import EncoderDecoderConfig
+from workbench.models.contexts import one_cache
 from workbench.models.encoder_decoder import TransformerEncoderDecoder, shift_right
 from workbench.models.heads.base import VocabularyHead, VocabularyModel, keep_positions, token_loss
 
@@ -50,6 +51,7 @@ class TransformerEncoderDecoderForConditionalGeneration(VocabularyModel, Generat
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
         num_items_in_batch: Tensor | int | None = None,
+        past_key_values: Cache | None = None,
     ) -> Seq2SeqLMOutput:
         """Source ids (B, S) and target ids or ``labels`` (B, T) to logits (B, T, V)."""
         if labels is not None and decoder_input_ids is None and decoder_inputs_embeds is None:
@@ -60,7 +62,7 @@ class TransformerEncoderDecoderForConditionalGeneration(VocabularyModel, Generat
             decoder_input_ids=decoder_input_ids,
             decoder_attention_mask=decoder_attention_mask,
             encoder_outputs=encoder_outputs,
-            cache=cache,
+            cache=one_cache(cache, past_key_values),
             inputs_embeds=inputs_embeds,
             decoder_inputs_embeds=decoder_inputs_embeds,
             use_cache=use_cache,
