@@ -33,7 +33,7 @@ def recipe_options(function: Command) -> Command:
         click.option(
             "--set", "changes", multiple=True, help="Change a field: norm.placement=pre. Repeatable."
         ),
-        click.option("--objective", help="clm, mlm, span-corruption, …  [default: clm]"),
+        click.option("--objective", help="clm, mlm, translation, …  [default: clm]"),
         click.option("--teacher", help="Distil this model: match its probabilities and states."),
         click.option("--rate", type=NUMBER, help="Share of tokens that the objective hides."),
         click.option(
@@ -42,6 +42,10 @@ def recipe_options(function: Command) -> Command:
         ),
         click.option("--validation", help="Corpus to validate on (default: the last hundredth)."),
         click.option("--text-column", help="Column of JSONL and Parquet files.  [default: text]"),
+        click.option(
+            "--target-column",
+            help="Of a corpus of pairs: column beside --text-column, or end of a name: CORPUS.fr beside CORPUS.en.",
+        ),
         click.option("--tokenizer", help="byte-bpe, bpe, wordpiece, unigram, bytes, a folder, or a model."),
         click.option("--vocab-size", type=COUNT, help="Of a tokenizer to train.  [default: 8192]"),
         click.option("--length", type=COUNT, help="Tokens of a row.  [default: 256]"),
@@ -119,6 +123,7 @@ _FIELDS = {
             "corpus",
             "validation",
             "text_column",
+            "target_column",
             "tokenizer",
             "vocab_size",
             "length",
@@ -198,6 +203,12 @@ def _print(run: Run) -> None:
     say(results_table(run.results))
     rate = f"{speed['tokens_per_second']:,.0f} tokens/s, {speed['utilisation']:.1%} of the peak"
     say(f"\n{speed['tokens']:,.0f} tokens in {speed['seconds']:,.0f} s: {rate}; stored in {run.path}")
-    is_causal = "CausalLM" in model["class"] or "LMHead" in model["class"]
-    follow = "evaluate {} --task lambada_sample" if is_causal else "probe {} --task pos"
-    say(f"next: workbench {follow.format(shlex.quote(str(run.path)))}")
+    say(f"next: workbench {_follow(run).format(shlex.quote(str(run.path)))}")
+
+
+def _follow(run: Run) -> str:
+    name = run.record.model["class"]
+    if run.record.recipe["objective"]["name"] == "translation":
+        return 'attend {} "…" --view alignment --out alignment.html'
+    is_causal = "CausalLM" in name or "LMHead" in name
+    return "evaluate {} --task lambada_sample" if is_causal else "probe {} --task pos"

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
-from workbench.data.files import read_lines
+from workbench.data.pairs import aligned_lines
 from workbench.data.rows import Transfer
 from workbench.data.source import Hub, Record, Source, field_of
-from workbench.errors import DataError
 
 __all__ = ["LANGUAGES", "SUMMARIES", "multi30k_source"]
 
@@ -31,19 +28,8 @@ def multi30k_source(source: str, target: str) -> Source[Transfer]:
         files=names,
         parse=partial(_pair, source, target),
         hub=Hub("bentrevett/multi30k"),
-        records=partial(_aligned, source, target),
+        records=partial(aligned_lines, source=source, target=target),
     )
-
-
-def _aligned(source: str, target: str, path: Path) -> Iterator[tuple[str, Record]]:
-    other = path.with_suffix(f".{target}")
-    lines, references = read_lines(path), read_lines(other)
-    if len(lines) != len(references):
-        raise DataError(
-            f"{path} has {len(lines)} lines and {other.name} {len(references)}; they must be aligned"
-        )
-    for number, (text, reference) in enumerate(zip(lines, references, strict=True), 1):
-        yield f"{path}, line {number}", {source: text, target: reference}
 
 
 def _pair(source: str, target: str, record: Record, where: str, row: str) -> list[Transfer]:

@@ -13,12 +13,13 @@ from workbench.shapes import Array
 from workbench.statistics import bits_per_unit_measure, measure_estimate, unit_perplexity_measure
 from workbench.training.blocks import Blocks
 from workbench.training.objectives import IGNORED, Objective, Term, terms_of
+from workbench.training.pair_corpora import PairRows
 
 __all__ = ["measure"]
 
 
 def measure(
-    model: Any, objective: Objective, blocks: Blocks, rows: int, *, tokenizer: Any = None
+    model: Any, objective: Objective, blocks: Blocks | PairRows, rows: int, *, tokenizer: Any = None
 ) -> dict[str, Estimate]:
     """The objective's loss, and loss and accuracy of each of its parts, over all rows of ``blocks``.
 
@@ -96,7 +97,7 @@ def _length(tokenizer: Any, ids: Any) -> int:
     return len(text)
 
 
-def _true_length(tokenizer: Any, blocks: Blocks) -> float:
+def _true_length(tokenizer: Any, blocks: Blocks | PairRows) -> float:
     """Characters of the text for each that its decoded rows have: tokenizers drop a space here and there."""
     decoded = sum(_length(tokenizer, blocks[i].ids) for i in range(blocks.blocks))
     return blocks.file.info.characters / max(1, decoded)

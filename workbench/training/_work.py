@@ -7,14 +7,17 @@ from typing import Any
 
 import torch
 
+from workbench.data.corpus_tokens import TokenFile
 from workbench.errors import ConfigError, DataError
 from workbench.models import load
+from workbench.text import Role
 from workbench.training._arguments import find_precision, rows_at_once
 from workbench.training.blocks import Blocks
 from workbench.training.building import build_model, build_pair, make_config
 from workbench.training.corpora import Corpora, prepare_corpora
 from workbench.training.objectives import Objective, ObjectiveName, SpecialIds, make_objective, role_of
 from workbench.training.objectives.distillation import Distilled
+from workbench.training.pair_corpora import PairRows, TokenPairs, prepare_pairs
 from workbench.training.settings import TrainSettings
 
 __all__ = ["TrainingWork", "prepare"]
@@ -30,8 +33,8 @@ class TrainingWork:
     settings: TrainSettings
     corpora: Corpora
     objective: Objective
-    training: Blocks
-    validation: Blocks
+    training: Blocks | PairRows
+    validation: Blocks | PairRows
     device: torch.device
     precision: torch.dtype
     recipe: str
@@ -55,7 +58,7 @@ def prepare(settings: TrainSettings, device: torch.device, *, show: bool) -> Tra
     """Tokenizer, token files, objective, and the order of reading; raises the package's errors for bad input."""
     role = role_of(settings.objective.name)
     given = settings.model.model or settings.objective.teacher
-    corpora = prepare_corpora(settings.data, role, given, show=show)
+    corpora = _corpora(settings, role, given, show=show)
     length = _length(settings, corpora)
     objective = make_objective(
         settings.objective,
@@ -69,7 +72,7 @@ def prepare(settings: TrainSettings, device: torch.device, *, show: bool) -> Tra
             f"a teacher goes with causal and masked language models, not with {settings.objective.name}; "
             "leave out --teacher, or choose --objective clm or mlm"
         )
-    training, validation = _blocks(settings, corpora, objective)
+    training, validation = _rows(settings, corpora, objective)
     vocabulary = len(corpora.tokenizer)
     return TrainingWork(
         settings=settings,
@@ -98,18 +101,32 @@ def _length(settings: TrainSettings, corpora: Corpora) -> int:
     return length
 
 
-def _blocks(settings: TrainSettings, corpora: Corpora, objective: Objective) -> tuple[Blocks, Blocks]:
+def _corpora(settings: TrainSettings, role: Role, given: str | None, *, show: bool) -> Corpora:
+    data, name = settings.data, settings.objective.name
+    if name == ObjectiveName.TRANSLATION:
+        return prepare_pairs(data, given)
+    if data.target_column is not None:
+        raise ConfigError(
+            f"a target column goes with --objective translation, not with {name}; leave out --target-column"
+        )
+    return prepare_corpora(data, role, given, show=show)
+
+
+def _rows(
+    settings: TrainSettings, corpora: Corpora, objective: Objective
+) -> tuple[Blocks | PairRows, Blocks | PairRows]:
+    """What is trained on, in its order, and what is held out."""
     window, optimisation = objective.window, settings.optimisation
-    tokens = len(corpora.train) + len(corpora.validation)
+    train, validation = corpora.train, corpora.validation
+    count, seed = optimisation.steps * optimisation.batch_size, optimisation.seed
+    if isinstance(train, TokenPairs) and isinstance(validation, TokenPairs):
+        return PairRows(train, window, count, seed=seed), PairRows(validation, window, shuffle=False)
+    assert isinstance(train, TokenFile)
+    assert isinstance(validation, TokenFile)
+    tokens = len(train) + len(validation)
     if settings.data.validation is None and tokens < 2 * window:
         raise DataError(
             f"the corpus has {tokens} tokens, fewer than two rows of {window}; shorten --length, or give more text"
         )
-    training = Blocks(
-        corpora.train,
-        window,
-        optimisation.steps * optimisation.batch_size,
-        seed=optimisation.seed,
-        static=settings.objective.static,
-    )
-    return training, Blocks(corpora.validation, window, shuffle=False, static=True)
+    training = Blocks(train, window, count, seed=seed, static=settings.objective.static)
+    return training, Blocks(validation, window, shuffle=False, static=True)

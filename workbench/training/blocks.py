@@ -11,11 +11,12 @@ from workbench.data.corpus_tokens import TokenFile
 from workbench.errors import DataError
 from workbench.training.objectives import Draw, Ids
 
-__all__ = ["Blocks"]
+__all__ = ["Blocks", "reading_order"]
 
 
 @lru_cache(maxsize=4)
-def _order(blocks: int, seed: int, epoch: int) -> Ids:
+def reading_order(blocks: int, seed: int, epoch: int) -> Ids:
+    """The order of ``blocks`` windows, or pairs, in an epoch."""
     return np.random.default_rng((seed, 0x0D0E, epoch)).permutation(blocks)
 
 
@@ -51,7 +52,7 @@ class Blocks(Dataset[Draw]):
 
     def __getitem__(self, place: int) -> Draw:
         epoch, turn = divmod(place, self.blocks)
-        block = int(_order(self.blocks, self.seed, epoch)[turn]) if self.shuffle else turn
+        block = int(reading_order(self.blocks, self.seed, epoch)[turn]) if self.shuffle else turn
         draw = self._read(block, (self.seed, block if self.static else place))
         return Draw(
             draw.ids, draw.sentences, draw.documents, draw.seed, partial(self._elsewhere, block, place)

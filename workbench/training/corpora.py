@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from tqdm import tqdm
 
 from workbench.data.corpus_stream import CorpusPiece, corpus_hash, split_sentences, stream_corpus
-from workbench.data.corpus_tokens import TokenFile, build_token_file, tokenizer_hash
+from workbench.data.corpus_tokens import TokenFile, TokenFileInfo, build_token_file, tokenizer_hash
 from workbench.errors import ConfigError
 from workbench.folders import cached_folder, folder_by_rename
 from workbench.models import load_tokenizer
@@ -27,6 +27,8 @@ __all__ = [
     "WHOLE",
     "Corpora",
     "CorpusPart",
+    "TokenCorpus",
+    "choose_tokenizer",
     "held_out_start",
     "prepare_corpora",
     "token_file",
@@ -88,13 +90,23 @@ _DEFAULT_KIND = {
 }
 
 
+class TokenCorpus(Protocol):
+    """Token ids, whose number is its length, and what they were made from."""
+
+    @property
+    def info(self) -> TokenFileInfo:
+        """What it holds and what it was made from."""
+
+    def __len__(self) -> int: ...
+
+
 @dataclass(frozen=True)
 class Corpora:
     """What is trained and validated on; ``tokenizer`` is a transformers tokenizer."""
 
     tokenizer: Any
-    train: TokenFile
-    validation: TokenFile
+    train: TokenCorpus
+    validation: TokenCorpus
 
     @property
     def hashes(self) -> tuple[str, ...]:
@@ -118,18 +130,35 @@ def prepare_corpora(data: DataSource, role: Role, model: str | None, *, show: bo
         train, validation = replace(given, part=TRAIN), replace(given, part=HELD_OUT)
     else:
         train, validation = given, replace(given, path=data.validation, sha256=corpus_hash(data.validation))
-    tokenizer = _tokenizer(data, role, model, train)
+    key = f"{train.sha256} {data.text_column}{train.part}"
+    tokenizer = choose_tokenizer(data, role, model, _texts(train), key)
     files = [token_file(part, tokenizer, role, show=show) for part in (train, validation)]
     return Corpora(tokenizer, *files)
 
 
-def _tokenizer(data: DataSource, role: Role, model: str | None, train: CorpusPart) -> Any:
+def choose_tokenizer(
+    data: DataSource,
+    role: Role,
+    model: str | None,
+    texts: Iterable[str],
+    corpus: str,
+    *,
+    sentinels: int | None = None,
+) -> Any:
+    """The tokenizer that a recipe names, else that of ``model``, else one trained on ``texts``.
+
+    A trained one is kept in the cache by ``corpus``, which says what the texts are; ``sentinels`` as in
+    :func:`~workbench.text.train_tokenizer`. Raises :class:`~workbench.errors.ConfigError` for a name that is none.
+    """
     chosen = data.tokenizer
     if chosen is None and model is not None:
         return load_tokenizer(model)
     chosen = chosen or _DEFAULT_KIND[role]
     if chosen in list(TokenizerKind):
-        return _trained(data, TokenizerKind(chosen), role, train)
+        kind = TokenizerKind(chosen)
+        size = None if kind is TokenizerKind.BYTES else data.vocab_size
+        key = f"3 {corpus} {kind} {role} {size} {sentinels}"
+        return _kept(key, lambda: train_tokenizer(texts, kind, size, role=role, sentinels=sentinels))
     path = Path(chosen).expanduser()
     if path.exists() and not (path / "config.json").is_file():
         return open_tokenizer(path)
@@ -140,12 +169,10 @@ def _tokenizer(data: DataSource, role: Role, model: str | None, train: CorpusPar
     return load_tokenizer(chosen)
 
 
-def _trained(data: DataSource, kind: TokenizerKind, role: Role, train: CorpusPart) -> Any:
-    size = None if kind is TokenizerKind.BYTES else data.vocab_size
-    key = f"2 {train.sha256} {kind} {role} {size} {data.text_column}{train.part}"
+def _kept(key: str, make: Callable[[], Any]) -> Any:
     folder = cached_folder("tokenizers", hashlib.sha256(key.encode()).hexdigest()[:32])
     if not folder.is_dir():
-        tokenizer = train_tokenizer(_texts(train), kind, size, role=role)
+        tokenizer = make()
         with folder_by_rename(folder) as temporary:
             tokenizer.save_pretrained(temporary)
     return open_tokenizer(folder)

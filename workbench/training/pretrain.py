@@ -32,6 +32,7 @@ from workbench.training.checkpoints import (
 from workbench.training.libraries import PartialState, should_reduce_batch_size
 from workbench.training.loop import Clock, KeepSteps, StopWatch, WorkbenchTrainer, can_skip
 from workbench.training.objectives import MASK_RATE
+from workbench.training.pair_corpora import PairRows
 from workbench.training.progress import Meter, ProgressLog, peak_flops
 from workbench.training.settings import TrainSettings
 
@@ -84,6 +85,7 @@ def train(
         start = _start(out, work, resume if isinstance(resume, Path) else None)
     state.wait_for_everyone()
     if state.is_main_process:
+        _say_truncated(work)
         folder = open_run(out, settings, work.corpora, work.new_model(), str(where), found)
         discard_broken_checkpoints(out)
         report = LiveReport(trackers, folder.record, folder.path)
@@ -107,6 +109,13 @@ def train(
         if report is not None:
             report.finish(Run.open(out))
     return Run.open(out)
+
+
+def _say_truncated(work: TrainingWork) -> None:
+    """A note on pairs whose texts do not fit into a row; other corpora are divided into rows instead."""
+    if isinstance(work.training, PairRows) and work.training.truncated:
+        count = counted(work.training.truncated, "text")
+        say(f"note: {count} of the pairs truncated to {work.length} tokens; see --length", error=True)
 
 
 def _trackers(wanted: tuple[str, ...]) -> list[str]:

@@ -69,6 +69,10 @@ class DataSource:
 
     ``tokenizer`` is a kind to train (``byte-bpe``, ``wordpiece``, …), a folder, or a model's name; ``length`` the
     tokens of a row, at most what the model allows.
+
+    With ``target_column`` corpus and validation are pairs of texts, whose sources are in ``text_column``: a table, or
+    two aligned files, as :func:`~workbench.data.pairs.read_pairs` reads them. The last hundredth of the pairs is held
+    out then.
     """
 
     corpus: str
@@ -77,6 +81,7 @@ class DataSource:
     vocab_size: int = 8192
     length: int | None = None
     text_column: str = "text"
+    target_column: str | None = None
     isolate_documents: bool = False
 
     def __post_init__(self) -> None:

@@ -22,6 +22,7 @@ from workbench.training.objectives.masked import MaskedLM, MaskUnit
 from workbench.training.objectives.replaced_tokens import ReplacedTokens
 from workbench.training.objectives.sentence_pairs import PairTask, SentencePairs
 from workbench.training.objectives.span_corruption import PrefixLM, SpanCorruption
+from workbench.training.objectives.translation import Translation
 
 __all__ = [
     "IGNORED",
@@ -47,6 +48,7 @@ __all__ = [
     "SpanCorruption",
     "SpecialIds",
     "Term",
+    "Translation",
     "make_objective",
     "role_of",
     "terms_of",

@@ -15,6 +15,7 @@ from workbench.training.objectives.gap_sentences import GapSentences
 from workbench.training.objectives.masked import MaskedLM, MaskUnit
 from workbench.training.objectives.sentence_pairs import PairTask, SentencePairs
 from workbench.training.objectives.span_corruption import PrefixLM, SpanCorruption
+from workbench.training.objectives.translation import Translation
 from workbench.training.settings import ObjectiveChoice
 
 __all__ = ["OBJECTIVES", "ObjectiveName", "make_objective", "role_of"]
@@ -34,6 +35,7 @@ class ObjectiveName(StrEnum):
     DENOISING = "denoising"
     GAP_SENTENCES = "gap-sentences"
     REPLACED_TOKENS = "replaced-tokens"
+    TRANSLATION = "translation"
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,9 @@ OBJECTIVES: dict[ObjectiveName, _Recipe] = {
     ),
     ObjectiveName.REPLACED_TOKENS: _Recipe(
         Role.ENCODER, "replaced tokens (ELECTRA)", _masked(MaskUnit.TOKEN)
+    ),
+    ObjectiveName.TRANSLATION: _Recipe(
+        Role.SEQ2SEQ, "targets from sources", lambda special, length, _, __: Translation(special, length)
     ),
 }
 
