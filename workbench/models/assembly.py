@@ -19,6 +19,7 @@ from workbench.nn import (
     Attention,
     Block,
     Embeddings,
+    Experts,
     FeedForward,
     GatedFeedForward,
     LearnedPositions,
@@ -28,6 +29,7 @@ from workbench.nn import (
     RelativeBuckets,
     Residual,
     RotaryPositions,
+    Router,
     SandwichNorm,
     SinusoidalPositions,
 )
@@ -94,6 +96,8 @@ def make_embeddings(config: TransformerConfig, positions: PositionEncoding) -> E
 
 def make_layer(config: TransformerConfig, layer_idx: int, *, is_causal: bool, has_source: bool) -> Layer:
     """One layer; with cross-attention if it ``has_source``."""
+    chosen, make = config.feed_forward, partial(_make_feed_forward, config)
+    has_experts = chosen.experts is not None and (layer_idx + 1) % chosen.expert_every == 0
     return Layer(
         attention=_make_attention(config, layer_idx, is_causal=is_causal, is_cross_attention=False),
         attention_residual=_make_residual(config),
@@ -103,7 +107,8 @@ def make_layer(config: TransformerConfig, layer_idx: int, *, is_causal: bool, ha
             else None
         ),
         cross_attention_residual=_make_residual(config) if has_source else None,
-        feed_forward=_make_feed_forward(config),
+        router=_make_router(config) if has_experts else None,
+        feed_forward=Experts(make, chosen.experts or 1) if has_experts else make(),
         feed_forward_residual=_make_residual(config),
     )
 
@@ -145,6 +150,17 @@ def _make_residual(config: TransformerConfig) -> Residual:
         return SandwichNorm(norm=norm, outer_norm=make_norm(config), dropout=config.dropout, scale=scale)
     placement = PreNorm if config.norm.placement == "pre" else PostNorm
     return placement(norm=norm, dropout=config.dropout, scale=scale)
+
+
+def _make_router(config: TransformerConfig) -> Router:
+    chosen = config.feed_forward
+    return Router(
+        width=config.hidden_size,
+        experts=chosen.experts or 1,
+        chosen=chosen.experts_per_token,
+        capacity_factor=chosen.capacity_factor,
+        is_noisy=chosen.router_noise,
+    )
 
 
 def _make_feed_forward(config: TransformerConfig) -> FeedForward:

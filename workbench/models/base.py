@@ -29,8 +29,17 @@ def tuple_on_request(forward: Forward) -> Forward:
 Output = TypeVar("Output", bound=ModelOutput)
 
 
-def relabel(output: ModelOutput, kind: type[Output], **scores: Tensor | None) -> Output:
-    """The output of a body as that of a model with a head: its last states replaced by ``scores`` and a loss."""
+def relabel(
+    output: ModelOutput, kind: type[Output], *, share: Tensor | float = 1.0, **scores: Tensor | None
+) -> Output:
+    """The output of a body as that of a model with a head: its last states replaced by ``scores`` and a loss.
+
+    An auxiliary loss of the body, which there is in training only, is added to the loss; of gradients accumulated over
+    several batches, with this batch's ``share`` of the labels.
+    """
+    loss, auxiliary = scores.get("loss"), output.get("auxiliary_loss")
+    if loss is not None and auxiliary is not None:
+        scores["loss"] = loss + share * auxiliary
     names = kind.__dataclass_fields__  # type: ignore[attr-defined]
     kept = {name: value for name, value in output.items() if name in names}
     return kind(**{**kept, **scores})

@@ -58,14 +58,18 @@ def self_contexts(
         )
     if stack.is_causal and given_positions is not None and mask is None and cache is None:
         documents = find_packed_sequence_indices(given_positions.expand(len(hidden), -1))
-    contexts = {}
+    contexts, is_token = {}, None
+    if isinstance(mask, Tensor) and mask.ndim == 2:
+        is_token = mask.to(hidden.device, torch.bool)
     for kind in dict.fromkeys(stack.kinds):
         window = config.sliding_window if kind == "sliding_attention" else None
         rule = AttentionRule(is_causal=stack.is_causal, window=window, documents=documents)
         places = _places(hidden, cache, stack.kinds.index(kind))
         bias = _bias(encoding, hidden, places)
         blocked = mask[kind] if isinstance(mask, dict) else _mask(stack, hidden, mask, rule, places, bias)
-        contexts[kind] = AttentionContext(add_bias(blocked, bias), function, encoding, angles, store)
+        contexts[kind] = AttentionContext(
+            add_bias(blocked, bias), function, encoding, angles, store, tokens=is_token
+        )
     return contexts
 
 

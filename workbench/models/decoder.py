@@ -5,12 +5,12 @@ from __future__ import annotations
 from torch import Tensor, nn
 from transformers import EncoderDecoderCache
 from transformers.cache_utils import Cache
-from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
 
 from workbench.errors import ConfigError
 from workbench.models.base import TransformerPreTrainedModel, tuple_on_request
 from workbench.models.configuration import DecoderConfig, TransformerConfig
 from workbench.models.contexts import new_cache, one_cache, self_contexts, source_context
+from workbench.models.outputs import StackOutput
 from workbench.models.stack import LayerStack, pick_vectors
 
 __all__ = ["TransformerDecoder"]
@@ -54,7 +54,7 @@ class TransformerDecoder(TransformerPreTrainedModel):
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
         past_key_values: Cache | None = None,
-    ) -> BaseModelOutputWithPastAndCrossAttentions:
+    ) -> StackOutput:
         """Ids (B, T) to states (B, T, D); with a ``cache``, the new tokens only. Masks: nonzero at tokens.
 
         ``past_key_values`` is the older name of ``cache``, which transformers still takes.
@@ -75,7 +75,7 @@ class TransformerDecoder(TransformerPreTrainedModel):
         positions = self.stack.place(vectors, seen) if position_ids is None else position_ids
 
         hidden = self.stack.embeddings(vectors, positions, token_type_ids)
-        output: BaseModelOutputWithPastAndCrossAttentions = self.stack(
+        output: StackOutput = self.stack(
             hidden,
             self_contexts(self.stack, hidden, attention_mask, positions, own_cache, position_ids),
             source_context(self.config, hidden, encoder_hidden_states, encoder_attention_mask, cache),

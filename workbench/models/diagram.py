@@ -78,4 +78,9 @@ def _feed_forward_lines(config: TransformerConfig) -> list[str]:
     chosen = config.feed_forward
     gate = GATED_NAMES.get(chosen.activation)
     how = f"{chosen.activation}, gated by {gate}" if gate else chosen.activation
-    return [f"feed-forward: {config.hidden_size} → {chosen.size} → {config.hidden_size}, {how}"]
+    one = f"{config.hidden_size} → {chosen.size} → {config.hidden_size}, {how}"
+    if chosen.experts is None:
+        return [f"feed-forward: {one}"]
+    routes = f"{chosen.experts_per_token} of {counted(chosen.experts, 'expert')} for each token"
+    some = f", in every {chosen.expert_every}. layer" if chosen.expert_every > 1 else ""
+    return [f"{routes}{some}: {one}"]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from torch import Tensor, nn
-from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from workbench.models.base import TransformerPreTrainedModel, relabel, tuple_on_request
 from workbench.models.configuration import EncoderConfig, TransformerConfig
 from workbench.models.contexts import self_contexts
+from workbench.models.outputs import EncoderOutput
 from workbench.models.stack import LayerStack, pick_vectors
 from workbench.nn import ACTIVATIONS, first_token
 
@@ -57,7 +57,7 @@ class TransformerEncoder(TransformerPreTrainedModel):
         inputs_embeds: Tensor | None = None,
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
-    ) -> BaseModelOutputWithPooling:
+    ) -> EncoderOutput:
         """Ids (B, T) to states (B, T, D); ``attention_mask`` (B, T) is nonzero at tokens."""
         vectors = pick_vectors(self.stack, input_ids, inputs_embeds)
         if position_ids is None:
@@ -70,7 +70,7 @@ class TransformerEncoder(TransformerPreTrainedModel):
             keep_attentions=output_attentions,
         )
         pooled = self.pooler(output.last_hidden_state) if self.pooler is not None else None
-        return relabel(output, BaseModelOutputWithPooling, pooler_output=pooled)
+        return relabel(output, EncoderOutput, pooler_output=pooled)
 
     def _positions(self, ids: Tensor | None, vectors: Tensor) -> Tensor:
         """Places in the row, (1, T); or, skipping padding, the count of tokens before each, -1 at padding."""

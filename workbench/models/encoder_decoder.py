@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from transformers.cache_utils import Cache
-from transformers.modeling_outputs import BaseModelOutput, Seq2SeqModelOutput
+from transformers.modeling_outputs import BaseModelOutput
 
 from workbench.errors import ConfigError
 from workbench.models.base import TransformerPreTrainedModel, tuple_on_request
@@ -14,6 +15,7 @@ from workbench.models.configuration import EncoderDecoderConfig
 from workbench.models.contexts import one_cache
 from workbench.models.decoder import TransformerDecoder
 from workbench.models.encoder import TransformerEncoder
+from workbench.models.outputs import EncoderDecoderOutput
 
 __all__ = ["TransformerEncoderDecoder", "shift_right"]
 
@@ -74,7 +76,7 @@ class TransformerEncoderDecoder(TransformerPreTrainedModel):
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
         past_key_values: Cache | None = None,
-    ) -> Seq2SeqModelOutput:
+    ) -> EncoderDecoderOutput:
         """Source ids (B, S) and target ids (B, T) to target states (B, T, D)."""
         kept = {"output_attentions": output_attentions, "output_hidden_states": output_hidden_states}
         if encoder_outputs is None:
@@ -94,7 +96,9 @@ class TransformerEncoderDecoder(TransformerPreTrainedModel):
             return_dict=True,
             **kept,
         )
-        return Seq2SeqModelOutput(
+        auxiliary = [getattr(side, "auxiliary_loss", None) for side in (encoder_outputs, output)]
+        losses = [loss for loss in auxiliary if loss is not None]
+        return EncoderDecoderOutput(
             last_hidden_state=output.last_hidden_state,
             cache=output.cache,
             decoder_hidden_states=output.hidden_states,
@@ -103,4 +107,5 @@ class TransformerEncoderDecoder(TransformerPreTrainedModel):
             encoder_last_hidden_state=encoder_outputs.last_hidden_state,
             encoder_hidden_states=encoder_outputs.hidden_states,
             encoder_attentions=encoder_outputs.attentions,
+            auxiliary_loss=torch.stack(losses).sum() if losses else None,
         )

@@ -173,17 +173,37 @@ class NormConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class FeedForwardConfig:
-    """``activation`` names a function, or a gated variant: geglu, swiglu, …; ``size`` is the inner width."""
+    """``activation`` names a function, or a gated variant: geglu, swiglu, …; ``size`` is the inner width.
+
+    ``experts`` makes every ``expert_every``-th layer a mixture of so many parts, of which each token goes through
+    ``experts_per_token``: see :class:`workbench.nn.Router`, also for ``capacity_factor`` (``None``: no bound) and
+    ``router_noise``. ``balance`` multiplies each such layer's load-balance loss, which training adds.
+    """
 
     activation: str = "gelu"
     size: int = 2048
     bias: bool = True
     dropout: float = 0.0
+    experts: int | None = None
+    experts_per_token: int = 1
+    expert_every: int = 1
+    capacity_factor: float | None = None
+    balance: float = 0.01
+    router_noise: bool = False
 
     def __post_init__(self) -> None:
         check_fields(self, "feed_forward.")
         _one_of("feed_forward.activation", self.activation, [*ACTIVATIONS, *GATED_NAMES])
-        _positive("feed_forward.size", self.size)
+        for name in ("size", "experts", "experts_per_token", "expert_every"):
+            _positive(f"feed_forward.{name}", getattr(self, name))
+        if self.experts is not None:
+            fits = self.experts_per_token <= self.experts
+            require(fits, "feed_forward.experts_per_token", self.experts_per_token, f"up to {self.experts}")
+        capacity = self.capacity_factor
+        require(
+            capacity is None or capacity > 0, "feed_forward.capacity_factor", capacity, "above 0, or none"
+        )
+        require(self.balance >= 0, "feed_forward.balance", self.balance, "0 or more")
         _probability("feed_forward.dropout", self.dropout)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from workbench.errors import ModelError, did_you_mean
 from workbench.models.built_in import BuiltInConfig
@@ -213,6 +213,20 @@ def _with_form(kind: str, *, is_causal: bool = False, **sizes: int) -> Transform
     return config
 
 
+def _mixture(**settings: Any) -> TransformerConfig:
+    """A small decoder as in GPT-2 whose feed-forward parts are mixtures of experts."""
+    config = _gpt(4, 128, 4)
+    config.feed_forward = replace(config.feed_forward, size=256, **settings)
+    return config
+
+
+def _without_norms(scale: str) -> TransformerConfig:
+    """A small decoder as in GPT-2 without norms, which a learned number in each branch makes trainable."""
+    config = _gpt(4, 128, 4)
+    config.norm = NormConfig(kind="none", residual_scale=scale, final=False)
+    return config
+
+
 _MASKED, _CAUSAL, _SEQ2SEQ = "AutoModelForMaskedLM", "AutoModelForCausalLM", "AutoModelForSeq2SeqLM"
 _BERT, _GPT2, _T5 = "Devlin et al. 2019", "Radford et al. 2019", "Raffel et al. 2020"
 _SMALL_BERT = "Turc et al. 2019"
@@ -242,6 +256,18 @@ PRESETS = {
         lambda: _llama(key_value_heads=2, window=64), "Jiang et al. 2023, made tiny", _CAUSAL
     ),
     "linformer-mini": Preset(lambda: _with_form("linformer"), "Wang et al. 2020, made small", _MASKED),
+    "mixture-tiny": Preset(
+        lambda: _mixture(experts=8, experts_per_token=2, router_noise=True),
+        "Shazeer et al. 2017, made tiny",
+        _CAUSAL,
+    ),
+    "switch-tiny": Preset(
+        lambda: _mixture(experts=8, expert_every=2, capacity_factor=1.25),
+        "Fedus et al. 2022, made tiny",
+        _CAUSAL,
+    ),
+    "rezero-tiny": Preset(lambda: _without_norms("rezero"), "Bachlechner et al. 2020, made tiny", _CAUSAL),
+    "fixup-tiny": Preset(lambda: _without_norms("fixup"), "Zhang et al. 2019, made tiny", _CAUSAL),
     "bloom-tiny": Preset(_bloom, "BigScience 2022, made tiny", _CAUSAL),
 }
 
@@ -299,14 +325,16 @@ def preset_table() -> pd.DataFrame:
 def describe(name: str) -> str:
     """Configuration as YAML, size, cost, and a diagram of one block."""
     from workbench.models.diagram import block_diagram
-    from workbench.models.size import flops_per_token, num_parameters
+    from workbench.models.size import flops_per_token, num_active_parameters, num_parameters
 
     config, built_as = preset(name), model_class(name)
     length = min(512, getattr(config, "max_position_embeddings", 512))
+    total, active = num_parameters(config, built_as), num_active_parameters(config, built_as)
+    used = "" if active == total else f", {active:,} of them for each token"
     return "\n".join(
         (
             f"{name} ({_get(name).source}), built as {built_as.__name__}",
-            f"parameters: {num_parameters(config, built_as):,}",
+            f"parameters: {total:,}{used}",
             f"operations per token at {length} tokens: {flops_per_token(config, length, built_as):,} forward",
             "",
             config.to_yaml(),

@@ -11,8 +11,9 @@ from workbench.models.built_in import BuiltInConfig
 from workbench.models.configuration import TransformerConfig
 from workbench.models.encoder import Pooler
 from workbench.models.stack import LayerStack
+from workbench.nn import Block, Experts
 
-__all__ = ["flops_per_token", "language_model_class", "num_parameters"]
+__all__ = ["flops_per_token", "language_model_class", "num_active_parameters", "num_parameters"]
 
 _LANGUAGE_MODELS = ("AutoModelForCausalLM", "AutoModelForMaskedLM", "AutoModelForSeq2SeqLM")
 
@@ -33,6 +34,18 @@ def num_parameters(config: BuiltInConfig, model_class: type[PreTrainedModel] | N
     return sum(parameter.numel() for parameter in _without_memory(config, model_class).parameters())
 
 
+def num_active_parameters(config: BuiltInConfig, model_class: type[PreTrainedModel] | None = None) -> int:
+    """:func:`num_parameters` without the experts that one token does not go through."""
+    model = _without_memory(config, model_class)
+    total = sum(parameter.numel() for parameter in model.parameters())
+    for block in model.modules():
+        if isinstance(block, Block) and isinstance(block.feed_forward, Experts):
+            assert block.router is not None
+            idle = len(block.feed_forward.experts) - block.router.chosen
+            total -= idle * sum(weight.numel() for weight in block.feed_forward.experts[0].parameters())
+    return total
+
+
 def flops_per_token(
     config: BuiltInConfig, length: int, model_class: type[PreTrainedModel] | None = None
 ) -> int:
@@ -40,7 +53,8 @@ def flops_per_token(
 
     Multiplications and additions in matrix products: two for each weight used, and four for each width of a head, head
     and visible key. Norms, activations and softmax are left out. An encoder-decoder reads and writes ``length`` tokens
-    each. Kaplan et al. 2020, "Scaling Laws for Neural Language Models", section 2.1, who leave out the vocabulary's
+    each; of a mixture of experts the chosen ones
+    count. Kaplan et al. 2020, "Scaling Laws for Neural Language Models", section 2.1, who leave out the vocabulary's
     layer and count every key, visible or not. Of models that are no transformers: two for each weight of a matrix
     other than embedding tables, which holds where each is used once per token, and what their configuration counts
     for attention.
@@ -77,6 +91,11 @@ def _stack_flops(stack: LayerStack, config: TransformerConfig, length: int) -> i
 
 
 def _weights(module: nn.Module) -> int:
+    """Weights of the matrices that one token is multiplied with; of a mixture, those of as many experts as it takes."""
+    if isinstance(module, Block) and isinstance(module.feed_forward, Experts):
+        parts = [part for part in module.children() if part is not module.feed_forward]
+        assert module.router is not None
+        return sum(map(_weights, parts)) + module.router.chosen * _weights(module.feed_forward.experts[0])
     return sum(m.weight.numel() for m in module.modules() if isinstance(m, nn.Linear))
 
 

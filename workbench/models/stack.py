@@ -7,12 +7,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
 
 from workbench.errors import ConfigError
 from workbench.models.assembly import make_embeddings, make_layer, make_norm, make_positions
 from workbench.models.configuration import TransformerConfig
-from workbench.nn import AttentionContext
+from workbench.models.outputs import StackOutput
+from workbench.nn import AttentionContext, Routing, balance_loss
+from workbench.nn.block import BlockOutput
 
 __all__ = ["LayerStack", "pick_vectors"]
 
@@ -42,28 +43,38 @@ class LayerStack(nn.Module):
         *,
         keep_hidden: bool | None = None,
         keep_attentions: bool | None = None,
-    ) -> BaseModelOutputWithPastAndCrossAttentions:
+    ) -> StackOutput:
         """Embedded tokens (B, T, D) through all layers; ``contexts`` by kind of layer.
 
         What is kept, by default as configured, is one tensor per layer: the embeddings and the output of each
         layer, the last one normed, (B, T, D); and the weights (B, H, T, K) of layers whose function gave any.
         """
-        steps: list[tuple[Tensor, Tensor | None, Tensor | None]] = [(hidden, None, None)]
+        steps = [BlockOutput(hidden)]
         for index, (kind, module) in enumerate(zip(self.kinds, self.module_of_layer, strict=True)):
             layer: Any = self.layers[module]
             if len(self.layers) < len(self.kinds):
                 layer.attention.layer_idx = index  # a shared module is another layer each time
-            steps.append(layer(steps[-1][0], contexts[kind], source_context))
-        hidden = self.final_norm(steps[-1][0])
-        states, weights, source_weights = zip(*steps, strict=True)
+            steps.append(layer(steps[-1].hidden, contexts[kind], source_context))
+        hidden = self.final_norm(steps[-1].hidden)
+        states, weights, source_weights, routings = zip(*steps, strict=True)
         keep_hidden = self.config.output_hidden_states if keep_hidden is None else keep_hidden
         keep_attentions = self.config.output_attentions if keep_attentions is None else keep_attentions
-        return BaseModelOutputWithPastAndCrossAttentions(
+        routes = tuple(routing for routing in routings if routing is not None)
+        return StackOutput(
             last_hidden_state=hidden,
             hidden_states=(*states[:-1], hidden) if keep_hidden else None,
             attentions=_present(weights, self.config) if keep_attentions else None,
             cross_attentions=_present(source_weights) if keep_attentions and source_context else None,
+            auxiliary_loss=self._auxiliary_loss(routes) if self.training else None,
+            routings=routes or None,
         )
+
+    def _auxiliary_loss(self, routings: tuple[Routing, ...]) -> Tensor | None:
+        """What is added to the loss in training: the experts' load-balance losses, summed over layers."""
+        if not routings:
+            return None
+        losses = [self.config.feed_forward.balance * balance_loss(routing) for routing in routings]
+        return torch.stack(losses).sum()
 
     def place(self, vectors: Tensor, seen: int | Tensor) -> Tensor:
         """Positions (1, T) of ``vectors`` (B, T, E) after ``seen`` tokens; ``ConfigError`` if there are too many."""

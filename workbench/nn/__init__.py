@@ -6,6 +6,7 @@ from workbench.nn.attention import Attention, AttentionContext, KeyValueStore
 from workbench.nn.attention_functions import AttentionFunction, EffectiveMap, eager_attention, sdpa_attention
 from workbench.nn.block import Block
 from workbench.nn.embeddings import Embeddings
+from workbench.nn.experts import Experts, Router, Routing, balance_loss
 from workbench.nn.feed_forward import ACTIVATIONS, GATED_NAMES, FeedForward, GatedFeedForward
 from workbench.nn.norms import NORMS, LayerNorm, NoNorm, RMSNorm
 from workbench.nn.pooling import first_token, last_token, mean_of_tokens
@@ -30,6 +31,7 @@ __all__ = [
     "Block",
     "EffectiveMap",
     "Embeddings",
+    "Experts",
     "FeedForward",
     "GatedFeedForward",
     "KeyValueStore",
@@ -43,8 +45,11 @@ __all__ = [
     "RelativeBuckets",
     "Residual",
     "RotaryPositions",
+    "Router",
+    "Routing",
     "SandwichNorm",
     "SinusoidalPositions",
+    "balance_loss",
     "eager_attention",
     "first_token",
     "last_token",

@@ -37,7 +37,7 @@ class AttentionContext:
     cache: KeyValueStore | None = None
     source: Tensor | None = None  # (B, K, D): what cross-attention attends to
     tokens: Tensor | None = (
-        None  # (B, K), true at tokens, for the forms of workbench.nn.forms; ``None``: all are
+        None  # (B, K), true at tokens, for forms that make their own pattern and for routers; ``None``: all are
     )
 
 

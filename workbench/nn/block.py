@@ -1,14 +1,26 @@
-"""One layer: self-attention, cross-attention if there is a source, feed-forward."""
+"""One layer: self-attention, cross-attention if there is a source, feed-forward or experts."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from torch import Tensor, nn
 
 from workbench.nn.attention import Attention, AttentionContext
+from workbench.nn.experts import Experts, Router, Routing
 from workbench.nn.feed_forward import FeedForward
 from workbench.nn.residual import Residual
 
-__all__ = ["Block"]
+__all__ = ["Block", "BlockOutput"]
+
+
+class BlockOutput(NamedTuple):
+    """States (B, T, D), the weights of self- and cross-attention where they exist, and the routes to experts."""
+
+    hidden: Tensor
+    weights: Tensor | None = None
+    source_weights: Tensor | None = None
+    routing: Routing | None = None
 
 
 class Block(nn.Module):
@@ -19,8 +31,9 @@ class Block(nn.Module):
         *,
         attention: Attention,
         attention_residual: Residual,
-        feed_forward: FeedForward,
+        feed_forward: FeedForward | Experts,
         feed_forward_residual: Residual,
+        router: Router | None = None,
         cross_attention: Attention | None = None,
         cross_attention_residual: Residual | None = None,
     ) -> None:
@@ -29,13 +42,14 @@ class Block(nn.Module):
         self.attention_residual = attention_residual
         self.cross_attention = cross_attention
         self.cross_attention_residual = cross_attention_residual
+        self.router = router  # there is one if the feed-forward part is a mixture of experts
         self.feed_forward = feed_forward
         self.feed_forward_residual = feed_forward_residual
 
     def forward(
         self, hidden: Tensor, context: AttentionContext, source_context: AttentionContext | None = None
-    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """The next hidden states, and the weights of self- and cross-attention where they exist."""
+    ) -> BlockOutput:
+        """The next hidden states, and what the parts told."""
         update, weights = self.attention(self.attention_residual.enter(hidden), context)
         hidden = self.attention_residual.leave(hidden, update)
 
@@ -46,5 +60,11 @@ class Block(nn.Module):
             )
             hidden = self.cross_attention_residual.leave(hidden, update)
 
-        update = self.feed_forward(self.feed_forward_residual.enter(hidden))
-        return self.feed_forward_residual.leave(hidden, update), weights, source_weights
+        entered, routing = self.feed_forward_residual.enter(hidden), None
+        if self.router is None:
+            update = self.feed_forward(entered)
+        else:
+            tokens = None if context.tokens is None else context.tokens[:, -entered.shape[1] :]
+            routing = self.router(entered, tokens)
+            update = self.feed_forward(entered, routing)
+        return BlockOutput(self.feed_forward_residual.leave(hidden, update), weights, source_weights, routing)

@@ -59,6 +59,7 @@ def first_of(*values: int | None) -> int | None:
 def change_fields(settings: dict[str, Any], changes: tuple[str, ...]) -> dict[str, Any]:
     """``settings`` with changes such as ``norm.placement=pre``; values are read as YAML.
 
+    ``none`` stands for no value where the field holds no name.
     A change of ``hidden_size`` keeps the ratio of the feed-forward width. Raises
     :class:`~workbench.errors.ConfigError` for an unknown field, naming near ones.
     """
@@ -90,7 +91,8 @@ def _set(settings: dict[str, Any], path: str, value: Any) -> None:
         known = [*(k for k, v in settings.items() if not isinstance(v, dict))]
         known += [f"{k}.{name}" for k, v in settings.items() if isinstance(v, dict) for name in v]
         raise ConfigError(f"unknown field {path!r}; {did_you_mean(path, known)}")
-    part[last] = value
+    is_name = isinstance(part[last], str)  # "none" is the name of a variant, too
+    part[last] = None if value == "none" and not is_name else value
 
 
 def build_model(source: ModelSource, auto: str, tokenizer: Any, seed: int) -> Any:

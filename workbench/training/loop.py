@@ -66,13 +66,15 @@ def scored_places(model: Any, labels: Tensor | None) -> Iterator[None]:
 def scored_loss(output: Any, labels: Tensor, num_items_in_batch: Tensor | int | None = None) -> Tensor:
     """Cross-entropy in nats per label, for logits (N, V) of labelled places or (B, T, V) of all.
 
-    The mean over labels, or their sum over ``num_items_in_batch`` when gradients accumulate over batches.
+    The mean over labels, or their sum over ``num_items_in_batch`` when gradients accumulate over batches; with the
+    auxiliary loss of a built-in model, if there is one.
     """
     places = labels != IGNORED
     logits = output.logits if output.logits.dim() == 2 else output.logits[places]
     total = F.cross_entropy(logits.float(), labels[places], reduction="sum")
     count = places.sum() if num_items_in_batch is None else num_items_in_batch
-    return total / count
+    auxiliary = getattr(output, "auxiliary_loss", None)
+    return total / count if auxiliary is None else total / count + auxiliary * places.sum() / count
 
 
 def gives_means(model: Any) -> bool:
@@ -126,6 +128,8 @@ class WorkbenchTrainer(Trainer):
             self.model_accepts_loss_kwargs and not (named or scored_only) and gives_means(network)
         )
         self.model_accepts_loss_kwargs |= named
+        self._auxiliary = torch.zeros((), device=self.args.device)
+        self._auxiliary_batches = 0
         self._bad_step = torch.zeros((), dtype=torch.long, device=self.args.device)
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
@@ -151,12 +155,20 @@ class WorkbenchTrainer(Trainer):
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
         """The model's loss as its part of the step's mean over labels, also where it gives a batch's own mean."""
-        found = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        loss, output = super().compute_loss(model, inputs, True, num_items_in_batch)
+        self._note_auxiliary(output)
         if not self._gives_means or num_items_in_batch is None:
-            return found
+            return (loss, output) if return_outputs else loss
         labels = inputs["labels"][..., 1:] if self._loss_shifts_labels else inputs["labels"]
         share = (labels != IGNORED).sum() / torch.as_tensor(num_items_in_batch).reshape(-1)[0]
-        return (found[0] * share, found[1]) if return_outputs else found * share
+        return (loss * share, output) if return_outputs else loss * share
+
+    def _note_auxiliary(self, output: Any) -> None:
+        """Keep the auxiliary loss of a batch, which the loss has in it, for the next line of the log."""
+        auxiliary = getattr(output, "auxiliary_loss", None)
+        if auxiliary is not None:
+            self._auxiliary += auxiliary.detach().mean()
+            self._auxiliary_batches += 1
 
     def _get_num_items_in_batch(self, batch_samples: list[Any], device: torch.device) -> Any:
         """What a step's losses are means over: its labels, or of a loss of several terms the places of each."""
@@ -182,6 +194,10 @@ class WorkbenchTrainer(Trainer):
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """As Trainer; first raises :class:`~workbench.errors.NumericsError` if a loss was not finite."""
         self.refuse_bad_loss()
+        if "loss" in logs and self._auxiliary_batches:
+            logs["auxiliary_loss"] = float(self._auxiliary) / self._auxiliary_batches
+            self._auxiliary.zero_()
+            self._auxiliary_batches = 0
         super().log(logs, start_time)
 
     def refuse_bad_loss(self) -> None:

@@ -177,7 +177,8 @@ def _row(name: str, runs: Sequence[Run]) -> SweepRow:
     for run in runs:
         log = [row for row in read_log(run.path / "log.jsonl") if "loss" in row]
         tenth = max(1, log[-1]["step"] // 10)
-        early.append(min(log, key=lambda row: abs(row["step"] - tenth))["loss"])
+        nearest = min(log, key=lambda row: abs(row["step"] - tenth))
+        early.append(nearest["loss"] - nearest.get("auxiliary_loss", 0.0))
         speed.append(log[-1]["step"] / run.throughput["seconds"])
         tokens.append(run.throughput["tokens"])
     return SweepRow(

@@ -70,6 +70,10 @@ VARIANTS: dict[str, TransformerConfig] = {
     ),
     "soft cap": decoder(attention=AttentionConfig(heads=4, softcap=5.0)),
     "shared layers": decoder(depth=DepthConfig(layers=4, groups=2)),
+    "switch": decoder(feed_forward=FeedForwardConfig(size=24, experts=4, capacity_factor=1.25)),
+    "mixture of experts": encoder_decoder(
+        feed_forward=FeedForwardConfig(size=24, experts=4, experts_per_token=2, router_noise=True)
+    ),
     "encoder": encoder(),
     "encoder, window": encoder(attention=AttentionConfig(heads=4, window=2)),
     "encoder, alibi": encoder(positions=PositionConfig(kind="alibi")),

@@ -34,6 +34,7 @@ from workbench.training.building import change_fields
 from workbench.training.checkpoints import find_checkpoints, mark_complete, resume_point
 from workbench.training.corpora import HELD_OUT, TRAIN, CorpusPart, prepare_corpora
 from workbench.training.loop import WorkbenchTrainer
+from workbench.training.progress import read_log
 from workbench.training.settings import (
     DataSource,
     LoopSettings,
@@ -571,8 +572,20 @@ def test_fields_are_changed_by_path_and_short_name() -> None:
     settings = {"hidden_size": 64, "feed_forward": {"size": 256}, "positions": {"kind": "learned"}}
     changed = change_fields(settings, ("positions=rope", "width=32"))
     assert changed == {"hidden_size": 32, "feed_forward": {"size": 128}, "positions": {"kind": "rotary"}}
+    optional = {"feed_forward": {"experts": 4}, "norm": {"residual_scale": "rezero"}}
+    changed = change_fields(optional, ("feed_forward.experts=none", "norm.residual_scale=none"))
+    assert changed == {"feed_forward": {"experts": None}, "norm": {"residual_scale": "none"}}
     with pytest.raises(ConfigError, match=r"did you mean 'positions\.kind'"):
         change_fields(settings, ("positions.knd=rope",))
+
+
+def test_a_mixture_logs_its_auxiliary_loss_apart(place: Path) -> None:
+    """Training's loss has it, validation's has not."""
+    source = replace(recipe(place).model, set=("feed_forward.experts=2", "feed_forward.balance=1000"))
+    run = pretrain.train(replace(recipe(place), model=source), place / "run", device="cpu")
+    rows = [row for row in read_log(run.path / "log.jsonl") if "loss" in row]
+    assert all(row["auxiliary_loss"] > 900 and row["loss"] > row["auxiliary_loss"] for row in rows)
+    assert run.results["training"]["loss"].value < 50
 
 
 def test_a_power_law_is_recovered() -> None:

@@ -21,6 +21,7 @@ __all__ = [
     "VocabularyHead",
     "VocabularyModel",
     "keep_positions",
+    "step_share",
     "token_loss",
 ]
 
@@ -77,6 +78,11 @@ def token_loss(logits: Tensor, labels: Tensor, num_items_in_batch: Tensor | int 
         logits.float().flatten(0, -2), labels.flatten(), ignore_index=IGNORED_LABEL, reduction=reduction
     )
     return loss if num_items_in_batch is None else loss / num_items_in_batch
+
+
+def step_share(labels: Tensor, num_items_in_batch: Tensor | int | None) -> Tensor | float:
+    """The share of a batch's ``labels`` in those of all batches that a step accumulates; 1 if there is one."""
+    return 1.0 if num_items_in_batch is None else (labels != IGNORED_LABEL).sum() / num_items_in_batch
 
 
 class VocabularyModel(TransformerPreTrainedModel):

@@ -6,7 +6,6 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers import GenerationMixin
 from transformers.cache_utils import Cache
-from transformers.modeling_outputs import CausalLMOutputWithCrossAttentions
 
 from workbench.models.base import relabel, tuple_on_request
 from workbench.models.configuration import DecoderConfig
@@ -17,8 +16,10 @@ from workbench.models.heads.base import (
     VocabularyHead,
     VocabularyModel,
     keep_positions,
+    step_share,
     token_loss,
 )
+from workbench.models.outputs import CausalOutput
 
 __all__ = ["TransformerDecoderForCausalLM"]
 
@@ -51,7 +52,7 @@ class TransformerDecoderForCausalLM(VocabularyModel, GenerationMixin):
         output_hidden_states: bool | None = None,
         num_items_in_batch: Tensor | int | None = None,
         past_key_values: Cache | None = None,
-    ) -> CausalLMOutputWithCrossAttentions:
+    ) -> CausalOutput:
         """Ids (B, T) to logits (B, T, V), or (B, n, V) with ``logits_to_keep`` = n.
 
         ``past_key_values`` is the older name of ``cache``, which transformers still takes.
@@ -71,8 +72,10 @@ class TransformerDecoderForCausalLM(VocabularyModel, GenerationMixin):
             return_dict=True,
         )
         logits = self.head(keep_positions(output.last_hidden_state, logits_to_keep))
-        loss = None
+        loss: Tensor | None = None
+        share: Tensor | float = 1.0
         if labels is not None:
             next_labels = F.pad(labels[:, 1:], (0, 1), value=IGNORED_LABEL)
             loss = token_loss(logits, next_labels, num_items_in_batch)
-        return relabel(output, CausalLMOutputWithCrossAttentions, loss=loss, logits=logits)
+            share = step_share(next_labels, num_items_in_batch)
+        return relabel(output, CausalOutput, share=share, loss=loss, logits=logits)

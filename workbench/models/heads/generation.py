@@ -7,13 +7,19 @@ from typing import Any
 from torch import Tensor
 from transformers import GenerationMixin
 from transformers.cache_utils import Cache
-from transformers.modeling_outputs import Seq2SeqLMOutput
 
 from workbench.models.base import relabel, tuple_on_request
 from workbench.models.configuration import EncoderDecoderConfig
 from workbench.models.contexts import one_cache
 from workbench.models.encoder_decoder import TransformerEncoderDecoder, shift_right
-from workbench.models.heads.base import VocabularyHead, VocabularyModel, keep_positions, token_loss
+from workbench.models.heads.base import (
+    VocabularyHead,
+    VocabularyModel,
+    keep_positions,
+    step_share,
+    token_loss,
+)
+from workbench.models.outputs import Seq2SeqOutput
 
 __all__ = ["TransformerEncoderDecoderForConditionalGeneration"]
 
@@ -52,7 +58,7 @@ class TransformerEncoderDecoderForConditionalGeneration(VocabularyModel, Generat
         output_hidden_states: bool | None = None,
         num_items_in_batch: Tensor | int | None = None,
         past_key_values: Cache | None = None,
-    ) -> Seq2SeqLMOutput:
+    ) -> Seq2SeqOutput:
         """Source ids (B, S) and target ids or ``labels`` (B, T) to logits (B, T, V)."""
         if labels is not None and decoder_input_ids is None and decoder_inputs_embeds is None:
             decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
@@ -71,5 +77,7 @@ class TransformerEncoderDecoderForConditionalGeneration(VocabularyModel, Generat
             return_dict=True,
         )
         logits = self.head(keep_positions(output.last_hidden_state, logits_to_keep))
-        loss = None if labels is None else token_loss(logits, labels, num_items_in_batch)
-        return relabel(output, Seq2SeqLMOutput, loss=loss, logits=logits)
+        if labels is None:
+            return relabel(output, Seq2SeqOutput, logits=logits)
+        loss, share = token_loss(logits, labels, num_items_in_batch), step_share(labels, num_items_in_batch)
+        return relabel(output, Seq2SeqOutput, share=share, loss=loss, logits=logits)

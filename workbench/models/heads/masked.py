@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from transformers.modeling_outputs import MaskedLMOutput
-from transformers.utils.generic import ModelOutput
 
 from workbench.errors import ConfigError
 from workbench.models.base import relabel, tuple_on_request
@@ -21,12 +18,13 @@ from workbench.models.heads.base import (
     VocabularyHead,
     VocabularyModel,
     keep_positions,
+    step_share,
     token_loss,
 )
+from workbench.models.outputs import MaskedOutput, PreTrainingOutput
 from workbench.nn import ACTIVATIONS
 
 __all__ = [
-    "PreTrainingOutput",
     "TransformerEncoderForMaskedLM",
     "TransformerEncoderForPreTraining",
     "TransformerEncoderForReplacedTokenDetection",
@@ -60,7 +58,7 @@ class TransformerEncoderForMaskedLM(_MaskedModel):
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
         num_items_in_batch: Tensor | int | None = None,
-    ) -> MaskedLMOutput:
+    ) -> MaskedOutput:
         """Ids (B, T) to logits (B, T, V); ``labels`` (B, T), -100 where nothing is to be predicted."""
         output = self.model(
             input_ids=input_ids,
@@ -73,19 +71,10 @@ class TransformerEncoderForMaskedLM(_MaskedModel):
             return_dict=True,
         )
         logits = self.head(keep_positions(output.last_hidden_state, logits_to_keep))
-        loss = None if labels is None else token_loss(logits, labels, num_items_in_batch)
-        return relabel(output, MaskedLMOutput, loss=loss, logits=logits)
-
-
-@dataclass
-class PreTrainingOutput(ModelOutput):
-    """Loss, ``prediction_logits`` (B, T, V), ``seq_relationship_logits`` (B, 2), states and attentions."""
-
-    loss: Tensor | None = None
-    prediction_logits: Tensor | None = None
-    seq_relationship_logits: Tensor | None = None
-    hidden_states: tuple[Tensor, ...] | None = None
-    attentions: tuple[Tensor, ...] | None = None
+        if labels is None:
+            return relabel(output, MaskedOutput, logits=logits)
+        loss, share = token_loss(logits, labels, num_items_in_batch), step_share(labels, num_items_in_batch)
+        return relabel(output, MaskedOutput, share=share, loss=loss, logits=logits)
 
 
 class TransformerEncoderForPreTraining(_MaskedModel):
@@ -129,14 +118,17 @@ class TransformerEncoderForPreTraining(_MaskedModel):
             return_dict=True,
         )
         logits, relationship = self.head(output.last_hidden_state), self.relationship(output.pooler_output)
-        loss = None
+        loss: Tensor | None = None
+        share: Tensor | float = 1.0
         if labels is not None and next_sentence_label is not None:
             totals = (None, None) if num_items_in_batch is None else num_items_in_batch.reshape(-1, 2)[0]
             masked = token_loss(logits, labels, totals[0])
+            share = step_share(labels, totals[0])
             loss = masked + token_loss(relationship, next_sentence_label, totals[1])
         return relabel(
             output,
             PreTrainingOutput,
+            share=share,
             loss=loss,
             prediction_logits=logits,
             seq_relationship_logits=relationship,
@@ -152,7 +144,7 @@ class TransformerEncoderForReplacedTokenDetection(LabelModel):
     """ELECTRA's discriminator: was this token replaced? Clark et al. 2020, section 2."""
 
     config_class = EncoderConfig
-    output_class = MaskedLMOutput
+    output_class = MaskedOutput
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__(config)
