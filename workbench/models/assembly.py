@@ -137,9 +137,15 @@ def _make_attention(
 def _form_maker(config: TransformerConfig, *, is_causal: bool) -> Callable[..., Attention]:
     """The class of self-attention, with the settings of its form."""
     kind, chosen = config.form_kind(is_causal=is_causal), config.form
+    places = {"max_length": config.positions.max_length}
     settings: dict[str, dict[str, Any]] = {
         "full": {},
-        "linformer": {"rank": chosen.rank, "max_length": config.positions.max_length},
+        "linformer": {"rank": chosen.rank, **places},
+        "nystromformer": {"landmarks": chosen.landmarks, "kernel": chosen.kernel},
+        "performer": {"features": chosen.features, "seed": chosen.seed},
+        "synthesizer_dense": places,
+        "synthesizer_factorised": {"factor": chosen.factor, **places},
+        "synthesizer_random": places,
     }
     return partial(Attention if kind == "full" else FORMS[kind], **settings[kind])
 

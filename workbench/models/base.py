@@ -13,6 +13,7 @@ from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from workbench.models.configuration import TransformerConfig
 from workbench.nn import Residual
+from workbench.nn.forms import LengthProjection, PerHead
 from workbench.nn.residual import BranchOutput
 
 __all__ = ["TransformerPreTrainedModel", "relabel", "tuple_on_request"]
@@ -67,6 +68,11 @@ class TransformerPreTrainedModel(PreTrainedModel):
             init.constant_(module.scale, module.initial_scale)
         if isinstance(module, BranchOutput):
             init.normal_(module.weight, mean=0.0, std=self._branch_output_std())
+        if isinstance(module, LengthProjection):
+            init.normal_(module.weight, mean=0.0, std=module.initial_std)
+        if isinstance(module, PerHead):
+            init.normal_(module.weight, mean=0.0, std=self.config.initializer_range)
+            init.zeros_(module.bias)
 
     def _branch_output_std(self) -> float:
         chosen = self.config.norm

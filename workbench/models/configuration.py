@@ -64,7 +64,8 @@ class TransformerConfig(BuiltInConfig):
         kind = self.form.kind
         if kind == "full":
             return
-        unbiased = [name for name in POSITION_KINDS if name not in ("relative", "alibi")]
+        needs_pairs = ("relative", "alibi") if FORMS[kind].compares else ("relative", "alibi", "rotary")
+        unbiased = [name for name in POSITION_KINDS if name not in needs_pairs]
         chosen = self.positions.kind
         require(
             chosen in unbiased, "positions.kind", chosen, f"{', '.join(unbiased)}, with form.kind = {kind}"
@@ -72,6 +73,19 @@ class TransformerConfig(BuiltInConfig):
         for name in ("window", "softcap"):
             value = getattr(self.attention, name)
             require(value is None, f"attention.{name}", value, f"none, with form.kind = {kind}")
+        self._check_form_sizes()
+
+    def _check_form_sizes(self) -> None:
+        """Sizes of a form that have to fit one another."""
+        form, length = self.form, self.positions.max_length
+        if form.kind == "synthesizer_factorised":
+            allowed = f"a divisor of positions.max_length = {length}"
+            require(length % form.factor == 0, "form.factor", form.factor, allowed)
+        if form.kind == "nystromformer":
+            is_odd = form.kernel is None or form.kernel % 2 == 1
+            require(
+                is_odd, "form.kernel", form.kernel, "none or an odd number, with form.kind = nystromformer"
+            )
 
     def form_kind(self, *, is_causal: bool) -> str:
         """The form of self-attention of one side; the decoder of an encoder-decoder keeps full attention."""

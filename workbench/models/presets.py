@@ -205,11 +205,11 @@ def _bloom() -> TransformerConfig:
     )
 
 
-def _with_form(kind: str, *, is_causal: bool = False, **sizes: int) -> TransformerConfig:
+def _with_form(kind: str, *, is_causal: bool = False, length: int = 1024, **sizes: int) -> TransformerConfig:
     """A small encoder as in BERT, or decoder as in GPT-2, with another form of self-attention."""
     config = _gpt(4, 256, 4) if is_causal else _bert(4, 256, 4)
     config.form = FormConfig(kind=kind, **sizes)
-    config.positions = replace(config.positions, max_length=1024)
+    config.positions = replace(config.positions, max_length=length)
     return config
 
 
@@ -230,6 +230,8 @@ def _without_norms(scale: str) -> TransformerConfig:
 _MASKED, _CAUSAL, _SEQ2SEQ = "AutoModelForMaskedLM", "AutoModelForCausalLM", "AutoModelForSeq2SeqLM"
 _BERT, _GPT2, _T5 = "Devlin et al. 2019", "Radford et al. 2019", "Raffel et al. 2020"
 _SMALL_BERT = "Turc et al. 2019"
+_PERFORMER = "Choromanski et al. 2021, made small"
+_SYNTHESIZER = "Tay et al. 2021, made small"
 
 PRESETS = {
     "transformer-base": Preset(_transformer, "Vaswani et al. 2017, table 3", _SEQ2SEQ),
@@ -256,6 +258,23 @@ PRESETS = {
         lambda: _llama(key_value_heads=2, window=64), "Jiang et al. 2023, made tiny", _CAUSAL
     ),
     "linformer-mini": Preset(lambda: _with_form("linformer"), "Wang et al. 2020, made small", _MASKED),
+    "performer-mini": Preset(lambda: _with_form("performer"), _PERFORMER, _MASKED),
+    "performer-decoder-mini": Preset(lambda: _with_form("performer", is_causal=True), _PERFORMER, _CAUSAL),
+    "nystromformer-mini": Preset(
+        lambda: _with_form("nystromformer", kernel=65), "Xiong et al. 2021, made small", _MASKED
+    ),
+    "synthesizer-dense-mini": Preset(
+        lambda: _with_form("synthesizer_dense", length=512), _SYNTHESIZER, _MASKED
+    ),
+    "synthesizer-factorised-mini": Preset(
+        lambda: _with_form("synthesizer_factorised", length=512, factor=32), _SYNTHESIZER, _MASKED
+    ),
+    "synthesizer-random-mini": Preset(
+        lambda: _with_form("synthesizer_random", length=512), _SYNTHESIZER, _MASKED
+    ),
+    "synthesizer-decoder-mini": Preset(
+        lambda: _with_form("synthesizer_dense", length=512, is_causal=True), _SYNTHESIZER, _CAUSAL
+    ),
     "mixture-tiny": Preset(
         lambda: _mixture(experts=8, experts_per_token=2, router_noise=True),
         "Shazeer et al. 2017, made tiny",

@@ -3,11 +3,36 @@
 from __future__ import annotations
 
 from workbench.nn.forms.base import EfficientAttention, Layout
-from workbench.nn.forms.linformer import LinformerAttention
+from workbench.nn.forms.linformer import LengthProjection, LinformerAttention
+from workbench.nn.forms.nystromformer import NystromformerAttention
+from workbench.nn.forms.performer import PerformerAttention
+from workbench.nn.forms.synthesizer import (
+    DenseSynthesizerAttention,
+    FactorisedSynthesizerAttention,
+    PerHead,
+    RandomSynthesizerAttention,
+)
 
-__all__ = ["FORMS", "EfficientAttention", "Layout", "LinformerAttention"]
+__all__ = [
+    "FORMS",
+    "DenseSynthesizerAttention",
+    "EfficientAttention",
+    "FactorisedSynthesizerAttention",
+    "Layout",
+    "LengthProjection",
+    "LinformerAttention",
+    "NystromformerAttention",
+    "PerHead",
+    "PerformerAttention",
+    "RandomSynthesizerAttention",
+]
 
 # name in the configuration -> class; plain attention is not among them
 FORMS: dict[str, type[EfficientAttention]] = {
     "linformer": LinformerAttention,
+    "nystromformer": NystromformerAttention,
+    "performer": PerformerAttention,
+    "synthesizer_dense": DenseSynthesizerAttention,
+    "synthesizer_factorised": FactorisedSynthesizerAttention,
+    "synthesizer_random": RandomSynthesizerAttention,
 }

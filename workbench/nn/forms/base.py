@@ -58,6 +58,8 @@ class EfficientAttention(Attention):
         True  # whether a step over cached keys gives what a pass over all tokens gives
     )
     has_places: ClassVar[bool] = False  # whether weights are learned for each place, which bounds the length
+    rows_sum_to_one: ClassVar[bool] = True  # whether the map's rows are distributions over the keys
+    compares: ClassVar[bool] = True  # whether it has queries and keys
 
     @abstractmethod
     def efficient(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor, layout: Layout) -> Tensor:
@@ -80,7 +82,8 @@ class EfficientAttention(Attention):
         self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor, context: AttentionContext
     ) -> tuple[Tensor, Tensor | None]:
         """Heads (B, Q, H, d), and the map (B, H, Q, K) where the context's function takes one."""
-        key, value = (repeat_key_value(states, self.num_key_value_groups) for states in (key, value))
+        shared = (key, value)  # the function repeats them itself
+        key, value = (repeat_key_value(states, self.num_key_value_groups) for states in shared)
         is_step, takes_map = query.shape[2] < key.shape[2], _takes_map(context.function)
         order, layout = _Order(context.tokens), _layout(query, key, context.tokens)
         keys = (order.front(key, 2), order.front(value, 2))
@@ -92,8 +95,7 @@ class EfficientAttention(Attention):
         return function(
             self,
             query,
-            key,
-            value,
+            *shared,
             order.map_back(visible, is_step),
             dropout=self.dropout if self.training else 0.0,
             scaling=self.scaling,
