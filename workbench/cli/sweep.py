@@ -11,6 +11,7 @@ import numpy as np
 
 from workbench.cli._shared import COUNT, PATH, SEEDS
 from workbench.cli.train import recipe_options, settings_from
+from workbench.errors import ConfigError
 from workbench.paths import check_folder
 from workbench.terminal import say, say_json
 
@@ -27,8 +28,12 @@ __all__ = ["command", "draw_laws", "scored", "task_settings"]
     "--vary",
     "variations",
     multiple=True,
-    required=True,
-    help="positions=learned,rope; width=64,128; tokens=1e5,…",
+    help="positions=learned,rope; form=full,performer; width=64,128; tokens=1e5,…",
+)
+@click.option(
+    "--modifications",
+    "modified",
+    help="One change at a time, by name, such as base,rezero,swiglu,performer; or all.",
 )
 @click.option("--seeds", type=SEEDS, default="0", show_default=True, help="One or more, separated by commas.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, mps.")
@@ -39,6 +44,7 @@ __all__ = ["command", "draw_laws", "scored", "task_settings"]
 @click.option("--out", type=PATH, required=True, help="Folder of the runs.")
 def command(
     variations: tuple[str, ...],
+    modified: str | None,
     seeds: tuple[int, ...],
     device: str,
     tasks: str | None,
@@ -54,12 +60,18 @@ def command(
     workbench sweep --preset llama-tiny --corpus input.txt --steps 300 \\
       --vary positions=learned,sinusoidal,alibi,rope,t5 --out runs/positions
 
-    A sweep over width, layers or tokens also fits the power law of loss and size.
+    --modifications makes changes known from papers to the same base, one at a time. A sweep over width, layers or
+    tokens also fits the power law of loss and size.
     """
+    from workbench.training.modifications import choose_modifications
     from workbench.training.sweep import parse_variations, store_rows, sweep
+
+    if not variations and modified is None:
+        raise ConfigError("nothing to compare: give --vary field=value,value, or --modifications all")
 
     judged = task_settings(tasks, data_dir, limit)  # unknown tasks are reported before anything is trained
     chosen = parse_variations(variations)
+    modifications = choose_modifications(modified) if modified is not None else {}
     base = settings_from({**options, "report_to": options.get("report_to") or "none"})
     check_folder(out)
 
@@ -67,7 +79,7 @@ def command(
         loss = f"final loss {row.final_loss:.4f}" if row.final_loss is not None else row.problem
         say(f"{row.variant}: {loss}", error=True)
 
-    rows = sweep(base, chosen, out, seeds=seeds, device=device, tell=tell)
+    rows = sweep(base, chosen, out, modifications=modifications, seeds=seeds, device=device, tell=tell)
     if judged is not None:
         rows = [scored(row, judged, out, device) for row in rows]
         store_rows(rows, out)
@@ -75,7 +87,7 @@ def command(
         say_json([asdict(row) for row in rows])
         return
     say(_table(rows))
-    if all(variation.field in _SIZES for variation in chosen):
+    if chosen and all(variation.field in _SIZES for variation in chosen):
         for line in draw_laws(rows, out):
             say(line)
     for row in rows:

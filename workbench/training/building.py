@@ -22,6 +22,7 @@ __all__ = ["build_model", "build_pair", "change_fields", "make_config"]
 # Short ways to say what is varied most.
 _SHORT = {"positions": "positions.kind", "layers": "depth.layers", "width": "hidden_size"}
 _SHORT |= {"heads": "attention.heads", "activation": "feed_forward.activation", "norm": "norm.kind"}
+_SHORT |= {"form": "form.kind"}
 _VALUES = {"positions.kind": {"rope": "rotary", "t5": "relative"}}
 
 

@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from scipy.optimize import least_squares
 from workbench.errors import ConfigError, NumericsError, RunError, WorkbenchError
 from workbench.estimate import Estimate
 from workbench.runs import Run, make_folder, write_atomically
+from workbench.training.modifications import Modification
 from workbench.training.progress import read_log
 from workbench.training.settings import TrainSettings
 
@@ -92,20 +93,20 @@ def sweep(
     variations: Sequence[Variation],
     out: Path,
     *,
+    modifications: Mapping[str, Modification] | None = None,
     seeds: Sequence[int] = (0,),
     device: str = "auto",
     tell: Callable[[SweepRow], None] = lambda row: None,
 ) -> list[SweepRow]:
     """Train every combination with every seed into ``out``; finished runs found there are not done again.
 
-    A combination that cannot be built gets a row with its problem. The rows are also in ``sweep.json``.
+    Each of ``modifications`` is made by itself, with every combination of ``variations``. A combination that cannot be
+    built gets a row with its problem. The rows are also in ``sweep.json``.
     """
     from workbench.training.pretrain import train
 
     rows = []
-    for chosen in itertools.product(*(v.values for v in variations)):
-        changes = tuple(f"{v.field}={value}" for v, value in zip(variations, chosen, strict=True))
-        name = ", ".join(changes)
+    for name, changes in _combinations(variations, modifications or {}):
         runs: list[Run] = []
         problem = ""
         for seed in seeds:
@@ -124,6 +125,16 @@ def sweep(
         rows.append(row)
         store_rows(rows, out)
     return rows
+
+
+def _combinations(
+    variations: Sequence[Variation], modifications: Mapping[str, Modification]
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Name and changes of each variant."""
+    for modified, change in (modifications or {"": Modification((), "")}).items():
+        for chosen in itertools.product(*(v.values for v in variations)):
+            changes = tuple(f"{v.field}={value}" for v, value in zip(variations, chosen, strict=True))
+            yield ", ".join(filter(None, (modified, *changes))), (*change.settings, *changes)
 
 
 def store_rows(rows: Sequence[SweepRow], out: Path) -> None:

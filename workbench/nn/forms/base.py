@@ -61,6 +61,13 @@ class EfficientAttention(Attention):
     rows_sum_to_one: ClassVar[bool] = True  # whether the map's rows are distributions over the keys
     compares: ClassVar[bool] = True  # whether it has queries and keys
 
+    def mean_keys(self, length: int) -> float:
+        """Keys whose scores and values each query takes, on average in a text of ``length`` tokens.
+
+        A form that does other work counts it in the same unit: two products for each width of a head.
+        """
+        return (length + 1) / 2 if self.is_causal else float(length)
+
     @abstractmethod
     def efficient(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor, layout: Layout) -> Tensor:
         """Heads (B, T, H, d) of a pass over all tokens.
