@@ -146,6 +146,8 @@ def _form_maker(config: TransformerConfig, *, is_causal: bool) -> Callable[..., 
         "synthesizer_dense": places,
         "synthesizer_factorised": {"factor": chosen.factor, **places},
         "synthesizer_random": places,
+        "bigbird": {"block": chosen.block, "random_blocks": chosen.random_blocks, "seed": chosen.seed},
+        "longformer": {"window": chosen.window, "global_tokens": chosen.global_tokens},
     }
     return partial(Attention if kind == "full" else FORMS[kind], **settings[kind])
 

@@ -257,6 +257,11 @@ PRESETS = {
     "mistral-tiny": Preset(
         lambda: _llama(key_value_heads=2, window=64), "Jiang et al. 2023, made tiny", _CAUSAL
     ),
+    "bigbird-mini": Preset(lambda: _with_form("bigbird"), "Zaheer et al. 2020, made small", _MASKED),
+    "longformer-mini": Preset(lambda: _with_form("longformer"), "Beltagy et al. 2020, made small", _MASKED),
+    "longformer-decoder-mini": Preset(
+        lambda: _with_form("longformer", is_causal=True), "Beltagy et al. 2020, made small", _CAUSAL
+    ),
     "linformer-mini": Preset(lambda: _with_form("linformer"), "Wang et al. 2020, made small", _MASKED),
     "performer-mini": Preset(lambda: _with_form("performer"), _PERFORMER, _MASKED),
     "performer-decoder-mini": Preset(lambda: _with_form("performer", is_causal=True), _PERFORMER, _CAUSAL),

@@ -83,19 +83,24 @@ class Attention(nn.Module):
 
     def forward(self, hidden: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor | None]:
         """Attend from ``hidden`` to itself, or to the context's source in cross-attention."""
-        query, cache = self._split(self.query(hidden)), context.cache  # (B, H, Q, d)
+        cache = context.cache
         stored = cache.stored(self.layer_idx) if cache is not None and self.is_cross_attention else None
         if stored is not None:  # the source does not change while text is generated
-            key, value = stored
+            query, (key, value) = self._split(self.query(hidden)), stored
         else:
-            attended = hidden if context.source is None else context.source
-            key, value = self._split(self.key(attended)), self._split(self.value(attended))  # (B, KV, K, d)
-            if context.positions is not None:
-                query, key = context.positions.rotate_query_key(query, key, context.angles)
+            query, key, value = self.project(hidden, context)
             if cache is not None:
                 key, value = cache.update(key, value, self.layer_idx)
         output, weights = self.attend(hidden, query, key, value, context)
         return self.output(output.flatten(2)), weights  # (B, Q, H, d) to (B, Q, D)
+
+    def project(self, hidden: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries (B, H, Q, d), and keys and values (B, KV, K, d), rotated where the positions say so."""
+        attended = hidden if context.source is None else context.source
+        query, key = self._split(self.query(hidden)), self._split(self.key(attended))
+        if context.positions is not None:
+            query, key = context.positions.rotate_query_key(query, key, context.angles)
+        return query, key, self._split(self.value(attended))
 
     def attend(
         self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor, context: AttentionContext

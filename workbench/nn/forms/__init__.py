@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from workbench.nn.forms.base import EfficientAttention, Layout
+from workbench.nn.forms.bigbird import BigBirdAttention
 from workbench.nn.forms.linformer import LengthProjection, LinformerAttention
+from workbench.nn.forms.longformer import LongformerAttention
 from workbench.nn.forms.nystromformer import NystromformerAttention
 from workbench.nn.forms.performer import PerformerAttention
 from workbench.nn.forms.synthesizer import (
@@ -15,12 +17,14 @@ from workbench.nn.forms.synthesizer import (
 
 __all__ = [
     "FORMS",
+    "BigBirdAttention",
     "DenseSynthesizerAttention",
     "EfficientAttention",
     "FactorisedSynthesizerAttention",
     "Layout",
     "LengthProjection",
     "LinformerAttention",
+    "LongformerAttention",
     "NystromformerAttention",
     "PerHead",
     "PerformerAttention",
@@ -29,6 +33,8 @@ __all__ = [
 
 # name in the configuration -> class; plain attention is not among them
 FORMS: dict[str, type[EfficientAttention]] = {
+    "bigbird": BigBirdAttention,
+    "longformer": LongformerAttention,
     "linformer": LinformerAttention,
     "nystromformer": NystromformerAttention,
     "performer": PerformerAttention,

@@ -73,7 +73,7 @@ class EfficientAttention(Attention):
         """Heads (B, T, H, d) of a pass over all tokens.
 
         ``hidden`` is (B, T, D); ``query``, ``key`` and ``value`` are (B, H, T, d), keys and values repeated for grouped
-        heads. Rows of padding may get anything finite.
+        heads, with whatever else :meth:`project` put behind them. Rows of padding may get anything finite.
         """
 
     @abstractmethod
@@ -101,8 +101,9 @@ class EfficientAttention(Attention):
         function = context.function if takes_map else eager_attention
         return function(
             self,
-            query,
-            *shared,
+            query[..., : self.head_size],
+            shared[0][..., : self.head_size],
+            shared[1][..., : self.head_size],
             order.map_back(visible, is_step),
             dropout=self.dropout if self.training else 0.0,
             scaling=self.scaling,
