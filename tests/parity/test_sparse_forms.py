@@ -69,9 +69,7 @@ def _compare(ours: EfficientAttention, hidden: Tensor, theirs: Tensor, tokens: T
 def test_longformer(padded: int) -> None:
     torch.manual_seed(0)
     window, length = 3, 24
-    model = LongformerModel(
-        LongformerConfig(**SHAPE, attention_window=[2 * window] * 2)
-    ).eval()
+    model = LongformerModel(LongformerConfig(**SHAPE, attention_window=[2 * window] * 2)).eval()
     ids, mask = _ids(length), torch.ones(2, length, dtype=torch.long)
     mask[1, length - padded :] = 0
     wide = torch.zeros_like(mask)
