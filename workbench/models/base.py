@@ -15,6 +15,7 @@ from workbench.models.configuration import TransformerConfig
 from workbench.nn import Residual
 from workbench.nn.forms import LengthProjection, PerHead
 from workbench.nn.residual import BranchOutput
+from workbench.nn.universal import Halting
 
 __all__ = ["TransformerPreTrainedModel", "relabel", "tuple_on_request"]
 
@@ -66,6 +67,8 @@ class TransformerPreTrainedModel(PreTrainedModel):
         super()._init_weights(module)
         if isinstance(module, Residual) and module.scale is not None:
             init.constant_(module.scale, module.initial_scale)
+        if isinstance(module, Halting):  # Graves 2016, section 3: few steps at first
+            init.constant_(module.probability.bias, 1.0)
         if isinstance(module, BranchOutput):
             init.normal_(module.weight, mean=0.0, std=self._branch_output_std())
         if isinstance(module, LengthProjection):

@@ -58,6 +58,10 @@ class TransformerConfig(BuiltInConfig):
                 self.pad_token_id is not None, "pad_token_id", None, "an id, with frozen or skipped padding"
             )
         self._check_form()
+        if self.depth.step_encoding:
+            factor = self.embeddings.size
+            require(factor in (None, width), "embeddings.size", factor, "none, with depth.step_encoding")
+            require(width % 2 == 0, "hidden_size", width, "even, with depth.step_encoding")
 
     def _check_form(self) -> None:
         """A form other than full attention has no room for a bias, a cap or a second window."""

@@ -11,7 +11,8 @@ from workbench.models.base import TransformerPreTrainedModel, tuple_on_request
 from workbench.models.configuration import DecoderConfig, TransformerConfig
 from workbench.models.contexts import new_cache, one_cache, self_contexts, source_context
 from workbench.models.outputs import StackOutput
-from workbench.models.stack import LayerStack, pick_vectors
+from workbench.models.stack import pick_vectors
+from workbench.models.stacks import make_stack
 
 __all__ = ["TransformerDecoder"]
 
@@ -27,7 +28,7 @@ class TransformerDecoder(TransformerPreTrainedModel):
     def __init__(self, config: TransformerConfig, *, has_source: bool = False) -> None:
         super().__init__(config)
         self.has_source = has_source
-        self.stack = LayerStack(config, is_causal=True, has_source=has_source)
+        self.stack = make_stack(config, is_causal=True, has_source=has_source)
         self.gradient_checkpointing = False
         self.post_init()
 
@@ -79,6 +80,7 @@ class TransformerDecoder(TransformerPreTrainedModel):
             hidden,
             self_contexts(self.stack, hidden, attention_mask, positions, own_cache, position_ids),
             source_context(self.config, hidden, encoder_hidden_states, encoder_attention_mask, cache),
+            positions=positions,
             keep_hidden=output_hidden_states,
             keep_attentions=output_attentions,
         )

@@ -22,6 +22,8 @@ def block_diagram(config: BuiltInConfig) -> str:
     if config.is_encoder_decoder:
         lines += _sub_layer(config, [f"cross-attention to the encoder: {_heads(config)}"])
     lines += _sub_layer(config, _feed_forward_lines(config))
+    if config.depth.has_steps:
+        lines[1:1] = _step_lines(config)
     shared = f", {config.depth.groups} with weights of its own" if config.depth.groups else ""
     side = "decoder block" if config.is_encoder_decoder else "block"
     return "\n".join([f"{side}, {layers} times{shared}:", "", *lines, states])
@@ -40,6 +42,13 @@ def _sub_layer(config: TransformerConfig, inside: list[str]) -> list[str]:
         branch.append(f"times a learned number ({config.norm.residual_scale})")
     lines = ["  │", "  ├────────┐", *(f"  │     {text}" for text in branch), "  +◄───────┘"]
     return [*lines, f"{norm}"] if placement == "post" else lines
+
+
+def _step_lines(config: TransformerConfig) -> list[str]:
+    added = ["  + positions and the number of the step"] if config.depth.step_encoding else []
+    threshold = config.depth.halting
+    halts = [f"  a position halts where its probabilities sum to {threshold}"] if threshold else []
+    return [*added, *halts]
 
 
 def _heads(config: TransformerConfig) -> str:

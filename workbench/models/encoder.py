@@ -8,7 +8,8 @@ from workbench.models.base import TransformerPreTrainedModel, relabel, tuple_on_
 from workbench.models.configuration import EncoderConfig, TransformerConfig
 from workbench.models.contexts import self_contexts
 from workbench.models.outputs import EncoderOutput
-from workbench.models.stack import LayerStack, pick_vectors
+from workbench.models.stack import pick_vectors
+from workbench.models.stacks import make_stack
 from workbench.nn import ACTIVATIONS, first_token
 
 __all__ = ["Pooler", "TransformerEncoder"]
@@ -34,7 +35,7 @@ class TransformerEncoder(TransformerPreTrainedModel):
 
     def __init__(self, config: TransformerConfig, *, has_pooler: bool = True) -> None:
         super().__init__(config)
-        self.stack = LayerStack(config, is_causal=False)
+        self.stack = make_stack(config, is_causal=False)
         self.pooler = Pooler(config) if has_pooler and config.head.pooler else None
         self.gradient_checkpointing = False
         self.post_init()
@@ -66,6 +67,7 @@ class TransformerEncoder(TransformerPreTrainedModel):
         output = self.stack(
             hidden,
             self_contexts(self.stack, hidden, attention_mask, position_ids),
+            positions=position_ids,
             keep_hidden=output_hidden_states,
             keep_attentions=output_attentions,
         )

@@ -30,10 +30,12 @@ __all__ = [
 
 @dataclass
 class StackOutput(BaseModelOutputWithPastAndCrossAttentions):
-    """``auxiliary_loss`` is added to the loss in training, and ``None`` in evaluation; ``routings`` are of mixtures."""
+    """``auxiliary_loss`` is added to the loss in training, and ``None`` in evaluation; ``routings`` are of mixtures,
+    ``steps`` (B, T) of layers that halt."""
 
     auxiliary_loss: Tensor | None = None
     routings: tuple[Routing, ...] | None = None
+    steps: Tensor | None = None
 
 
 @dataclass
@@ -41,6 +43,8 @@ class EncoderOutput(BaseModelOutputWithPooling):
     """Of an encoder: see :class:`StackOutput`."""
 
     auxiliary_loss: Tensor | None = None
+    routings: tuple[Routing, ...] | None = None
+    steps: Tensor | None = None
 
 
 @dataclass

@@ -229,20 +229,44 @@ class EmbeddingConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class DepthConfig:
-    """``decoder_layers`` is for encoder-decoders. ``groups``: how many layers differ (ALBERT)."""
+    """``decoder_layers`` is for encoder-decoders. ``groups``: how many layers differ (ALBERT).
+
+    With one group layers are steps of a recurrence (Universal Transformer): ``step_encoding`` tells each its number and
+    the positions again; ``halting`` is the sum of halting probabilities, such as 0.99, at which a position stops before
+    the last step, and ``ponder`` the weight of the number of steps in the loss in training.
+    """
 
     layers: int = 6
     decoder_layers: int | None = None
     groups: int | None = None
+    step_encoding: bool = False
+    halting: float | None = None
+    ponder: float = 0.01
 
     def __post_init__(self) -> None:
         check_fields(self, "depth.")
+        self._check_steps()
         for name in ("layers", "decoder_layers", "groups"):
             _positive(f"depth.{name}", getattr(self, name))
         for name in ("layers", "decoder_layers"):
             layers = getattr(self, name)
             divides = layers is None or self.groups is None or layers % self.groups == 0
             require(divides, "depth.groups", self.groups, f"a divisor of {name} = {layers}")
+
+    def _check_steps(self) -> None:
+        require(
+            self.halting is None or 0 < self.halting <= 1, "depth.halting", self.halting, "above 0, up to 1"
+        )
+        require(self.ponder >= 0, "depth.ponder", self.ponder, "0 or more")
+        if self.has_steps:
+            require(
+                self.groups == 1, "depth.groups", self.groups, "1, with depth.step_encoding or depth.halting"
+            )
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether layers are steps of a recurrence."""
+        return self.step_encoding or self.halting is not None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -220,6 +220,15 @@ def _mixture(**settings: Any) -> TransformerConfig:
     return config
 
 
+def _universal() -> TransformerConfig:
+    """A small encoder-decoder as in Vaswani et al. 2017 whose layers are steps of one, and halt."""
+    config = _transformer()
+    config.hidden_size, config.attention = 128, AttentionConfig(heads=4)
+    config.feed_forward = FeedForwardConfig(activation="relu", size=256)
+    config.depth = DepthConfig(layers=6, groups=1, step_encoding=True, halting=0.99)
+    return config
+
+
 def _without_norms(scale: str) -> TransformerConfig:
     """A small decoder as in GPT-2 without norms, which a learned number in each branch makes trainable."""
     config = _gpt(4, 128, 4)
@@ -290,6 +299,7 @@ PRESETS = {
         "Fedus et al. 2022, made tiny",
         _CAUSAL,
     ),
+    "universal-tiny": Preset(_universal, "Dehghani et al. 2019, made tiny", _SEQ2SEQ),
     "rezero-tiny": Preset(lambda: _without_norms("rezero"), "Bachlechner et al. 2020, made tiny", _CAUSAL),
     "fixup-tiny": Preset(lambda: _without_norms("fixup"), "Zhang et al. 2019, made tiny", _CAUSAL),
     "bloom-tiny": Preset(_bloom, "BigScience 2022, made tiny", _CAUSAL),

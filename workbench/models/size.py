@@ -11,6 +11,7 @@ from workbench.models.built_in import BuiltInConfig
 from workbench.models.configuration import TransformerConfig
 from workbench.models.encoder import Pooler
 from workbench.models.stack import LayerStack
+from workbench.models.universal import UniversalStack
 from workbench.nn import Block, Experts
 
 __all__ = ["flops_per_token", "language_model_class", "num_active_parameters", "num_parameters"]
@@ -87,6 +88,7 @@ def _stack_flops(stack: LayerStack, config: TransformerConfig, length: int) -> i
         assert isinstance(layer.attention, nn.Module)
         keys += _mean_keys(length, bool(layer.attention.is_causal), config.attention.window, kind)
         keys += length if layer.cross_attention is not None else 0
+        weights += _weights(stack.halting) if isinstance(stack, UniversalStack) and stack.halting else 0
     return 2 * weights + round(4 * config.attention.heads * config.head_dim * keys)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -12,10 +12,19 @@ from workbench.errors import ConfigError
 from workbench.models.assembly import make_embeddings, make_layer, make_norm, make_positions
 from workbench.models.configuration import TransformerConfig
 from workbench.models.outputs import StackOutput
-from workbench.nn import AttentionContext, Routing, balance_loss
+from workbench.nn import AttentionContext, balance_loss
 from workbench.nn.block import BlockOutput
+from workbench.nn.universal import HaltingState
 
-__all__ = ["LayerStack", "pick_vectors"]
+__all__ = ["LayerStack", "Passed", "pick_vectors"]
+
+
+class Passed(NamedTuple):
+    """The embeddings and what each layer gave; the states (B, T, D) that are normed last; how positions halted."""
+
+    blocks: list[BlockOutput]
+    hidden: Tensor
+    halting: HaltingState | None = None
 
 
 class LayerStack(nn.Module):
@@ -41,40 +50,62 @@ class LayerStack(nn.Module):
         contexts: dict[str, AttentionContext],
         source_context: AttentionContext | None = None,
         *,
+        positions: Tensor,
         keep_hidden: bool | None = None,
         keep_attentions: bool | None = None,
     ) -> StackOutput:
-        """Embedded tokens (B, T, D) through all layers; ``contexts`` by kind of layer.
+        """Embedded tokens (B, T, D) at ``positions`` (1 or B, T) through all layers; ``contexts`` by kind of layer.
 
         What is kept, by default as configured, is one tensor per layer: the embeddings and the output of each
         layer, the last one normed, (B, T, D); and the weights (B, H, T, K) of layers whose function gave any.
         """
-        steps = [BlockOutput(hidden)]
-        for index, (kind, module) in enumerate(zip(self.kinds, self.module_of_layer, strict=True)):
-            layer: Any = self.layers[module]
-            if len(self.layers) < len(self.kinds):
-                layer.attention.layer_idx = index  # a shared module is another layer each time
-            steps.append(layer(steps[-1].hidden, contexts[kind], source_context))
-        hidden = self.final_norm(steps[-1].hidden)
-        states, weights, source_weights, routings = zip(*steps, strict=True)
+        passed = self.run(hidden, contexts, source_context, positions)
+        hidden = self.final_norm(passed.hidden)
+        states, weights, source_weights, routings = zip(*passed.blocks, strict=True)
         keep_hidden = self.config.output_hidden_states if keep_hidden is None else keep_hidden
         keep_attentions = self.config.output_attentions if keep_attentions is None else keep_attentions
-        routes = tuple(routing for routing in routings if routing is not None)
         return StackOutput(
             last_hidden_state=hidden,
             hidden_states=(*states[:-1], hidden) if keep_hidden else None,
             attentions=_present(weights, self.config) if keep_attentions else None,
             cross_attentions=_present(source_weights) if keep_attentions and source_context else None,
-            auxiliary_loss=self._auxiliary_loss(routes) if self.training else None,
-            routings=routes or None,
+            auxiliary_loss=self._auxiliary_loss(passed, contexts) if self.training else None,
+            routings=tuple(routing for routing in routings if routing is not None) or None,
+            steps=None if passed.halting is None else passed.halting.steps,
         )
 
-    def _auxiliary_loss(self, routings: tuple[Routing, ...]) -> Tensor | None:
-        """What is added to the loss in training: the experts' load-balance losses, summed over layers."""
-        if not routings:
-            return None
-        losses = [self.config.feed_forward.balance * balance_loss(routing) for routing in routings]
-        return torch.stack(losses).sum()
+    def run(
+        self,
+        hidden: Tensor,
+        contexts: dict[str, AttentionContext],
+        source_context: AttentionContext | None,
+        positions: Tensor,
+    ) -> Passed:
+        """Through all layers; arguments as in :meth:`forward`."""
+        blocks = [BlockOutput(hidden)]
+        for index, (kind, module) in enumerate(zip(self.kinds, self.module_of_layer, strict=True)):
+            layer = self.layers[module]
+            if len(self.layers) < len(self.kinds):
+                self.number(layer, index)
+            # a pass that is taken up in the middle gives plain tuples
+            blocks.append(BlockOutput(*layer(blocks[-1].hidden, contexts[kind], source_context)))
+        return Passed(blocks, blocks[-1].hidden)
+
+    def number(self, layer: Any, index: int) -> None:
+        """Name a shared module as another layer each time."""
+        layer.attention.layer_idx = index
+
+    def _auxiliary_loss(self, passed: Passed, contexts: dict[str, AttentionContext]) -> Tensor | None:
+        tokens = contexts[self.kinds[0]].tokens
+        losses = self.auxiliary_losses(
+            passed, None if tokens is None else tokens[:, -passed.hidden.shape[1] :]
+        )
+        return torch.stack(losses).sum() if losses else None
+
+    def auxiliary_losses(self, passed: Passed, tokens: Tensor | None) -> list[Tensor]:
+        """What is added to the loss in training: the experts' load-balance losses."""
+        routings = [block.routing for block in passed.blocks if block.routing is not None]
+        return [self.config.feed_forward.balance * balance_loss(routing) for routing in routings]
 
     def place(self, vectors: Tensor, seen: int | Tensor) -> Tensor:
         """Positions (1, T) of ``vectors`` (B, T, E) after ``seen`` tokens; ``ConfigError`` if there are too many."""

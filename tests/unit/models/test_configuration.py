@@ -48,6 +48,8 @@ MISTAKES: list[tuple[dict[str, Any], str, str, str]] = [  # settings, field, val
     ),
     ({"feed_forward": {"balance": -1.0}}, "feed_forward.balance", "-1.0", "0 or more"),
     ({"depth": {"layers": 6, "groups": 4}}, "depth.groups", "4", "divisor of layers = 6"),
+    ({"depth": {"halting": 0.0, "groups": 1}}, "depth.halting", "0.0", "above 0"),
+    ({"depth": {"step_encoding": True}}, "depth.groups", "None", "1, with depth.step_encoding"),
     ({"depth": {"layers": 0}}, "depth.layers", "0", "1 or more"),
     ({"embeddings": {"frozen_padding": True}}, "pad_token_id", "None", "an id"),
     ({"attention": {"headz": 8}}, "attention.headz", "headz", "did you mean 'heads'"),

@@ -74,6 +74,10 @@ VARIANTS: dict[str, TransformerConfig] = {
     "mixture of experts": encoder_decoder(
         feed_forward=FeedForwardConfig(size=24, experts=4, experts_per_token=2, router_noise=True)
     ),
+    "universal": decoder(
+        depth=DepthConfig(layers=4, groups=1, step_encoding=True, halting=0.9),
+        positions=PositionConfig(kind="sinusoidal"),
+    ),
     "encoder": encoder(),
     "encoder, window": encoder(attention=AttentionConfig(heads=4, window=2)),
     "encoder, alibi": encoder(positions=PositionConfig(kind="alibi")),
