@@ -23,6 +23,7 @@ _ROOMS = (
     "lens",
     "neurons",
     "patching",
+    "pooling",
     "saliency",
     "survey",
 )

@@ -27,6 +27,7 @@ from workbench.errors import WorkbenchError
 from workbench.terminal import counted, say, say_json, shows_progress
 
 if TYPE_CHECKING:
+    from workbench.models import LoadedModel
     from workbench.runs import Run
 
 __all__ = ["command"]
@@ -49,10 +50,10 @@ def _numbers(context: click.Context, option: click.Parameter, value: str | None)
 @click.option("--target", help="What an encoder-decoder's decoder reads. Default: what it generates.")
 @click.option(
     "--view",
-    type=click.Choice(["head", "model", "neuron", "alignment"]),
+    type=click.Choice(["head", "model", "neuron", "alignment", "pooling"]),
     default="head",
     show_default=True,
-    help="alignment: attention of target to source, for encoder-decoders.",
+    help="alignment: of target to source, for encoder-decoders; pooling: of a classifier's labels to the tokens.",
 )
 @click.option("--layer", type=INDEX, help="Layer shown first, from 0.")
 @click.option("--heads", callback=_numbers, metavar="N,N", help="Heads shown first, from 0: 0,3.")
@@ -125,6 +126,9 @@ def _show_text(name: str, text: str, options: dict[str, Any], as_json: bool) -> 
             raise WorkbenchError(
                 f"--{option.replace('_', '-')} is of a corpus; leave it out, or give --corpus FILE"
             )
+    if options["view"] == "pooling":
+        _show_pooling(name, text, options, as_json)
+        return
     view_options = ViewOptions(
         kind=ViewKind(options["view"]),
         layer=options["layer"],
@@ -134,23 +138,38 @@ def _show_text(name: str, text: str, options: dict[str, Any], as_json: bool) -> 
         hide_sinks=options["hide_sinks"],
     )
     model = load_named(name, options)
-    source = text if options["pair"] is None else (text, options["pair"])
+    source = _source(text, options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # truncated texts are reported below, in one line
         traced = trace_for(model, source, view_options, target=options["target"])
     saved(view_of(traced, view_options), out)
     if traced.truncated:
         say(f"note: {counted(traced.truncated, 'token')} truncated to fit into {model.name}", error=True)
-    tokens = len(traced[0].tokens)
-    said = {
-        "file": str(out),
-        "view": str(view_options.kind),
-        "model": model_record(model),
-        "tokens": tokens,
-        "cut": traced.truncated,
-    }
+    _say_file(model, options, len(traced[0].tokens), traced.truncated, as_json)
+
+
+def _source(text: str, options: dict[str, Any]) -> Any:
+    return text if options["pair"] is None else (text, options["pair"])
+
+
+def _show_pooling(name: str, text: str, options: dict[str, Any], as_json: bool) -> None:
+    from workbench.analysis.pooling import pooling_weights
+    from workbench.figures import statistic_view
+
+    for option in ("target", "layer", "heads", "include_layers", "words", "hide_sinks"):
+        if options[option] not in (None, False):
+            raise WorkbenchError(f"--{option.replace('_', '-')} is not of --view pooling; leave it out")
+    model = load_named(name, options)
+    found = pooling_weights(model, _source(text, options))
+    saved(statistic_view(found), options["out"])
+    _say_file(model, options, found.values.shape[1], 0, as_json)
+
+
+def _say_file(model: LoadedModel, options: dict[str, Any], tokens: int, cut: int, as_json: bool) -> None:
+    out = str(options["out"])
     if as_json:
-        say_json(said)
+        said = {"file": out, "view": options["view"], "model": model_record(model)}
+        say_json({**said, "tokens": tokens, "cut": cut})
     else:
         say(f"{model_line(model)}: {counted(tokens, 'token')}\n{out}")
 

@@ -52,6 +52,10 @@ __all__ = ["command"]
     "--virtual-tokens", type=COUNT, default=20, show_default=True, help="Of prefix and prompt tuning."
 )
 @click.option("--layers", type=COUNT, help="Keep only the model's first N layers.")
+@click.option(
+    "--pooling", help="What a label is read from: first, last, mean, attention.  [default: the model's own]"
+)
+@click.option("--aspects", type=COUNT, help="Queries of attention pooling (default: one for each label).")
 @click.option("--patience", type=COUNT, help="Stop after so many epochs without a better result.")
 @click.option("--class-weights", is_flag=True, help="Count each class as if all were equally frequent.")
 @click.option(

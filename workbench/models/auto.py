@@ -33,6 +33,7 @@ from workbench.models.heads.token_classification import (
     TransformerEncoderForQuestionAnswering,
     TransformerEncoderForTokenClassification,
 )
+from workbench.models.pooled import PooledConfig, PooledForSequenceClassification
 
 __all__ = ["AUTO_CLASSES", "register"]
 
@@ -70,6 +71,10 @@ def register() -> None:
         AutoConfig.register(config.model_type, config, exist_ok=True)
         for auto, model in models.items():
             getattr(transformers, auto).register(config, model, exist_ok=True)
+    AutoConfig.register(PooledConfig.model_type, PooledConfig, exist_ok=True)
+    transformers.AutoModelForSequenceClassification.register(
+        PooledConfig, PooledForSequenceClassification, exist_ok=True
+    )
 
 
 register()

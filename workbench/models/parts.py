@@ -21,11 +21,13 @@ __all__ = [
     "HeadConfig",
     "NormConfig",
     "PositionConfig",
+    "check_pooling",
     "make_part",
     "require",
 ]
 
 POSITION_KINDS = ("none", "learned", "sinusoidal", "relative", "alibi", "rotary")
+POOLINGS = ("first", "last", "mean", "attention")
 
 
 def require(is_allowed: bool, field: str, value: object, allowed: str) -> None:
@@ -44,6 +46,15 @@ def _positive(field: str, value: int | None) -> None:
 
 def _probability(field: str, value: float) -> None:
     require(0.0 <= value < 1.0, field, value, "from 0 up to, not including, 1")
+
+
+def check_pooling(pooling: str | None, aspects: int | None, prefix: str = "") -> None:
+    """Raise :class:`~workbench.errors.ConfigError` for an unknown pooling, or aspects of one that has no queries."""
+    if pooling is not None:
+        _one_of(f"{prefix}pooling", pooling, POOLINGS)
+    _positive(f"{prefix}aspects", aspects)
+    has_queries = aspects is None or pooling == "attention"
+    require(has_queries, f"{prefix}aspects", aspects, f"none without {prefix}pooling = attention")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,15 +285,21 @@ class HeadConfig:
     """The output layer. ``transform`` names the activation of a dense layer and norm before it (BERT).
 
     ``scaled`` multiplies its input by 1/√width (T5); ``pooler`` names the activation over the [CLS] state.
+    ``pooling`` says which vector a classifier of texts reads; ``None`` is the first token's of an encoder, the last
+    one's of a decoder. "attention" learns ``aspects`` queries, all read for every label; ``None``: one for each label,
+    read for that label alone.
     """
 
     transform: str | None = None
     bias: bool = False
     scaled: bool = False
     pooler: str | None = "tanh"
+    pooling: str | None = None
+    aspects: int | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, "head.")
+        check_pooling(self.pooling, self.aspects, "head.")
         for name in ("transform", "pooler"):
             if getattr(self, name) is not None:
                 _one_of(f"head.{name}", getattr(self, name), ACTIVATIONS)

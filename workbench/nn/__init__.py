@@ -9,7 +9,13 @@ from workbench.nn.embeddings import Embeddings
 from workbench.nn.experts import Experts, Router, Routing, balance_loss
 from workbench.nn.feed_forward import ACTIVATIONS, GATED_NAMES, FeedForward, GatedFeedForward
 from workbench.nn.norms import NORMS, LayerNorm, NoNorm, RMSNorm
-from workbench.nn.pooling import first_token, last_token, mean_of_tokens
+from workbench.nn.pooling import (
+    AttentionPooling,
+    LabelwiseLinear,
+    first_token,
+    last_token,
+    mean_of_tokens,
+)
 from workbench.nn.positions import (
     AlibiPositions,
     LearnedPositions,
@@ -28,6 +34,7 @@ __all__ = [
     "Attention",
     "AttentionContext",
     "AttentionFunction",
+    "AttentionPooling",
     "Block",
     "EffectiveMap",
     "Embeddings",
@@ -35,6 +42,7 @@ __all__ = [
     "FeedForward",
     "GatedFeedForward",
     "KeyValueStore",
+    "LabelwiseLinear",
     "LayerNorm",
     "LearnedPositions",
     "NoNorm",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
-__all__ = ["first_token", "last_token", "mean_of_tokens"]
+__all__ = ["AttentionPooling", "LabelwiseLinear", "first_token", "last_token", "mean_of_tokens"]
 
 
 def first_token(hidden: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -31,3 +32,39 @@ def mean_of_tokens(hidden: Tensor, mask: Tensor | None = None) -> Tensor:
         return hidden.mean(1)
     kept = mask.to(hidden.dtype)[..., None]
     return (hidden * kept).sum(1) / kept.sum(1).clamp(min=1)
+
+
+class AttentionPooling(nn.Module):
+    """A text as a weighted mean of its tokens, once for each of A aspects, whose queries are learned.
+
+    Yang et al. 2016, "Hierarchical Attention Networks for Document Classification", equations 5 to 7, with a query
+    (their context vector u_w) for each aspect: u_t = tanh(W h_t + b), a_t = softmax_t(u_t · q), s = Σ a_t h_t.
+    """
+
+    def __init__(self, width: int, aspects: int) -> None:
+        super().__init__()
+        self.dense = nn.Linear(width, width)
+        self.queries = nn.Linear(width, aspects, bias=False)
+
+    def forward(self, hidden: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """States (B, T, D) to vectors (B, A, D) and weights (B, A, T), zero where ``mask`` (B, T) is.
+
+        The weights of an aspect sum to one; of a row without tokens they are equal.
+        """
+        scores = self.queries(torch.tanh(self.dense(hidden))).transpose(1, 2).float()  # (B, A, T)
+        if mask is not None:
+            scores = scores.masked_fill(mask[:, None] == 0, torch.finfo(scores.dtype).min)
+        weights = scores.softmax(-1).to(hidden.dtype)
+        return weights @ hidden, weights
+
+
+class LabelwiseLinear(nn.Linear):
+    """A score for each label from a vector of its own: (…, L, D) to (…, L).
+
+    Mullenbach et al. 2018, "Explainable Prediction of Medical Codes from Clinical Text", equation 4.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Label l is scored by the l-th row of the weight on the l-th vector."""
+        scores = (input * self.weight).sum(-1)
+        return scores if self.bias is None else scores + self.bias

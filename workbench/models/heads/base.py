@@ -11,6 +11,7 @@ from transformers.utils.generic import ModelOutput
 from workbench.models.assembly import make_norm
 from workbench.models.base import TransformerPreTrainedModel, relabel, tuple_on_request
 from workbench.models.configuration import TransformerConfig
+from workbench.models.heads.pooling import pooled_classifier
 from workbench.nn import ACTIVATIONS
 
 __all__ = [
@@ -153,7 +154,10 @@ class LabelModel(HeadModel):
 
 
 class ClassifierModel(HeadModel):
-    """``model`` is the body; ``outputs`` is how many numbers the linear layer gives."""
+    """``model`` is the body; ``outputs`` is how many numbers the linear layer gives.
+
+    ``pooled``: tokens are pooled by attention, in ``pooling``, before it.
+    """
 
     def __init__(
         self,
@@ -162,12 +166,19 @@ class ClassifierModel(HeadModel):
         outputs: int | None,
         *,
         bias: bool = True,
+        pooled: bool = False,
     ) -> None:
         super().__init__(config)
         self.model = body
         rate = config.dropout if config.classifier_dropout is None else config.classifier_dropout
         self.classifier_dropout = nn.Dropout(rate)
-        self.classifier = nn.Linear(config.hidden_size, outputs or 1, bias=bias)
+        self.classifier: nn.Module
+        if pooled:
+            self.pooling, self.classifier = pooled_classifier(
+                config.hidden_size, outputs or 1, config.head.aspects, bias=bias
+            )
+        else:
+            self.classifier = nn.Linear(config.hidden_size, outputs or 1, bias=bias)
         self.post_init()
 
     def classify(self, states: Tensor) -> Tensor:

@@ -11,7 +11,6 @@ from typing import Any
 from torch import Tensor
 from transformers.modeling_outputs import (
     Seq2SeqQuestionAnsweringModelOutput,
-    Seq2SeqSequenceClassifierOutput,
     TokenClassifierOutput,
 )
 from transformers.utils.generic import ModelOutput
@@ -20,8 +19,8 @@ from workbench.models.base import tuple_on_request
 from workbench.models.configuration import EncoderDecoderConfig
 from workbench.models.encoder_decoder import TransformerEncoderDecoder
 from workbench.models.heads.base import ClassifierModel, SpanModel
-from workbench.models.heads.sequence_classification import text_loss
-from workbench.nn import last_token
+from workbench.models.heads.pooling import PooledSeq2SeqClassifierOutput
+from workbench.models.heads.sequence_classification import TextClassifier
 
 __all__ = [
     "TransformerEncoderDecoderForQuestionAnswering",
@@ -32,9 +31,6 @@ __all__ = [
 
 class _FromBothSides(ClassifierModel):
     config_class = EncoderDecoderConfig
-
-    def __init__(self, config: EncoderDecoderConfig, outputs: int | None = None) -> None:
-        super().__init__(config, TransformerEncoderDecoder(config), outputs or config.num_labels)
 
     def read(
         self,
@@ -75,24 +71,27 @@ class _ForLabels(_FromBothSides):
         return self.with_scores(output, attention_mask, labels)
 
 
-class TransformerEncoderDecoderForSequenceClassification(_ForLabels):
-    """A label or a number from the decoder's state of the last token; BART, section 3.1."""
+class TransformerEncoderDecoderForSequenceClassification(TextClassifier, _ForLabels):
+    """A label or a number from the decoder's state of the last token (BART, section 3.1), or as ``head.pooling`` says.
 
-    output_class = Seq2SeqSequenceClassifierOutput
+    Its first token reads the source too, so that it may stand for the text.
+    """
 
-    def scores(self, output: Any, mask: Tensor | None) -> Tensor:
-        """Logits (B, labels); ``labels`` are indices or numbers (B,), or 0 and 1 (B, labels)."""
-        return self.classify(last_token(output.last_hidden_state, mask))
+    config_class = EncoderDecoderConfig
+    output_class = PooledSeq2SeqClassifierOutput
+    usual_pooling = "last"
 
-    def loss(self, logits: Tensor, labels: Tensor, mask: Tensor | None) -> Tensor:
-        """See :func:`text_loss`."""
-        return text_loss(self.config, logits, labels)
+    def __init__(self, config: EncoderDecoderConfig) -> None:
+        super().__init__(config, TransformerEncoderDecoder(config))
 
 
 class TransformerEncoderDecoderForTokenClassification(_ForLabels):
     """A label for each token from its state in the decoder; BART, section 3.2."""
 
     output_class = TokenClassifierOutput
+
+    def __init__(self, config: EncoderDecoderConfig) -> None:
+        super().__init__(config, TransformerEncoderDecoder(config), config.num_labels)
 
     def scores(self, output: Any, mask: Tensor | None) -> Tensor:
         """Logits (B, T, labels); ``labels`` are (B, T), -100 where there is none."""
@@ -111,7 +110,7 @@ class TransformerEncoderDecoderForQuestionAnswering(_FromBothSides, SpanModel):
     output_class = Seq2SeqQuestionAnsweringModelOutput
 
     def __init__(self, config: EncoderDecoderConfig) -> None:
-        super().__init__(config, 2)
+        super().__init__(config, TransformerEncoderDecoder(config), 2)
 
     @tuple_on_request
     def forward(

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 from torch.nn import functional as F
-from transformers.modeling_outputs import MultipleChoiceModelOutput, SequenceClassifierOutput
+from transformers import PreTrainedConfig
+from transformers.modeling_outputs import MultipleChoiceModelOutput
+from transformers.utils.generic import ModelOutput
 
 from workbench.errors import ConfigError
-from workbench.models.base import relabel, tuple_on_request
+from workbench.models.base import TransformerPreTrainedModel, relabel, tuple_on_request
 from workbench.models.configuration import DecoderConfig, EncoderConfig, TransformerConfig
 from workbench.models.decoder import TransformerDecoder
 from workbench.models.encoder import TransformerEncoder
 from workbench.models.heads.base import ClassifierModel, LabelModel, token_loss
-from workbench.nn import first_token, last_token
+from workbench.models.heads.pooling import PooledClassifierOutput, fixed_pooling
+from workbench.models.parts import require
 
 __all__ = [
+    "TextClassifier",
     "TransformerDecoderForSequenceClassification",
     "TransformerEncoderForMultipleChoice",
     "TransformerEncoderForSequenceClassification",
@@ -24,7 +28,7 @@ __all__ = [
 ]
 
 
-def text_loss(config: TransformerConfig, logits: Tensor, labels: Tensor) -> Tensor:
+def text_loss(config: PreTrainedConfig, logits: Tensor, labels: Tensor) -> Tensor:
     """Squared error, cross-entropy, or one binary cross-entropy a label, for logits (B, labels).
 
     Which one is ``config.problem_type``, or follows from the number and the type of the labels.
@@ -42,20 +46,35 @@ def text_loss(config: TransformerConfig, logits: Tensor, labels: Tensor) -> Tens
     return F.binary_cross_entropy_with_logits(logits, labels)
 
 
-class _ForSequenceClassification(ClassifierModel, LabelModel):
-    output_class = SequenceClassifierOutput
+class TextClassifier(ClassifierModel):
+    """Scores of a whole text, from the vector that ``config.head.pooling`` says, or that is usual for the shape."""
 
-    def pool(self, output: Any, mask: Tensor | None) -> Tensor:
-        """The vector that stands for the text: (B, D)."""
-        raise NotImplementedError
+    usual_pooling: ClassVar[str]
 
-    def scores(self, output: Any, mask: Tensor | None) -> Tensor:
+    def __init__(
+        self, config: TransformerConfig, body: TransformerPreTrainedModel, *, bias: bool = True
+    ) -> None:
+        pooled = config.head.pooling == "attention"
+        super().__init__(config, body, config.num_labels, bias=bias, pooled=pooled)
+
+    def pool(self, output: Any, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """The vector of a text (B, D), or those of its aspects (B, A, D) with the weights of tokens (B, A, T)."""
+        if self.config.head.pooling == "attention":
+            vectors, weights = self.pooling(output.last_hidden_state, mask)
+            return vectors, weights
+        kind = self.config.head.pooling or self.usual_pooling
+        return fixed_pooling(kind, output.last_hidden_state, mask), None
+
+    def with_scores(self, output: Any, mask: Tensor | None, labels: Tensor | None) -> ModelOutput:
         """Logits (B, labels); ``labels`` are indices or numbers (B,), or 0 and 1 (B, labels)."""
-        return self.classify(self.pool(output, mask))
+        vector, weights = self.pool(output, mask)
+        logits = self.classify(vector)
+        loss = None if labels is None else text_loss(self.config, logits, labels)
+        return relabel(output, self.output_class, loss=loss, logits=logits, pooling_weights=weights)
 
-    def loss(self, logits: Tensor, labels: Tensor, mask: Tensor | None) -> Tensor:
-        """See :func:`text_loss`."""
-        return text_loss(self.config, logits, labels)
+
+class _ForSequenceClassification(TextClassifier, LabelModel):
+    output_class = PooledClassifierOutput
 
     def token_mask(self, input_ids: Tensor | None, attention_mask: Tensor | None) -> Tensor | None:
         """Without a mask, what is not the padding token."""
@@ -66,30 +85,31 @@ class _ForSequenceClassification(ClassifierModel, LabelModel):
 
 
 class TransformerEncoderForSequenceClassification(_ForSequenceClassification):
-    """A label from the first token's state; Devlin et al. 2019, "BERT", section 4.1."""
+    """A label from the first token's state (Devlin et al. 2019, "BERT", section 4.1), unless another pooling is set."""
 
     config_class = EncoderConfig
+    usual_pooling = "first"
 
     def __init__(self, config: EncoderConfig) -> None:
-        super().__init__(config, TransformerEncoder(config), config.num_labels)
+        reads_first = config.head.pooling in (None, "first")
+        super().__init__(config, TransformerEncoder(config, has_pooler=reads_first))
 
-    def pool(self, output: Any, mask: Tensor | None) -> Tensor:
-        """The pooled first state; as it is where there is no pooler."""
+    def pool(self, output: Any, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """The first state through the pooler, where there is one."""
         pooled: Tensor | None = output.pooler_output
-        return first_token(output.last_hidden_state) if pooled is None else pooled
+        return super().pool(output, mask) if pooled is None else (pooled, None)
 
 
 class TransformerDecoderForSequenceClassification(_ForSequenceClassification):
-    """A label from the last token's state (Radford et al. 2018, section 3.2, who append a token for it)."""
+    """A label from the last token's state (Radford et al. 2018, section 3.2, who append a token for it), or as set."""
 
     config_class = DecoderConfig
+    usual_pooling = "last"
 
     def __init__(self, config: DecoderConfig) -> None:
-        super().__init__(config, TransformerDecoder(config), config.num_labels, bias=False)
-
-    def pool(self, output: Any, mask: Tensor | None) -> Tensor:
-        """The state of the last token that is no padding."""
-        return last_token(output.last_hidden_state, mask)
+        allowed = "last, mean, attention; the first token of a decoder sees no other"
+        require(config.head.pooling != "first", "head.pooling", "first", allowed)
+        super().__init__(config, TransformerDecoder(config), bias=False)
 
 
 class TransformerEncoderForMultipleChoice(ClassifierModel):

@@ -18,6 +18,7 @@ from transformers.pytorch_utils import Conv1D
 
 from workbench.errors import ConfigError
 from workbench.models.configuration import TransformerConfig
+from workbench.models.pooled import PooledConfig
 
 __all__ = ["WidenedInput", "WidenedOutput", "add_adapters", "merge_adapters"]
 
@@ -96,7 +97,7 @@ def merge_adapters(model: nn.Module) -> None:
         if isinstance(module, WidenedInput | WidenedOutput):
             _replace(body, name, module.merged())
             size = module.size if isinstance(module, WidenedOutput) else module.down.out_features
-    config: Any = model.config
+    config = _config(model)
     if isinstance(config, TransformerConfig):
         config.feed_forward = replace(config.feed_forward, size=config.feed_forward.size + size)
         return
@@ -109,8 +110,13 @@ def _body(model: Any) -> nn.Module:
     return body
 
 
+def _config(model: Any) -> Any:
+    """Of the body, where a head with a configuration of its own stands around it."""
+    return model.config.text_config if isinstance(model.config, PooledConfig) else model.config
+
+
 def _inner_width(model: Any) -> tuple[int, int]:
-    config = model.config
+    config = _config(model)
     if isinstance(config, TransformerConfig):
         return config.feed_forward.size, config.hidden_size
     name = _width_name(config)

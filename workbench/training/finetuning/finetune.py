@@ -48,7 +48,7 @@ from workbench.training.finetuning._trainer import (
     fine_arguments,
 )
 from workbench.training.finetuning.encoding import Features, collate, encode
-from workbench.training.finetuning.heads import Headed, load_with_head
+from workbench.training.finetuning.heads import Headed, Pooling, check_pools, load_with_head
 from workbench.training.finetuning.methods import (
     PROMPTED,
     Method,
@@ -160,6 +160,7 @@ def _finetune(
     trackers: Sequence[str],
 ) -> Run:
     check_goes_together(Method(settings.method), rows.task.kind)
+    check_pools(settings.pooling, rows.task.kind)
     where = resolve_device(device)
     found = claim_folder(out, "finetune", resume=resume)
     folder = _open_run(model, rows, out, settings, where, found)
@@ -293,7 +294,8 @@ def _attempt(job: _Job, rows_at_once: int) -> Outcome:
     settings, task = job.settings, job.rows.task
     set_seed(job.seed)  # the head's weights, dropout
     started, method = time.perf_counter(), Method(settings.method)
-    headed = load_with_head(job.name, task, settings.layers)
+    pooling = None if settings.pooling is None else Pooling(settings.pooling, settings.aspects)
+    headed = load_with_head(job.name, task, settings.layers, pooling)
     model = headed.model
     check_losses(settings, task, model.config)
     if task.rationale is not None:

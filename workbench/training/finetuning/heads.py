@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,11 +13,12 @@ from workbench.errors import ConfigError, ModelError, WorkbenchError
 from workbench.models import load_tokenizer
 from workbench.models.configuration import TransformerConfig
 from workbench.models.loading import locate
+from workbench.models.pooled import PooledConfig, PooledForSequenceClassification
 from workbench.models.problem import ProblemType
 from workbench.pretrained import from_pretrained, reason
 from workbench.training.finetuning.tasks import AnswerKind, FineTask
 
-__all__ = ["Headed", "ask", "load_with_head"]
+__all__ = ["Headed", "Pooling", "ask", "check_pools", "load_with_head"]
 
 _AUTO = {
     AnswerKind.CLASS: "AutoModelForSequenceClassification",
@@ -43,27 +43,41 @@ class Headed:
     fresh: tuple[str, ...] = ()
 
 
-def load_with_head(name: str, task: FineTask, layers: int | None = None) -> Headed:
+@dataclass(frozen=True)
+class Pooling:
+    """What a classifier of texts reads; see :class:`~workbench.models.parts.HeadConfig`."""
+
+    kind: str
+    aspects: int | None = None
+
+
+def check_pools(pooling: str | None, kind: AnswerKind) -> None:
+    """Raise :class:`~workbench.errors.ConfigError` for pooling where no vector stands for a text."""
+    if pooling is not None and kind not in (AnswerKind.CLASS, AnswerKind.NUMBER):
+        raise ConfigError(f"pooling {pooling} does not go with --kind {kind}; allowed: class, number")
+
+
+def load_with_head(
+    name: str, task: FineTask, layers: int | None = None, pooling: Pooling | None = None
+) -> Headed:
     """The model called ``name`` in float32, with a fresh head where the task needs one; its first ``layers`` only.
 
-    An architecture without a multiple-choice head gets one output that scores each choice. Upper layers are left out
-    before fine-tuning as in Sajjad et al. 2023, "On the effect of dropping layers of pre-trained transformer models".
+    With ``pooling`` built-in models get it in their configuration, others a head around them
+    (:class:`~workbench.models.pooled.PooledForSequenceClassification`). An architecture without a multiple-choice head
+    gets one output that scores each choice. Upper layers are left out before fine-tuning as in Sajjad et al. 2023, "On
+    the effect of dropping layers of pre-trained transformer models".
     Raises :class:`~workbench.errors.ModelError` if the architecture has no such head.
     """
     location, tokenizer = locate(name), load_tokenizer(name)
     try:
         config = from_pretrained(transformers.AutoConfig, location)
+        _keep_layers(config, layers)
         auto, one_by_one = _auto_class(config, task)
-        _describe(config, task, layers)
-        model, loading = from_pretrained(
-            auto,
-            location,
-            config=config,
-            dtype="float32",
-            use_safetensors=True,
-            ignore_mismatched_sizes=task.kind is not AnswerKind.RESPONSE,
-            output_loading_info=True,
-        )
+        if pooling is None or _takes_pooling(config, pooling):
+            _describe(config, task)
+            model, fresh = _opened(auto, location, config, may_replace=task.kind is not AnswerKind.RESPONSE)
+        else:
+            model, fresh = _around(location, config, task, pooling)
     except WorkbenchError:
         raise
     except Exception as error:  # a broken file can raise anything
@@ -76,13 +90,44 @@ def load_with_head(name: str, task: FineTask, layers: int | None = None) -> Head
     tokenizer.padding_side = "right"
     if model.config.pad_token_id is None:
         model.config.pad_token_id = tokenizer.pad_token_id
-    return Headed(model, tokenizer, one_by_one, _fresh_weights(model, loading))
+    return Headed(model, tokenizer, one_by_one, fresh)
 
 
-def _fresh_weights(model: Any, loading: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names of the parameters that were not loaded: absent from the folder, or there in another shape."""
+def _opened(auto: Any, location: Any, config: Any, *, may_replace: bool) -> tuple[Any, tuple[str, ...]]:
+    """The model, and names of the parameters that were not loaded: absent from the folder, or there in another shape.
+
+    Another shape is an error unless it ``may_replace`` what is there.
+    """
+    model, loading = from_pretrained(
+        auto,
+        location,
+        config=config,
+        dtype="float32",
+        use_safetensors=True,
+        ignore_mismatched_sizes=may_replace,
+        output_loading_info=True,
+    )
     absent = {*loading["missing_keys"], *(key for key, *_ in loading["mismatched_keys"])}
-    return tuple(name for name, _ in model.named_parameters() if name in absent)
+    return model, tuple(name for name, _ in model.named_parameters() if name in absent)
+
+
+def _takes_pooling(config: Any, pooling: Pooling) -> bool:
+    """Whether a model has pooling in its own configuration; then it is set there."""
+    if isinstance(config, TransformerConfig):
+        config.head = replace(config.head, pooling=pooling.kind, aspects=pooling.aspects)
+    elif isinstance(config, PooledConfig):
+        config.pooling, config.aspects = pooling.kind, pooling.aspects
+    return isinstance(config, TransformerConfig | PooledConfig)
+
+
+def _around(location: Any, body: Any, task: FineTask, pooling: Pooling) -> tuple[Any, tuple[str, ...]]:
+    """A head that pools the states of the model in ``location``, whose configuration is ``body``; what is fresh."""
+    config = PooledConfig(text_config=body, pooling=pooling.kind, aspects=pooling.aspects)
+    _describe(config, task)
+    model = PooledForSequenceClassification(config)
+    head = [name for name, _ in model.named_parameters() if not name.startswith("model.")]
+    model.model, fresh = _opened(transformers.AutoModel, location, body, may_replace=False)
+    return model, (*(f"model.{name}" for name in fresh), *head)
 
 
 def _auto_class(config: Any, task: FineTask) -> tuple[Any, bool]:
@@ -95,8 +140,8 @@ def _auto_class(config: Any, task: FineTask) -> tuple[Any, bool]:
     return auto, False
 
 
-def _describe(config: Any, task: FineTask, layers: int | None) -> None:
-    """Tell the configuration what the head gives, and how many layers are kept."""
+def _describe(config: Any, task: FineTask) -> None:
+    """Tell the configuration what the head gives."""
     if task.kind in (AnswerKind.CLASS, AnswerKind.TOKENS):
         config.id2label = dict(enumerate(task.labels))
         config.label2id = {label: i for i, label in enumerate(task.labels)}
@@ -106,6 +151,12 @@ def _describe(config: Any, task: FineTask, layers: int | None) -> None:
         config.problem_type = ProblemType.NUMBER.value
     if task.kind is AnswerKind.CLASS:  # a base that gives several labels at once would go on doing so
         config.problem_type = ProblemType.ONE_LABEL.value
+
+
+def _keep_layers(config: Any, layers: int | None) -> None:
+    """Tell the configuration how many layers are kept."""
+    if isinstance(config, PooledConfig):
+        config = config.text_config
     if layers is None:
         return
     if not 1 <= layers <= config.num_hidden_layers or config.is_encoder_decoder:

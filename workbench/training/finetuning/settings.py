@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from workbench.errors import ConfigError
+from workbench.models.parts import check_pooling
 from workbench.records import check_fields
 from workbench.training.finetuning.methods import LEARNING_RATES, Method
 from workbench.training.settings import Schedule, check_precision
@@ -25,6 +26,8 @@ class FineSettings:
     ``mixup``: rows are mixed by shares drawn from Beta(mixup, mixup). ``rationale_weight``: of the loss that leads
     attention to the words in the task's rationale column. ``label_smoothing``: share of a label that all classes have
     alike (Szegedy et al. 2016). ``schedule``: of the learning rate after the warm-up, "linear", "cosine" or "constant".
+    ``pooling``: what a classifier of texts reads, "first", "last", "mean" or "attention" (Yang et al. 2016), which
+    learns ``aspects`` queries, by default one for each label; without it the model's own way.
     ``gradient_checkpointing``: activations are computed again in the backward pass: less memory, the same weights.
     """
 
@@ -36,6 +39,8 @@ class FineSettings:
     rank: int = 8
     virtual_tokens: int = 20
     layers: int | None = None
+    pooling: str | None = None
+    aspects: int | None = None
     warmup: float = 0.1
     schedule: Schedule = Schedule.LINEAR
     weight_decay: float = 0.01
@@ -54,6 +59,7 @@ class FineSettings:
         for name in ("epochs", "batch_size", "length", "rank", "virtual_tokens"):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"{name} is {getattr(self, name)}; allowed: more than 0")
+        check_pooling(self.pooling, self.aspects)
         for name in ("mixup", "rationale_weight"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} is {getattr(self, name)}; allowed: 0 or more")
