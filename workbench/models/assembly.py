@@ -146,6 +146,8 @@ def _form_maker(config: TransformerConfig, *, is_causal: bool) -> Callable[..., 
         "synthesizer_dense": places,
         "synthesizer_factorised": {"factor": chosen.factor, **places},
         "synthesizer_random": places,
+        "dynamic_conv": {"kernel": chosen.kernel or 31},
+        "lightweight_conv": {"kernel": chosen.kernel or 31},
         "bigbird": {"block": chosen.block, "random_blocks": chosen.random_blocks, "seed": chosen.seed},
         "longformer": {"window": chosen.window, "global_tokens": chosen.global_tokens},
     }

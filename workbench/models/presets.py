@@ -238,6 +238,7 @@ def _without_norms(scale: str) -> TransformerConfig:
 
 _MASKED, _CAUSAL, _SEQ2SEQ = "AutoModelForMaskedLM", "AutoModelForCausalLM", "AutoModelForSeq2SeqLM"
 _BERT, _GPT2, _T5 = "Devlin et al. 2019", "Radford et al. 2019", "Raffel et al. 2020"
+_CONVOLUTION = "Wu et al. 2019, made small"
 _SMALL_BERT = "Turc et al. 2019"
 _PERFORMER = "Choromanski et al. 2021, made small"
 _SYNTHESIZER = "Tay et al. 2021, made small"
@@ -270,6 +271,11 @@ PRESETS = {
     "longformer-mini": Preset(lambda: _with_form("longformer"), "Beltagy et al. 2020, made small", _MASKED),
     "longformer-decoder-mini": Preset(
         lambda: _with_form("longformer", is_causal=True), "Beltagy et al. 2020, made small", _CAUSAL
+    ),
+    "lightconv-mini": Preset(lambda: _with_form("lightweight_conv", kernel=7), _CONVOLUTION, _MASKED),
+    "dynamicconv-mini": Preset(lambda: _with_form("dynamic_conv", kernel=7), _CONVOLUTION, _MASKED),
+    "dynamicconv-decoder-mini": Preset(
+        lambda: _with_form("dynamic_conv", is_causal=True, kernel=7), _CONVOLUTION, _CAUSAL
     ),
     "linformer-mini": Preset(lambda: _with_form("linformer"), "Wang et al. 2020, made small", _MASKED),
     "performer-mini": Preset(lambda: _with_form("performer"), _PERFORMER, _MASKED),

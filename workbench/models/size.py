@@ -13,6 +13,7 @@ from workbench.models.encoder import Pooler
 from workbench.models.stack import LayerStack
 from workbench.models.universal import UniversalStack
 from workbench.nn import Block, Experts
+from workbench.nn.forms import EfficientAttention
 
 __all__ = ["flops_per_token", "language_model_class", "num_active_parameters", "num_parameters"]
 
@@ -53,8 +54,8 @@ def flops_per_token(
     """Floating-point operations of a forward pass over ``length`` tokens, per token; training takes three times.
 
     Multiplications and additions in matrix products: two for each weight used, and four for each width of a head, head
-    and visible key. Norms, activations and softmax are left out. An encoder-decoder reads and writes ``length`` tokens
-    each; of a mixture of experts the chosen ones
+    and visible key, of which other forms of attention say how many they compare. Norms, activations and softmax are
+    left out. An encoder-decoder reads and writes ``length`` tokens each; of a mixture of experts the chosen ones
     count. Kaplan et al. 2020, "Scaling Laws for Neural Language Models", section 2.1, who leave out the vocabulary's
     layer and count every key, visible or not. Of models that are no transformers: two for each weight of a matrix
     other than embedding tables, which holds where each is used once per token, and what their configuration counts
@@ -86,7 +87,10 @@ def _stack_flops(stack: LayerStack, config: TransformerConfig, length: int) -> i
         layer = stack.layers[module]
         weights += _weights(layer)
         assert isinstance(layer.attention, nn.Module)
-        keys += _mean_keys(length, bool(layer.attention.is_causal), config.attention.window, kind)
+        if isinstance(layer.attention, EfficientAttention):
+            keys += layer.attention.mean_keys(length)
+        else:
+            keys += _mean_keys(length, bool(layer.attention.is_causal), config.attention.window, kind)
         keys += length if layer.cross_attention is not None else 0
         weights += _weights(stack.halting) if isinstance(stack, UniversalStack) and stack.halting else 0
     return 2 * weights + round(4 * config.attention.heads * config.head_dim * keys)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from workbench.nn.forms.base import EfficientAttention, Layout
 from workbench.nn.forms.bigbird import BigBirdAttention
+from workbench.nn.forms.convolution import DynamicConvolutionAttention, LightweightConvolutionAttention
 from workbench.nn.forms.linformer import LengthProjection, LinformerAttention
 from workbench.nn.forms.longformer import LongformerAttention
 from workbench.nn.forms.nystromformer import NystromformerAttention
@@ -19,10 +20,12 @@ __all__ = [
     "FORMS",
     "BigBirdAttention",
     "DenseSynthesizerAttention",
+    "DynamicConvolutionAttention",
     "EfficientAttention",
     "FactorisedSynthesizerAttention",
     "Layout",
     "LengthProjection",
+    "LightweightConvolutionAttention",
     "LinformerAttention",
     "LongformerAttention",
     "NystromformerAttention",
@@ -34,6 +37,8 @@ __all__ = [
 # name in the configuration -> class; plain attention is not among them
 FORMS: dict[str, type[EfficientAttention]] = {
     "bigbird": BigBirdAttention,
+    "dynamic_conv": DynamicConvolutionAttention,
+    "lightweight_conv": LightweightConvolutionAttention,
     "longformer": LongformerAttention,
     "linformer": LinformerAttention,
     "nystromformer": NystromformerAttention,
