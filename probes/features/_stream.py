@@ -16,6 +16,7 @@ from probes.features.capture import Run
 from probes.features.policy import Policy
 from probes.features.store import Writer
 from workbench.models import LoadedModel
+from workbench.models.dispatched import stack_layers
 from workbench.scoring import Lanes, lanes
 from workbench.shapes import Array
 from workbench.text import align_words
@@ -204,7 +205,7 @@ class FeatureStream:
             layers = run(inputs)
             take = Taker(self.policy.pool, [span[1:] for span in batch.spans], read.shape[1], model.device)
             with torch.inference_mode():
-                found = torch.stack([take(layer) for layer in layers]).float().cpu().numpy()
+                found = stack_layers([take(layer) for layer in layers]).float().cpu().numpy()
                 static = take.mean(model.model.get_input_embeddings()(read)).float().cpu().numpy()
             return found, static
 

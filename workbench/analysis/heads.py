@@ -250,7 +250,7 @@ def reading_stack(model: LoadedModel, stack: str | None = None) -> tuple[Structu
     structure = structure_of(model.model)
     if not model.config.is_encoder_decoder:
         return structure, structure.stack(stack), model.model.base_model
-    where = structure.stack(stack or Stack.ENCODER)
+    where = structure.attending(structure.stack(stack or Stack.ENCODER))
     if where is not Stack.ENCODER:
         raise TraceError(
             f"statistics over a corpus are of the encoder of {model.name}; for its {where} attention use "

@@ -66,7 +66,7 @@ def head_importance(
             f"{len(texts)} texts, {len(answers or ())} answers: give at least one text, an answer for each"
         )
     structure = structure_of(model.model)
-    where = structure.stack(stack)
+    where = structure.attending(structure.stack(stack))
     shape = structure.layers[where], structure.heads[where]
     passes, losses = _prepared(model, texts, answers)
     found = np.empty((len(passes), *shape))

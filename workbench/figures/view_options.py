@@ -184,7 +184,7 @@ class _Traced:
                 "words": text.alignment.word_ids,
                 "sentence_b_start": second,
             }
-        kinds = {f"{stack}_attention": stack for stack in Stack}
+        kinds = {f"{stack}_attention": stack for stack in Stack if self.trace.heads.get(stack) != ()}
         return shared | {
             **{name: self.layers(stack, text.get(name)) for name, stack in kinds.items()},
             "encoder_tokens": text.source.tokens,

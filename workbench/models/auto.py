@@ -5,6 +5,11 @@ from __future__ import annotations
 import transformers
 from transformers import AutoConfig, PreTrainedModel
 
+from workbench.models.ancestors.recurrent import (
+    RecurrentEncoderDecoder,
+    RecurrentEncoderDecoderForConditionalGeneration,
+)
+from workbench.models.ancestors.recurrent_configuration import RecurrentConfig
 from workbench.models.built_in import BuiltInConfig
 from workbench.models.configuration import (
     DecoderConfig,
@@ -61,6 +66,10 @@ AUTO_CLASSES: dict[type[BuiltInConfig], dict[str, type[PreTrainedModel]]] = {
         "AutoModelForSequenceClassification": TransformerEncoderDecoderForSequenceClassification,
         "AutoModelForTokenClassification": TransformerEncoderDecoderForTokenClassification,
         "AutoModelForQuestionAnswering": TransformerEncoderDecoderForQuestionAnswering,
+    },
+    RecurrentConfig: {
+        "AutoModel": RecurrentEncoderDecoder,
+        "AutoModelForSeq2SeqLM": RecurrentEncoderDecoderForConditionalGeneration,
     },
 }
 

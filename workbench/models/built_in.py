@@ -80,6 +80,11 @@ class BuiltInConfig(PreTrainedConfig):
         """Attention heads of each layer; 0 without attention."""
         return 0
 
+    @property
+    def max_position_embeddings(self) -> int | None:
+        """The longest sequence that the configuration is meant for, in tokens; ``None`` without such a limit."""
+        return None
+
     def layer_counts(self) -> str:
         """Layers as shown in tables: of the encoder and the decoder, where there are both."""
         return str(self.num_hidden_layers)

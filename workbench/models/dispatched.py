@@ -89,6 +89,11 @@ def in_memory(model: nn.Module, what: str) -> None:
 
 
 def stack_layers(layers: Sequence[Tensor], join: Any = torch.stack) -> Tensor:
-    """Tensors of several layers as one (layer, ...), on the first one's device: layers may run on different ones."""
-    found: Tensor = join([layer.to(layers[0].device) for layer in layers])
+    """Tensors of several layers as one (layer, ...), on the first one's device: layers may run on different ones.
+
+    The last axis is as long as the widest layer's: narrower ones (token vectors before a recurrent layer) end in zeros.
+    """
+    widest = max(layer.shape[-1] for layer in layers)
+    same = [nn.functional.pad(layer, (0, widest - layer.shape[-1])) for layer in layers]
+    found: Tensor = join([layer.to(layers[0].device) for layer in same])
     return found

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 from transformers.cache_utils import Cache
 from transformers.modeling_outputs import BaseModelOutput
 
@@ -17,7 +18,7 @@ from workbench.models.decoder import TransformerDecoder
 from workbench.models.encoder import TransformerEncoder
 from workbench.models.outputs import EncoderDecoderOutput
 
-__all__ = ["TransformerEncoderDecoder", "shift_right"]
+__all__ = ["EncoderDecoderBody", "TransformerEncoderDecoder", "shift_right"]
 
 
 def shift_right(ids: Tensor, start_id: int | None, padding_id: int | None) -> Tensor:
@@ -32,25 +33,17 @@ def shift_right(ids: Tensor, start_id: int | None, padding_id: int | None) -> Te
     return shifted.masked_fill(shifted < 0, padding_id or 0)
 
 
-class TransformerEncoderDecoder(TransformerPreTrainedModel):
-    """Vaswani et al. 2017, "Attention Is All You Need", figure 1. Both sides share the token table."""
+class EncoderDecoderBody(PreTrainedModel):
+    """What all encoder-decoders share: ``encoder`` and ``decoder`` read one token table and run in turn."""
 
-    config_class = EncoderDecoderConfig
-    _tied_weights_keys = {  # noqa: RUF012
-        "decoder.stack.embeddings.tokens.weight": "encoder.stack.embeddings.tokens.weight"
-    }
-
-    def __init__(self, config: EncoderDecoderConfig) -> None:
-        super().__init__(config)
-        self.encoder = TransformerEncoder(config, has_pooler=False)
-        self.decoder = TransformerDecoder(config, has_source=True)
-        self.post_init()
+    encoder: Any
+    decoder: Any
 
     def get_expanded_tied_weights_keys(self, all_submodels: bool = False) -> dict[str, str]:
         """The decoder's token table is the encoder's, whether or not the output layer is."""
         if all_submodels:
             return super().get_expanded_tied_weights_keys(all_submodels=True)
-        return dict(self._tied_weights_keys)
+        return dict(self._tied_weights_keys or {})
 
     def get_input_embeddings(self) -> nn.Module:
         """The shared token table."""
@@ -109,3 +102,18 @@ class TransformerEncoderDecoder(TransformerPreTrainedModel):
             encoder_attentions=encoder_outputs.attentions,
             auxiliary_loss=torch.stack(losses).sum() if losses else None,
         )
+
+
+class TransformerEncoderDecoder(EncoderDecoderBody, TransformerPreTrainedModel):
+    """Vaswani et al. 2017, "Attention Is All You Need", figure 1. Both sides share the token table."""
+
+    config_class = EncoderDecoderConfig
+    _tied_weights_keys = {  # noqa: RUF012
+        "decoder.stack.embeddings.tokens.weight": "encoder.stack.embeddings.tokens.weight"
+    }
+
+    def __init__(self, config: EncoderDecoderConfig) -> None:
+        super().__init__(config)
+        self.encoder = TransformerEncoder(config, has_pooler=False)
+        self.decoder = TransformerDecoder(config, has_source=True)
+        self.post_init()

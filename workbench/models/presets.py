@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import ModelError, did_you_mean
+from workbench.models.ancestors import presets as ancestors
 from workbench.models.built_in import BuiltInConfig
 from workbench.models.configuration import (
     DecoderConfig,
@@ -309,6 +310,14 @@ PRESETS = {
     "rezero-tiny": Preset(lambda: _without_norms("rezero"), "Bachlechner et al. 2020, made tiny", _CAUSAL),
     "fixup-tiny": Preset(lambda: _without_norms("fixup"), "Zhang et al. 2019, made tiny", _CAUSAL),
     "bloom-tiny": Preset(_bloom, "BigScience 2022, made tiny", _CAUSAL),
+    "bahdanau": Preset(ancestors.bahdanau, "Bahdanau et al. 2015, RNNsearch", _SEQ2SEQ),
+    "bahdanau-tiny": Preset(
+        lambda: ancestors.bahdanau(8000, 128, 128, 128, 0.1), "Bahdanau et al. 2015, made tiny", _SEQ2SEQ
+    ),
+    "luong": Preset(ancestors.luong, "Luong et al. 2015, section 4.1", _SEQ2SEQ),
+    "luong-tiny": Preset(
+        lambda: ancestors.luong(8000, 128, 2, 0.1), "Luong et al. 2015, made tiny", _SEQ2SEQ
+    ),
 }
 
 
@@ -368,7 +377,7 @@ def describe(name: str) -> str:
     from workbench.models.size import flops_per_token, num_active_parameters, num_parameters
 
     config, built_as = preset(name), model_class(name)
-    length = min(512, getattr(config, "max_position_embeddings", 512))
+    length = min(512, config.max_position_embeddings or 512)
     total, active = num_parameters(config, built_as), num_active_parameters(config, built_as)
     used = "" if active == total else f", {active:,} of them for each token"
     return "\n".join(

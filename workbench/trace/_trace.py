@@ -72,7 +72,8 @@ class TextTrace:
     In an encoder-decoder ``alignment`` is of the target, which the main stack reads, and ``source`` of the
     source; elsewhere ``source`` is ``None``. Layer axes follow ``Trace.layers`` of their stack, except that
     ``hidden`` and ``gradients`` always hold all layers and begin with the embeddings; ``hidden[-1]`` is what
-    the head reads (after a final norm where there is one). Head axes follow ``Trace.heads``.
+    the head reads (after a final norm where there is one); layers narrower than others end in zeros. Head axes
+    follow ``Trace.heads``.
     """
 
     alignment: Alignment

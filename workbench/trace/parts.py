@@ -61,9 +61,10 @@ class _Event:
 
 @dataclass
 class _Order(Watcher):
-    """Events in the order in which they happened."""
+    """Events in the order in which they happened, and the ids of blocks that are steps of a recurrence."""
 
     events: list[_Event] = field(default_factory=list)
+    steps: set[int] = field(default_factory=set)
 
     def on_weights(self, call: AttentionCall) -> Tensor:
         """Look at the weights."""
@@ -77,9 +78,17 @@ class _Order(Watcher):
         def note(module: nn.Module, arguments: tuple[object, ...], output: object) -> None:
             given = arguments[0] if arguments and kind == "other" else None
             kept = None if kind == "block" else output
+            if kind == "block" and _is_step(output):
+                self.steps.add(id(module))
             self.events.append(_Event(kind, module, _copy(given), _copy(kept)))
 
         return note
+
+
+def _is_step(output: object) -> bool:
+    """Whether a block gives one state for the one text that it was run on, (1, D), and not one for each token."""
+    first = output[0] if isinstance(output, tuple) else output
+    return isinstance(first, Tensor) and first.ndim == 2 and len(first) == 1
 
 
 def _copy(value: object) -> Tensor | None:
@@ -100,6 +109,7 @@ def _examine(model: Any, structure: Structure) -> Parts:
         stack.enter_context(session_on(model, Session(structure.sites, (order,))))
         call_model(model.base_model, **sample_inputs(model))
     after_attention, before_end = _projections(order.events)
+    blocks = {stack: tuple(b for b in found if id(b) not in order.steps) for stack, found in blocks.items()}
 
     mlps = {
         stack: []

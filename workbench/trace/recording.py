@@ -134,7 +134,7 @@ def _plan(
     layers: Sequence[int] | None,
     heads: Sequence[int] | None,
 ) -> RecordingPlan:
-    structure.check(structure.main, tuple(layers or ()), tuple(heads or ()))
+    structure.check(structure.shown, tuple(layers or ()), tuple(heads or ()))
 
     def kept(numbers: Sequence[int] | None, count: int) -> tuple[int, ...]:
         return tuple(range(count)) if numbers is None else tuple(n for n in numbers if n < count)
@@ -231,7 +231,7 @@ def _text_trace(
 
 def _stacked(layers: tuple[Tensor, ...] | None, row: int, length: int) -> Array | None:
     """(B, T, D) of each layer to one text's (L, T, D)."""
-    return None if not layers else to_numpy(torch.stack([layer[row, :length] for layer in layers]))
+    return None if not layers else to_numpy(stack_layers([layer[row, :length] for layer in layers]))
 
 
 class Recorder(Watcher):

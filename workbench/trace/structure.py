@@ -42,7 +42,11 @@ class Route(StrEnum):
 
 @dataclass(frozen=True)
 class Structure:
-    """The attention of one model. Layers are numbered in the order in which they compute attention."""
+    """The attention of one model. Layers are numbered in the order in which they compute attention.
+
+    Encoder and decoder of a model that only attends from one to the other count the layers of their hidden states, and
+    have 0 heads.
+    """
 
     route: Route
     main: Stack  # the stack whose output the head reads
@@ -59,6 +63,18 @@ class Structure:
             raise TraceError(f"the model has no {str(name)!r} attention; it has {', '.join(self.layers)}")
         return Stack(name)
 
+    @property
+    def shown(self) -> Stack:
+        """The attention that views begin with: the main stack's or, without any, that from decoder to encoder."""
+        return self.main if self.heads[self.main] else Stack.CROSS
+
+    def attending(self, stack: Stack) -> Stack:
+        """``stack`` itself; raises :class:`TraceError` if it has no attention."""
+        if not self.heads[stack]:
+            having = ", ".join(name for name, heads in self.heads.items() if heads)
+            raise TraceError(f"the {stack} of this model has no self-attention; attention it has: {having}")
+        return stack
+
     def root(self, model: Any, stack: Stack) -> nn.Module:
         """The module that runs a stack of the model which this structure is of."""
         return cast(nn.Module, model.get_submodule(self.roots[stack]))
@@ -72,6 +88,8 @@ class Structure:
             ("head", heads, self.heads[stack]),
         ):
             for number in numbers:
+                if count == 0:
+                    self.attending(stack)
                 if not 0 <= number < count:
                     raise TraceError(
                         f"{noun} {number} is out of range: the {stack} has {noun}s 0 to {count - 1}"
@@ -124,7 +142,18 @@ def _examine(model: Any) -> Structure:
         sites[module] = where
         layers[where] = layers.get(where, 0) + 1
         heads[where] = head_count
+    _count_layers(model, layers, heads)
     return Structure(Route.INTERFACE, main, roots, sites, layers, heads)
+
+
+def _count_layers(model: Any, layers: dict[Stack, int], heads: dict[Stack, int]) -> None:
+    """Where the decoder has attention to the encoder alone: layers of both by their hidden states."""
+    if set(layers) != {Stack.CROSS}:
+        return
+    output = call_model(model.base_model, output_hidden_states=True, **sample_inputs(model))
+    for stack in (Stack.ENCODER, Stack.DECODER):
+        hidden = getattr(output, f"{stack}_hidden_states", None)
+        layers[stack], heads[stack] = len(hidden or (None,)) - 1, 0
 
 
 def _roots(model: Any, ahead: bool) -> tuple[dict[Stack, str], frozenset[int]]:
@@ -152,6 +181,7 @@ def _from_outputs(model: Any) -> Structure:
         found[next(reversed(roots))] = single
     layers = {stack: len(value) for stack, value in found.items() if stack}
     heads = {stack: value[0].shape[1] for stack, value in found.items() if stack}
+    _count_layers(model, layers, heads)
     return Structure(Route.OUTPUTS, next(reversed(roots)), roots, {}, layers, heads)
 
 

@@ -23,6 +23,7 @@ from workbench.training.settings import TrainSettings
 __all__ = ["TrainingWork", "prepare"]
 
 DEFAULT_LENGTH = 256
+_LONGEST = 2**20  # tokens of a row, where a model has no limit of its own
 _DISTILLED = ("AutoModelForCausalLM", "AutoModelForMaskedLM")
 
 
@@ -94,7 +95,7 @@ def _length(settings: TrainSettings, corpora: Corpora) -> int:
     if settings.model.model is not None:
         longest = load(settings.model.model, device="cpu").max_length
     else:
-        longest = make_config(settings.model, corpora.tokenizer).max_position_embeddings
+        longest = make_config(settings.model, corpora.tokenizer).max_position_embeddings or _LONGEST
     length = settings.data.length or min(DEFAULT_LENGTH, longest)
     if not 8 <= length <= longest:
         raise ConfigError(f"length is {length}; allowed: 8 to {longest}, the model's longest input")

@@ -127,13 +127,13 @@ def test_saved_and_loaded_by_the_auto_classes(name: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("shape", AUTO_CLASSES, ids=lambda c: c.model_type)
-def test_every_registered_class_is_built_from_its_config(shape: type) -> None:
+def test_every_registered_class_is_built_from_its_config(shape: Any) -> None:
     import transformers
 
-    config = {
-        c: fresh(n) for c, n in zip(AUTO_CLASSES, ("encoder", "learned", "encoder-decoder"), strict=True)
-    }[shape]
-    for auto, expected in AUTO_CLASSES[shape].items():  # type: ignore[index]
+    transformer_shapes = ("encoder", "learned", "encoder-decoder")
+    tiny = {type(fresh(name)): fresh(name) for name in transformer_shapes}
+    config = tiny.get(shape) or shape(vocab_size=20, hidden_size=8)
+    for auto, expected in AUTO_CLASSES[shape].items():
         assert type(getattr(transformers, auto).from_config(config)) is expected
 
 

@@ -147,7 +147,7 @@ def _rollout(embedded: EmbeddingModel, options: SaliencyOptions) -> Raw:
 def _self_attention(embedded: EmbeddingModel, read: int, text: int) -> tuple[Stack, int]:
     """The stack that mixes the text's tokens, and how many tokens it reads."""
     if embedded.model.config.is_encoder_decoder:
-        return Stack.ENCODER, text
+        return structure_of(embedded.model.model).attending(Stack.ENCODER), text
     return structure_of(embedded.model.model).main, read
 
 

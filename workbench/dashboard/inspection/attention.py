@@ -28,8 +28,8 @@ def _view_options(models: Sequence[LoadedModel]) -> ViewOptions:
     structures = [structure_of(model.model) for model in models]
     crossing = all(model.config.is_encoder_decoder for model in models)
     kinds = [str(k) for k in ViewKind if crossing or k is not ViewKind.ALIGNMENT]
-    layers = list(range(max(s.layers[s.main] for s in structures)))
-    heads = ["all", *map(str, range(max(s.heads[s.main] for s in structures)))]
+    layers = list(range(max(s.layers[s.shown] for s in structures)))
+    heads = ["all", *map(str, range(max(s.heads[s.shown] for s in structures)))]
     with st.container(horizontal=True, vertical_alignment="bottom"):
         kind = st.segmented_control(
             "View", kinds, default="head", required=True, key="view", bind="query-params"
@@ -57,7 +57,7 @@ def _fitting(view_options: ViewOptions, structure: Structure) -> ViewOptions:
     """The choice as far as the model has such a layer and head: of two models one may be smaller."""
     from dataclasses import replace
 
-    layers, heads = structure.layers[structure.main], structure.heads[structure.main]
+    layers, heads = structure.layers[structure.shown], structure.heads[structure.shown]
     fits = view_options.heads is None or view_options.heads[0] < heads
     return replace(
         view_options,

@@ -42,6 +42,8 @@ def causal_attention(loaded: LoadedModel) -> Finding:
     """A causal model gives no weight to later tokens. Value: the largest weight above the diagonal."""
     _require_causal(loaded)
     stack = _weights(loaded)["decoder" if loaded.kind is Kind.SEQ2SEQ else "self"]
+    if not stack:
+        raise NotApplicable("the decoder has no self-attention")
     ahead = _largest(layer.double().triu(1).abs() for layer in stack)
     return judge(ahead, _MASKED_WEIGHT, f"largest weight on a later token in {len(stack)} layers")
 

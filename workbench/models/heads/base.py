@@ -18,6 +18,7 @@ __all__ = [
     "ClassifierModel",
     "HeadModel",
     "LabelModel",
+    "OutputLayer",
     "SpanModel",
     "VocabularyHead",
     "VocabularyModel",
@@ -86,18 +87,25 @@ def step_share(labels: Tensor, num_items_in_batch: Tensor | int | None) -> Tenso
     return 1.0 if num_items_in_batch is None else (labels != IGNORED_LABEL).sum() / num_items_in_batch
 
 
-class VocabularyModel(TransformerPreTrainedModel):
-    """A language model: ``model`` is the body, ``head`` scores the vocabulary."""
+class OutputLayer:
+    """``head.output`` as the layer that transformers resizes and ties; for models with a ``head``."""
 
-    head: VocabularyHead
+    head: Any
 
     def get_output_embeddings(self) -> nn.Module:
         """The output layer."""
-        return self.head.output
+        output: nn.Module = self.head.output
+        return output
 
     def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
         """Replace the output layer."""
         self.head.output = new_embeddings
+
+
+class VocabularyModel(OutputLayer, TransformerPreTrainedModel):
+    """A language model: ``model`` is the body, ``head`` scores the vocabulary."""
+
+    head: VocabularyHead
 
 
 class HeadModel(TransformerPreTrainedModel):

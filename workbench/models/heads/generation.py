@@ -5,36 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 from torch import Tensor
-from transformers import GenerationMixin
+from transformers import GenerationMixin, PreTrainedModel
 from transformers.cache_utils import Cache
 
-from workbench.models.base import relabel, tuple_on_request
+from workbench.models.base import TransformerPreTrainedModel, relabel, tuple_on_request
 from workbench.models.configuration import EncoderDecoderConfig
 from workbench.models.contexts import one_cache
 from workbench.models.encoder_decoder import TransformerEncoderDecoder, shift_right
 from workbench.models.heads.base import (
+    OutputLayer,
     VocabularyHead,
-    VocabularyModel,
     keep_positions,
     step_share,
     token_loss,
 )
 from workbench.models.outputs import Seq2SeqOutput
 
-__all__ = ["TransformerEncoderDecoderForConditionalGeneration"]
+__all__ = ["ConditionalGeneration", "TransformerEncoderDecoderForConditionalGeneration"]
 
 
-class TransformerEncoderDecoderForConditionalGeneration(VocabularyModel, GenerationMixin):
-    """Scores the next target token given the source; Vaswani et al. 2017, section 3.4."""
+class ConditionalGeneration(OutputLayer, PreTrainedModel, GenerationMixin):
+    """Scores the next target token given the source: ``model`` is the body, ``head`` scores the vocabulary."""
 
-    config_class = EncoderDecoderConfig
-    _tied_weights_keys = {"head.output.weight": "model.encoder.stack.embeddings.tokens.weight"}  # noqa: RUF012
-
-    def __init__(self, config: EncoderDecoderConfig) -> None:
-        super().__init__(config)
-        self.model = TransformerEncoderDecoder(config)
-        self.head = VocabularyHead(config)
-        self.post_init()
+    config: Any
+    model: Any
 
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
         """What the decoder reads to predict ``labels`` (B, T)."""
@@ -81,3 +75,16 @@ class TransformerEncoderDecoderForConditionalGeneration(VocabularyModel, Generat
             return relabel(output, Seq2SeqOutput, logits=logits)
         loss, share = token_loss(logits, labels, num_items_in_batch), step_share(labels, num_items_in_batch)
         return relabel(output, Seq2SeqOutput, share=share, loss=loss, logits=logits)
+
+
+class TransformerEncoderDecoderForConditionalGeneration(ConditionalGeneration, TransformerPreTrainedModel):
+    """Scores the next target token given the source; Vaswani et al. 2017, section 3.4."""
+
+    config_class = EncoderDecoderConfig
+    _tied_weights_keys = {"head.output.weight": "model.encoder.stack.embeddings.tokens.weight"}  # noqa: RUF012
+
+    def __init__(self, config: EncoderDecoderConfig) -> None:
+        super().__init__(config)
+        self.model = TransformerEncoderDecoder(config)
+        self.head = VocabularyHead(config)
+        self.post_init()

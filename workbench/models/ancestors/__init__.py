@@ -1,0 +1,1 @@
+"""The ancestors of the transformer, as Hugging Face-native models."""
