@@ -35,7 +35,7 @@ from workbench.nn import (
 )
 from workbench.nn.forms import FORMS
 
-__all__ = ["Layer", "make_embeddings", "make_layer", "make_norm", "make_positions"]
+__all__ = ["Layer", "form_settings", "make_embeddings", "make_layer", "make_norm", "make_positions"]
 
 
 class Layer(GradientCheckpointingLayer, Block):
@@ -136,7 +136,13 @@ def _make_attention(
 
 def _form_maker(config: TransformerConfig, *, is_causal: bool) -> Callable[..., Attention]:
     """The class of self-attention, with the settings of its form."""
-    kind, chosen = config.form_kind(is_causal=is_causal), config.form
+    kind = config.form_kind(is_causal=is_causal)
+    return partial(Attention if kind == "full" else FORMS[kind], **form_settings(config, kind))
+
+
+def form_settings(config: TransformerConfig, kind: str) -> dict[str, Any]:
+    """The settings that a form of self-attention takes, by the names of its constructor."""
+    chosen = config.form
     places = {"max_length": config.positions.max_length}
     settings: dict[str, dict[str, Any]] = {
         "full": {},
@@ -151,7 +157,7 @@ def _form_maker(config: TransformerConfig, *, is_causal: bool) -> Callable[..., 
         "bigbird": {"block": chosen.block, "random_blocks": chosen.random_blocks, "seed": chosen.seed},
         "longformer": {"window": chosen.window, "global_tokens": chosen.global_tokens},
     }
-    return partial(Attention if kind == "full" else FORMS[kind], **settings[kind])
+    return settings[kind]
 
 
 def _make_residual(config: TransformerConfig) -> Residual:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from workbench.models.assembly import form_settings
 from workbench.models.built_in import BuiltInConfig
 from workbench.models.configuration import TransformerConfig
 from workbench.nn import GATED_NAMES
@@ -66,9 +67,19 @@ def _attention_lines(config: TransformerConfig) -> list[str]:
         reach = f"up to {window} away" if is_encoder else f"the last {window}"
         some = f", every {chosen.global_every}. layer all" if chosen.global_every else ""
         lines.append(f"  each token sees {reach}{some}")
+    if config.form.kind != "full":
+        lines.append(_form(config))
     if chosen.softcap is not None:
         lines.append(f"  scores capped at ±{chosen.softcap}")
     return lines
+
+
+def _form(config: TransformerConfig) -> str:
+    kind, settings = config.form.kind, form_settings(config, config.form.kind)
+    sizes = ", ".join(f"{name} {value}" for name, value in settings.items() if value is not None)
+    where = " in the encoder" if config.is_encoder_decoder else ""
+    padded = "; lengths are padded inside to a multiple of the block" if "block" in settings else ""
+    return f"  form{where}: {kind}, {sizes}{padded}"
 
 
 def _positions(config: TransformerConfig) -> str:

@@ -13,7 +13,7 @@ from workbench.models.encoder import Pooler
 from workbench.models.stack import LayerStack
 from workbench.models.universal import UniversalStack
 from workbench.nn import Block, Experts
-from workbench.nn.forms import EfficientAttention
+from workbench.nn.forms import EfficientAttention, LengthProjection
 
 __all__ = ["flops_per_token", "language_model_class", "num_active_parameters", "num_parameters"]
 
@@ -102,7 +102,8 @@ def _weights(module: nn.Module) -> int:
         parts = [part for part in module.children() if part is not module.feed_forward]
         assert module.router is not None
         return sum(map(_weights, parts)) + module.router.chosen * _weights(module.feed_forward.experts[0])
-    return sum(m.weight.numel() for m in module.modules() if isinstance(m, nn.Linear))
+    linear = (m for m in module.modules() if isinstance(m, nn.Linear) and not isinstance(m, LengthProjection))
+    return sum(m.weight.numel() for m in linear)
 
 
 def _mean_keys(length: int, is_causal: bool, window: int | None, kind: str) -> float:

@@ -39,6 +39,15 @@ MODIFICATIONS = {
     "swish": Modification(("activation=silu",), "Ramachandran et al. 2017"),
     "geglu": Modification(("activation=geglu",), "Shazeer 2020"),
     "swiglu": Modification(("activation=swiglu",), "Shazeer 2020"),
+    "mixture-of-experts": Modification(
+        ("feed_forward.experts=4", "feed_forward.experts_per_token=2"), "Shazeer et al. 2017"
+    ),
+    "switch": Modification(
+        ("feed_forward.experts=4", "feed_forward.experts_per_token=1"), "Fedus et al. 2022"
+    ),
+    "universal": Modification(
+        ("depth.groups=1", "depth.step_encoding=true", "depth.halting=0.99"), "Dehghani et al. 2019"
+    ),
     "multi-query": Modification(("attention.key_value_heads=1",), "Shazeer 2019"),
     "shared-layers": Modification(("depth.groups=1",), "Lan et al. 2020"),
     "learned-positions": Modification(("positions=learned",), "Devlin et al. 2019"),
@@ -52,12 +61,11 @@ MODIFICATIONS = {
     "linformer": _form("linformer", "Wang et al. 2020"),
     "performer": _form("performer", "Choromanski et al. 2021"),
     "nystromformer": _form("nystromformer", "Xiong et al. 2021"),
-    "reformer": _form("reformer", "Kitaev et al. 2020"),
+    "lightweight-convolution": _form("lightweight_conv", "Wu et al. 2019"),
+    "dynamic-convolution": _form("dynamic_conv", "Wu et al. 2019"),
     "synthesizer-dense": _form("synthesizer_dense", "Tay et al. 2021"),
     "synthesizer-factorised": _form("synthesizer_factorised", "Tay et al. 2021"),
     "synthesizer-random": _form("synthesizer_random", "Tay et al. 2021"),
-    "lightweight-convolution": _form("lightweight_conv", "Wu et al. 2019"),
-    "dynamic-convolution": _form("dynamic_conv", "Wu et al. 2019"),
 }
 
 

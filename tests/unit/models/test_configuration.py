@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.models.tiny import VARIANTS, decoder
+from tests.unit.models.tiny import VARIANTS, decoder, encoder
 from workbench.errors import ConfigError
 from workbench.models.configuration import DecoderConfig, TransformerConfig
 from workbench.models.size import flops_per_token, num_parameters
@@ -123,3 +123,12 @@ def test_shared_layers_cost_as_much_as_others() -> None:
     shared = decoder(depth={"layers": 4, "groups": 1})
     assert flops_per_token(shared, 8) == flops_per_token(decoder(depth={"layers": 4}), 8)
     assert num_parameters(shared) < num_parameters(decoder(depth={"layers": 4}))
+
+
+def test_a_form_counts_what_it_computes() -> None:
+    """In products of a head's width, beside full attention: Linformer's two projections and its rows, by hand."""
+    full = encoder(positions={"max_length": 64})
+    formed = encoder(positions={"max_length": 64}, form={"kind": "linformer", "rank": 4})
+    width, length = full.attention.heads * full.head_dim, 64
+    products = full.depth.layers * 4 * width
+    assert flops_per_token(full, length) - flops_per_token(formed, length) == products * (length - 2 * 4)

@@ -44,6 +44,10 @@ class LinformerAttention(EfficientAttention):
         self.key_projection = LengthProjection(max_length, rank, bias=False)
         self.value_projection = LengthProjection(max_length, rank, bias=False)
 
+    def mean_keys(self, length: int) -> float:
+        """The projected rows, and as much for projecting."""
+        return 2.0 * self.key_projection.out_features
+
     def _weights(self, query: Tensor, key: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
         """Weights over the projected rows (B, H, Q, R), and F with zeros at padding, (B, 1, R, K)."""
         keys = key.shape[2]

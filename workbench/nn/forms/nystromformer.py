@@ -13,7 +13,10 @@ from workbench.nn.forms.base import EfficientAttention, Layout
 __all__ = ["NystromformerAttention", "iterative_inverse"]
 
 
-def iterative_inverse(matrix: Tensor, iterations: int = 6) -> Tensor:
+_ITERATIONS = 6  # section 3.2: enough in practice
+
+
+def iterative_inverse(matrix: Tensor, iterations: int = _ITERATIONS) -> Tensor:
     """The Moore-Penrose inverse of (…, m, m) matrices whose rows are softmaxes, by iteration.
 
     Z ← Z (13 - A Z (15 - A Z (7 - A Z))) / 4 from Z = Aᵀ / |A|₁, where |A|_∞ = 1. Xiong et al. 2021, equation 11, after
@@ -59,6 +62,13 @@ class NystromformerAttention(EfficientAttention):
             self.convolution = nn.Conv2d(
                 self.heads, self.heads, size, padding=padding, groups=self.heads, bias=False
             )
+
+    def mean_keys(self, length: int) -> float:
+        """Full attention up to the number of landmarks; else means, scores, mixing, and the inverse."""
+        marks = self.landmarks
+        if length <= marks:
+            return float(length)
+        return 3.0 * marks + 4 * _ITERATIONS * marks**3 / (2 * self.head_size * length)
 
     def efficient(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor, layout: Layout) -> Tensor:
         """Through the landmarks."""

@@ -50,6 +50,10 @@ class PerformerAttention(EfficientAttention):
         drawn = orthogonal_features(features, self.head_size, seed + self.layer_idx)
         self.register_buffer("directions", drawn)  # saved with the weights: a run does not depend on the draw
 
+    def mean_keys(self, length: int) -> float:
+        """Features of queries and keys, sums of values by feature, and their products with queries: 4 m d each."""
+        return 2.0 * len(self.directions) + (_CHUNK / 2 if self.is_causal else 0)
+
     def _log_features(self, states: Tensor) -> Tensor:
         """Logarithms of the features of queries or keys (B, H, T, d), without 1/√m: (B, H, T, m), float32 at least."""
         states = states.to(torch.promote_types(states.dtype, torch.float32)) * self.scaling**0.5

@@ -54,6 +54,10 @@ class SynthesizerAttention(EfficientAttention):
         del self.query, self.key
         self.max_length = max_length
 
+    def mean_keys(self, length: int) -> float:
+        """Values are mixed, and no queries compared with keys: half of what a key costs elsewhere."""
+        return length / 2
+
     @abstractmethod
     def scores(self, hidden: Tensor, keys: int, layout: Layout) -> Tensor:
         """Scores (B, H, Q, K) of hidden states (B, Q, D) for so many keys."""
@@ -97,6 +101,10 @@ class DenseSynthesizerAttention(SynthesizerAttention):
         inner = self.heads * self.head_size
         self.inner = nn.Linear(self.value.in_features, inner)
         self.places = PerHead(self.heads, self.head_size, self.max_length)
+
+    def mean_keys(self, length: int) -> float:
+        """A score for each place from the token, and the values."""
+        return float(length)
 
     def scores(self, hidden: Tensor, keys: int, layout: Layout) -> Tensor:
         """W₂ ReLU(W₁ x)."""
