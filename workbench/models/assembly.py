@@ -149,6 +149,12 @@ def form_settings(config: TransformerConfig, kind: str) -> dict[str, Any]:
         "linformer": {"rank": chosen.rank, **places},
         "nystromformer": {"landmarks": chosen.landmarks, "kernel": chosen.kernel},
         "performer": {"features": chosen.features, "seed": chosen.seed},
+        "reformer": {
+            "block": chosen.block,
+            "rounds": chosen.rounds,
+            "buckets": chosen.buckets,
+            "seed": chosen.seed,
+        },
         "synthesizer_dense": places,
         "synthesizer_factorised": {"factor": chosen.factor, **places},
         "synthesizer_random": places,

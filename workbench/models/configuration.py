@@ -91,6 +91,11 @@ class TransformerConfig(BuiltInConfig):
                 is_odd, "form.kernel", form.kernel, "none or an odd number, with form.kind = nystromformer"
             )
 
+        if form.kind == "reformer":
+            shared, heads = self.attention.key_value_heads, self.attention.heads
+            allowed = f"none or attention.heads = {heads}, with form.kind = reformer, whose keys are its queries"
+            require(shared in (None, heads), "attention.key_value_heads", shared, allowed)
+
     def form_kind(self, *, is_causal: bool) -> str:
         """The form of self-attention of one side; the decoder of an encoder-decoder keeps full attention."""
         return "full" if is_causal and self.is_encoder_decoder else self.form.kind

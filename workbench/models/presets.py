@@ -284,6 +284,10 @@ PRESETS = {
     "nystromformer-mini": Preset(
         lambda: _with_form("nystromformer", kernel=65), "Xiong et al. 2021, made small", _MASKED
     ),
+    "reformer-mini": Preset(lambda: _with_form("reformer"), "Kitaev et al. 2020, made small", _MASKED),
+    "reformer-decoder-mini": Preset(
+        lambda: _with_form("reformer", is_causal=True), "Kitaev et al. 2020, made small", _CAUSAL
+    ),
     "synthesizer-dense-mini": Preset(
         lambda: _with_form("synthesizer_dense", length=512), _SYNTHESIZER, _MASKED
     ),

@@ -9,6 +9,7 @@ from workbench.nn.forms.linformer import LengthProjection, LinformerAttention
 from workbench.nn.forms.longformer import LongformerAttention
 from workbench.nn.forms.nystromformer import NystromformerAttention
 from workbench.nn.forms.performer import PerformerAttention
+from workbench.nn.forms.reformer import ReformerAttention
 from workbench.nn.forms.synthesizer import (
     DenseSynthesizerAttention,
     FactorisedSynthesizerAttention,
@@ -32,6 +33,7 @@ __all__ = [
     "PerHead",
     "PerformerAttention",
     "RandomSynthesizerAttention",
+    "ReformerAttention",
 ]
 
 # name in the configuration -> class; plain attention is not among them
@@ -43,6 +45,7 @@ FORMS: dict[str, type[EfficientAttention]] = {
     "linformer": LinformerAttention,
     "nystromformer": NystromformerAttention,
     "performer": PerformerAttention,
+    "reformer": ReformerAttention,
     "synthesizer_dense": DenseSynthesizerAttention,
     "synthesizer_factorised": FactorisedSynthesizerAttention,
     "synthesizer_random": RandomSynthesizerAttention,
