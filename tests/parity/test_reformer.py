@@ -106,4 +106,6 @@ def test_the_same_gradients_as_transformers() -> None:
     ours(hidden, AttentionContext(function=sdpa_attention))[0].square().sum().backward()
     for mine, their in ((ours.query, theirs.query_key), (ours.value, theirs.value)):
         expected = their.weight.grad
-        torch.testing.assert_close(mine.weight.grad, expected, rtol=0, atol=TOLERANCE * float(expected.abs().max()))
+        torch.testing.assert_close(
+            mine.weight.grad, expected, rtol=0, atol=TOLERANCE * float(expected.abs().max())
+        )

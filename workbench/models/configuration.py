@@ -93,7 +93,9 @@ class TransformerConfig(BuiltInConfig):
 
         if form.kind == "reformer":
             shared, heads = self.attention.key_value_heads, self.attention.heads
-            allowed = f"none or attention.heads = {heads}, with form.kind = reformer, whose keys are its queries"
+            allowed = (
+                f"none or attention.heads = {heads}, with form.kind = reformer, whose keys are its queries"
+            )
             require(shared in (None, heads), "attention.key_value_heads", shared, allowed)
 
     def form_kind(self, *, is_causal: bool) -> str:

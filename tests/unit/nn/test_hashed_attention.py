@@ -47,7 +47,7 @@ def collision_probability(angle: float, buckets: int, step: float = 0.02, end: f
     """That two unit vectors at an angle share their largest of ``buckets`` / 2 projections, and its sign.
 
     The projections on one random direction are normal with correlation cos(angle). With m = buckets / 2 directions
-    p = 2 m ∫∫ f(x, y) G(x, y)^(m - 1) dx dy over x, y > 0, f their density, G(x, y) the probability of |X| < x, |Y| < y:
+    p = 2 m ∫∫ f(x, y) G(x, y)^(m - 1) dx dy over x, y > 0, f their density, G(x, y) that of |X| < x and |Y| < y:
     any of m directions may win, with either sign, and the others stay below (Andoni et al. 2015, section 3, whose hash
     this is, give its logarithm to first order in the dimension). For m = 1 it is 1 - angle / π (Charikar 2002).
     """
@@ -161,9 +161,7 @@ def test_a_token_attends_to_itself_only_where_it_is_alone() -> None:
 
 def test_keys_shared_by_heads_are_refused() -> None:
     with pytest.raises(ConfigError) as raised:
-        EncoderConfig(
-            attention=AttentionConfig(heads=4, key_value_heads=2), form=FormConfig(kind="reformer")
-        )
+        EncoderConfig(attention=AttentionConfig(heads=4, key_value_heads=2), form=FormConfig(kind="reformer"))
     assert str(raised.value).startswith(
         "attention.key_value_heads = 2 is not allowed; allowed: none or attention.heads = 4"
     )

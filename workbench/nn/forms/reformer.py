@@ -94,7 +94,9 @@ class ReformerAttention(EfficientAttention):
         back = _inverse(order.flatten(3))
         share = logs.flatten(3).take_along_dim(back, 3).softmax(2)  # (B, H, R, T)
         weights = weights * share.take_along_dim(order.flatten(3), 3).view_as(logs)[..., None]
-        places = order[..., :, None] * query.shape[2] + _with_previous(order, layout, self.block)[..., None, :]
+        places = (
+            order[..., :, None] * query.shape[2] + _with_previous(order, layout, self.block)[..., None, :]
+        )
         flat = weights.new_zeros(*query.shape[:2], query.shape[2] ** 2)
         found = flat.scatter_add(2, places.flatten(2), weights.flatten(2))
         met = flat.scatter(2, places.flatten(2), 1.0).bool()
