@@ -16,7 +16,7 @@ from workbench.models.size import flops_per_token
 from workbench.models.weights import content_hash
 from workbench.runs import Run, RunFolder, RunRecord, write_atomically
 from workbench.training.corpora import Corpora
-from workbench.training.objectives import Distilled, ReplacedTokens
+from workbench.training.objectives import MASK_RATE, Distilled, ReplacedTokens, SpanBoundaries
 from workbench.training.progress import read_log
 from workbench.training.settings import TrainSettings
 
@@ -29,6 +29,8 @@ def describe_model(model: Any) -> dict[str, Any]:
         return {**_size(model.student), "teacher": _size(model.teacher)}
     if isinstance(model, ReplacedTokens):
         return {**_size(model.discriminator), "generator": _size(model.generator)}
+    if isinstance(model, SpanBoundaries):
+        return {**_size(model.masked), "span_boundary": _size(model.head)}
     return _size(model)
 
 
@@ -45,6 +47,11 @@ def training_flops(model: Any, length: int, scored: float = 1.0) -> float:
         return 3.0 * _forward(model.student, length) + _forward(model.teacher, length)
     if isinstance(model, ReplacedTokens):
         return 3.0 * (_forward(model.generator, length) + _forward(model.discriminator, length))
+    if isinstance(model, SpanBoundaries):  # its head runs at hidden places, and projects onto the token table
+        table = model.masked.get_output_embeddings().weight.numel()
+        return 3.0 * (
+            _forward(model.masked, length) + MASK_RATE * (_forward(model.head, length) + 2.0 * table)
+        )
     skipped = 2.0 * model.get_output_embeddings().weight.numel() if scored < 1.0 else 0.0
     return 3.0 * (_forward(model, length) - (1.0 - scored) * skipped)
 

@@ -17,6 +17,7 @@ from workbench.training.building import build_model, build_pair, make_config
 from workbench.training.corpora import Corpora, prepare_corpora
 from workbench.training.objectives import Objective, ObjectiveName, SpecialIds, make_objective, role_of
 from workbench.training.objectives.distillation import Distilled
+from workbench.training.objectives.span_boundary import SpanBoundaries
 from workbench.training.pair_corpora import PairRows, TokenPairs, prepare_pairs
 from workbench.training.settings import TrainSettings
 
@@ -25,6 +26,7 @@ __all__ = ["TrainingWork", "prepare"]
 DEFAULT_LENGTH = 256
 _LONGEST = 2**20  # tokens of a row, where a model has no limit of its own
 _DISTILLED = ("AutoModelForCausalLM", "AutoModelForMaskedLM")
+_OWN_HEADS = (ObjectiveName.REPLACED_TOKENS, ObjectiveName.SPAN_BOUNDARY)
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class TrainingWork:
         if choice.name == ObjectiveName.REPLACED_TOKENS:
             return build_pair(settings.model, tokenizer, seed)
         model = build_model(settings.model, self.objective.auto, tokenizer, seed)
+        if choice.name == ObjectiveName.SPAN_BOUNDARY:
+            return SpanBoundaries(model, seed=seed, folder=settings.model.model)
         if choice.teacher is None:
             return model
         teacher = load(choice.teacher, dtype="float32", device="cpu").model
@@ -67,8 +71,8 @@ def prepare(settings: TrainSettings, device: torch.device, *, show: bool) -> Tra
         length,
         isolate_documents=settings.data.isolate_documents,
     )
-    is_pair = settings.objective.name == ObjectiveName.REPLACED_TOKENS
-    if settings.objective.teacher is not None and (is_pair or objective.auto not in _DISTILLED):
+    has_head = settings.objective.name in _OWN_HEADS
+    if settings.objective.teacher is not None and (has_head or objective.auto not in _DISTILLED):
         raise ConfigError(
             f"a teacher goes with causal and masked language models, not with {settings.objective.name}; "
             "leave out --teacher, or choose --objective clm or mlm"

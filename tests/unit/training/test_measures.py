@@ -80,6 +80,14 @@ OBJECTIVES = [
             *("generator_loss", "generator_perplexity", "generator_accuracy"),
         },
     ),
+    (
+        "encoder",
+        "span-boundary",
+        {
+            *("loss", "masked_loss", "masked_perplexity", "masked_accuracy"),
+            *("boundary_loss", "boundary_perplexity", "boundary_accuracy"),
+        },
+    ),
     ("encoder-decoder", "span-corruption", {"loss", "perplexity", "accuracy"}),
 ]
 
@@ -142,7 +150,7 @@ def test_a_folder_says_what_it_holds_and_what_stood_beside_it(place: Path) -> No
     assert student.throughput["flops_per_token"] == pytest.approx(own.throughput["flops_per_token"] + forward)
 
 
-@pytest.mark.parametrize("objective", ["next-sentence", "replaced-tokens"])
+@pytest.mark.parametrize("objective", ["next-sentence", "replaced-tokens", "span-boundary"])
 def test_a_teacher_without_an_answer_is_refused(objective: str, place: Path) -> None:
     settings = recipe(place, "encoder", objective)
     settings = replace(settings, objective=replace(settings.objective, teacher="novels-encoder"))

@@ -21,6 +21,7 @@ from workbench.training.objectives.gap_sentences import GapSentences
 from workbench.training.objectives.masked import MaskedLM, MaskUnit
 from workbench.training.objectives.replaced_tokens import ReplacedTokens
 from workbench.training.objectives.sentence_pairs import PairTask, SentencePairs
+from workbench.training.objectives.span_boundary import SpanBoundaries
 from workbench.training.objectives.span_corruption import PrefixLM, SpanCorruption
 from workbench.training.objectives.translation import Translation
 
@@ -45,6 +46,7 @@ __all__ = [
     "PrefixLM",
     "ReplacedTokens",
     "SentencePairs",
+    "SpanBoundaries",
     "SpanCorruption",
     "SpecialIds",
     "Term",

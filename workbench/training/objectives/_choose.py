@@ -28,6 +28,7 @@ class ObjectiveName(StrEnum):
     MLM = "mlm"
     WHOLE_WORD = "mlm-whole-word"
     SPAN = "mlm-span"
+    SPAN_BOUNDARY = "span-boundary"
     NEXT_SENTENCE = "next-sentence"
     SENTENCE_ORDER = "sentence-order"
     SPAN_CORRUPTION = "span-corruption"
@@ -66,6 +67,9 @@ OBJECTIVES: dict[ObjectiveName, _Recipe] = {
     ObjectiveName.MLM: _Recipe(Role.ENCODER, "masked tokens", _masked(MaskUnit.TOKEN)),
     ObjectiveName.WHOLE_WORD: _Recipe(Role.ENCODER, "masked whole words", _masked(MaskUnit.WORD)),
     ObjectiveName.SPAN: _Recipe(Role.ENCODER, "masked spans (SpanBERT)", _masked(MaskUnit.SPAN)),
+    ObjectiveName.SPAN_BOUNDARY: _Recipe(
+        Role.ENCODER, "masked spans and their boundaries (SpanBERT)", _masked(MaskUnit.SPAN)
+    ),
     ObjectiveName.NEXT_SENTENCE: _Recipe(
         Role.ENCODER, "masked tokens and next sentence (BERT)", _pairs(PairTask.NEXT_SENTENCE)
     ),

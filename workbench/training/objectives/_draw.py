@@ -29,6 +29,7 @@ __all__ = [
     "pair_term",
     "sentence_parts",
     "terms_of",
+    "token_places",
     "token_term",
     "weighted_loss",
 ]
@@ -142,6 +143,11 @@ def pad_rows(rows: Sequence[Ids], value: int, length: int | None = None) -> Tens
     return torch.from_numpy(padded)
 
 
+def token_places(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
+    """Places that are no padding, (B, T)."""
+    return (torch.ones_like(input_ids) if attention_mask is None else attention_mask) != 0
+
+
 def sentence_parts(draw: Draw) -> list[Ids]:
     """The draw's ids split at its sentences."""
     return [part for part in np.split(draw.ids, draw.sentences) if len(part)]
@@ -171,7 +177,9 @@ def weighted_loss(terms: Sequence[Term], counts: Tensor | None = None) -> Tensor
     """
     totals = [term.scored.sum() for term in terms] if counts is None else counts.reshape(-1, len(terms))[0]
     sums = [
-        term.weight * term.losses[term.scored].sum() / total
+        term.weight
+        * term.losses[term.scored].sum()
+        / total.clamp(min=1)  # a term without places adds nothing
         for term, total in zip(terms, totals, strict=True)
     ]
     return torch.stack(sums).sum()

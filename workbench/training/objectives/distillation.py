@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from workbench.errors import ConfigError
-from workbench.training.objectives._draw import IGNORED, Term, token_term, weighted_loss
+from workbench.training.objectives._draw import IGNORED, Term, token_places, token_term, weighted_loss
 
 __all__ = [
     "DistillationWeights",
@@ -139,8 +139,7 @@ class Distilled(nn.Module):
         self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Places whose logits are judged, and all that are read: (B, T)."""
-        read = (torch.ones_like(input_ids) if attention_mask is None else attention_mask) != 0
-        return _scored(labels, shifted=self._shifted), read
+        return _scored(labels, shifted=self._shifted), token_places(input_ids, attention_mask)
 
     def terms(
         self,

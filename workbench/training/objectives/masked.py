@@ -28,7 +28,7 @@ class MaskUnit(StrEnum):
 
     TOKEN = "token"  # Devlin et al. 2019, section 3.1
     WORD = "word"  # all pieces of a word: BERT's whole-word masking, released in 2019
-    SPAN = "span"  # runs of whole words: Joshi et al. 2020, without their span-boundary objective
+    SPAN = "span"  # runs of whole words: Joshi et al. 2020, "SpanBERT", section 3.1
 
 
 class MaskedLM:

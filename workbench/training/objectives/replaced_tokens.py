@@ -16,7 +16,7 @@ from workbench.models.heads.masked import (
     TransformerEncoderForMaskedLM,
     TransformerEncoderForReplacedTokenDetection,
 )
-from workbench.training.objectives._draw import IGNORED, Term, token_term, weighted_loss
+from workbench.training.objectives._draw import IGNORED, Term, token_places, token_term, weighted_loss
 
 __all__ = ["ReplacedTokenOutput", "ReplacedTokens", "generator_config"]
 
@@ -97,7 +97,7 @@ class ReplacedTokens(nn.Module):
         self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None = None
     ) -> Tensor:
         """Scored places of each term of a batch, (term,): tokens, and masked ones."""
-        return torch.stack([_read(input_ids, attention_mask).sum(), (labels != IGNORED).sum()])
+        return torch.stack([token_places(input_ids, attention_mask).sum(), (labels != IGNORED).sum()])
 
     def terms(self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None = None) -> list[Term]:
         """What the discriminator makes of every place, and what the generator puts into masked ones."""
@@ -113,7 +113,7 @@ class ReplacedTokens(nn.Module):
         replaced = ids != torch.where(chosen, labels, input_ids)
         detected = self.discriminator(input_ids=ids, attention_mask=attention_mask).logits
         losses = F.binary_cross_entropy_with_logits(detected.float(), replaced.float(), reduction="none")
-        places = _read(input_ids, attention_mask)
+        places = token_places(input_ids, attention_mask)
         detection = Term("detection", DISCRIMINATOR_WEIGHT, losses, places, (detected > 0) == replaced)
         output = ReplacedTokenOutput(logits=logits, detected=detected, replaced=replaced)
         return output, [detection, token_term(logits, labels, name="generator")]
@@ -122,8 +122,3 @@ class ReplacedTokens(nn.Module):
         """The discriminator, which is the model that is kept, and the generator in a folder inside."""
         self.discriminator.save_pretrained(folder)
         self.generator.save_pretrained(Path(folder) / "generator")
-
-
-def _read(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
-    """Places that are no padding, (B, T)."""
-    return (torch.ones_like(input_ids) if attention_mask is None else attention_mask) != 0
