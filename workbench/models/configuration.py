@@ -58,10 +58,24 @@ class TransformerConfig(BuiltInConfig):
                 self.pad_token_id is not None, "pad_token_id", None, "an id, with frozen or skipped padding"
             )
         self._check_form()
+        if self.depth.pool_every is not None:
+            self._check_pooling()
         if self.depth.step_encoding:
             factor = self.embeddings.size
             require(factor in (None, width), "embeddings.size", factor, "none, with depth.step_encoding")
             require(width % 2 == 0, "hidden_size", width, "even, with depth.step_encoding")
+
+    def _check_pooling(self) -> None:
+        """Pooled places have no distances between tokens, and none of the texts to generate."""
+        pooled = self.depth.pool_every
+        is_encoder = self.model_type == EncoderConfig.model_type
+        require(is_encoder, "depth.pool_every", pooled, "none, but for an encoder")
+        kinds = ("none", "learned", "sinusoidal")
+        chosen = self.positions.kind
+        require(chosen in kinds, "positions.kind", chosen, f"{', '.join(kinds)}, with depth.pool_every")
+        require(self.form.kind == "full", "form.kind", self.form.kind, "full, with depth.pool_every")
+        window = self.attention.window
+        require(window is None, "attention.window", window, "none, with depth.pool_every")
 
     def _check_form(self) -> None:
         """A form other than full attention has no room for a bias, a cap or a second window."""

@@ -23,6 +23,9 @@ def block_diagram(config: BuiltInConfig) -> str:
     if config.is_encoder_decoder:
         lines += _sub_layer(config, [f"cross-attention to the encoder: {_heads(config)}"])
     lines += _sub_layer(config, _feed_forward_lines(config))
+    if config.depth.pool_every is not None:
+        pooled = f"  half as many places after every {config.depth.pool_every} layers"
+        lines.insert(1, f"{pooled}, all tokens in the last {config.depth.upsampled_layers}")
     if config.depth.has_steps:
         lines[1:1] = _step_lines(config)
     shared = f", {config.depth.groups} with weights of its own" if config.depth.groups else ""

@@ -246,6 +246,9 @@ class DepthConfig:
     With one group layers are steps of a recurrence (Universal Transformer): ``step_encoding`` tells each its number and
     the positions again; ``halting`` is the sum of halting probabilities, such as 0.99, at which a position stops before
     the last step, and ``ponder`` the weight of the number of steps in the loss in training.
+
+    ``pool_every`` halves the tokens of an encoder after every so many layers, until the last ``upsampled_layers``,
+    which read all tokens again (Funnel-Transformer).
     """
 
     layers: int = 6
@@ -254,10 +257,13 @@ class DepthConfig:
     step_encoding: bool = False
     halting: float | None = None
     ponder: float = 0.01
+    pool_every: int | None = None
+    upsampled_layers: int = 0
 
     def __post_init__(self) -> None:
         check_fields(self, "depth.")
         self._check_steps()
+        self._check_pooling()
         for name in ("layers", "decoder_layers", "groups"):
             _positive(f"depth.{name}", getattr(self, name))
         for name in ("layers", "decoder_layers"):
@@ -274,6 +280,28 @@ class DepthConfig:
             require(
                 self.groups == 1, "depth.groups", self.groups, "1, with depth.step_encoding or depth.halting"
             )
+
+    def _check_pooling(self) -> None:
+        _positive("depth.pool_every", self.pool_every)
+        require(self.upsampled_layers >= 0, "depth.upsampled_layers", self.upsampled_layers, "0 or more")
+        if self.pool_every is None:
+            require(
+                self.upsampled_layers == 0,
+                "depth.upsampled_layers",
+                self.upsampled_layers,
+                "0 without pooling",
+            )
+            return
+        pooled = self.layers - self.upsampled_layers
+        fits = pooled >= 2 * self.pool_every and pooled % self.pool_every == 0
+        require(
+            fits,
+            "depth.pool_every",
+            self.pool_every,
+            f"a divisor of the {pooled} layers before up-sampling, not all",
+        )
+        unshared = self.groups in (None, self.layers)
+        require(unshared, "depth.groups", self.groups, "none, with depth.pool_every")
 
     @property
     def has_steps(self) -> bool:

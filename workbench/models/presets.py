@@ -230,6 +230,13 @@ def _universal() -> TransformerConfig:
     return config
 
 
+def _funnel() -> TransformerConfig:
+    """A small encoder as in BERT, three groups of two layers, and two for tokens."""
+    config = _bert(8, 128, 2)
+    config.depth = DepthConfig(layers=8, pool_every=2, upsampled_layers=2)
+    return config
+
+
 def _without_norms(scale: str) -> TransformerConfig:
     """A small decoder as in GPT-2 without norms, which a learned number in each branch makes trainable."""
     config = _gpt(4, 128, 4)
@@ -311,6 +318,7 @@ PRESETS = {
         _CAUSAL,
     ),
     "universal-tiny": Preset(_universal, "Dehghani et al. 2019, made tiny", _SEQ2SEQ),
+    "funnel-tiny": Preset(_funnel, "Dai et al. 2020, made tiny", _MASKED),
     "rezero-tiny": Preset(lambda: _without_norms("rezero"), "Bachlechner et al. 2020, made tiny", _CAUSAL),
     "fixup-tiny": Preset(lambda: _without_norms("fixup"), "Zhang et al. 2019, made tiny", _CAUSAL),
     "bloom-tiny": Preset(_bloom, "BigScience 2022, made tiny", _CAUSAL),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import nn
 from transformers import PreTrainedModel
@@ -10,6 +12,7 @@ from workbench.models.auto import AUTO_CLASSES
 from workbench.models.built_in import BuiltInConfig
 from workbench.models.configuration import TransformerConfig
 from workbench.models.encoder import Pooler
+from workbench.models.funnel import FunnelStack
 from workbench.models.stack import LayerStack
 from workbench.models.universal import UniversalStack
 from workbench.nn import Block, Experts
@@ -81,7 +84,20 @@ def _matrix_weights(model: nn.Module) -> int:
     return sum(w.numel() for module in modules for w in module.parameters(recurse=False) if w.dim() > 1)
 
 
+def _funnel_flops(stack: FunnelStack, config: TransformerConfig, length: int) -> int:
+    """Of layers that run at fewer places, as the share of the text that these are."""
+    weights, products = float(_weights(stack.embeddings)), 0.0
+    layers: Any = stack.layers
+    for layer, (queries, keys) in zip(layers, stack.places(length), strict=True):
+        of_keys = _weights(layer.attention.key) + _weights(layer.attention.value)
+        weights += ((_weights(layer) - of_keys) * queries + of_keys * keys) / length
+        products += queries * keys / length
+    return round(2 * weights + 4 * config.attention.heads * config.head_dim * products)
+
+
 def _stack_flops(stack: LayerStack, config: TransformerConfig, length: int) -> int:
+    if isinstance(stack, FunnelStack):
+        return _funnel_flops(stack, config, length)
     weights, keys = _weights(stack.embeddings), 0.0
     for kind, module in zip(stack.kinds, stack.module_of_layer, strict=True):
         layer = stack.layers[module]

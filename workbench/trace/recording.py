@@ -322,7 +322,7 @@ class Recorder(Watcher):
             if weights.shape[-1] < keys or weights.shape[-2] < queries:
                 raise TraceError(
                     f"attention of {tuple(weights.shape[-2:])} is not over all {queries} x {keys} tokens: the "
-                    "model attends within windows; record={'hidden'} works"
+                    "model attends within windows or pools tokens; record={'hidden'} works"
                 )
             out[i] = weights[:, :queries, :keys].float().numpy()
         return out

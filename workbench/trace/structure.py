@@ -138,7 +138,8 @@ def _examine(model: Any) -> Structure:
     layers: dict[Stack, int] = {}
     heads: dict[Stack, int] = {}
     for module, (_, head_count, queries, keys), _ in examiner.seen:
-        where = Stack.ENCODER if module in encoder_modules else main if queries == keys else Stack.CROSS
+        is_cross = queries != keys and model.config.is_encoder_decoder  # elsewhere queries are pooled
+        where = Stack.ENCODER if module in encoder_modules else Stack.CROSS if is_cross else main
         sites[module] = where
         layers[where] = layers.get(where, 0) + 1
         heads[where] = head_count

@@ -79,6 +79,7 @@ VARIANTS: dict[str, TransformerConfig] = {
         positions=PositionConfig(kind="sinusoidal"),
     ),
     "encoder": encoder(),
+    "encoder, funnel": encoder(depth=DepthConfig(layers=5, pool_every=2, upsampled_layers=1)),
     "encoder, window": encoder(attention=AttentionConfig(heads=4, window=2)),
     "encoder, alibi": encoder(positions=PositionConfig(kind="alibi")),
     "encoder-decoder": encoder_decoder(),
