@@ -17,13 +17,14 @@ from workbench.errors import TraceError
 from workbench.models import LoadedModel
 from workbench.models.outputs import StackOutput
 from workbench.models.stack import LayerStack
+from workbench.models.universal import UniversalStack
 from workbench.shapes import Array
 from workbench.statistics import Statistic
 from workbench.trace import Text
 from workbench.trace.encoding import batches_of, encode_all, inputs_of, say_cut
 from workbench.trace.structure import call_model
 
-__all__ = ["ExpertUse", "expert_use"]
+__all__ = ["ExpertUse", "expert_use", "halting_steps", "steps_of_tokens"]
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def expert_use(
 ) -> ExpertUse:
     """Where the routers of a built-in mixture of experts send the tokens of ``texts``, as evaluation routes them.
 
-    Standard errors of the shares are over texts (a ratio's, linearised). Of an encoder-decoder, the encoder's routers.
+    Standard errors of the shares are over texts. Of an encoder-decoder, the encoder's routers.
 
     Raises :class:`~workbench.errors.TraceError` for a model that is no built-in mixture of experts.
 
@@ -96,14 +97,9 @@ def _routes(experts: Tensor, probabilities: Tensor) -> Tensor:
 
 def _use(counts: Array, probabilities: Array, layers: tuple[int, ...]) -> ExpertUse:
     """From counts and sums (text, layer, expert)."""
-    routes = counts.sum(-1, keepdims=True)
-    share = counts.sum(0) / routes.sum(0)
+    share, error = _shares(counts)
     mean = probabilities.sum(0) / probabilities.sum((0, 2))[:, None]
     texts, experts = len(counts), counts.shape[-1]
-    error = None
-    if texts > 1:
-        spread = ((counts - share * routes) ** 2).sum(0) * texts / (texts - 1)
-        error = np.sqrt(spread) / routes.sum(0)
 
     def of_layers(name: str, unit: str, values: Array) -> Statistic:
         return Statistic(
@@ -124,6 +120,83 @@ def _use(counts: Array, probabilities: Array, layers: tuple[int, ...]) -> Expert
         of_layers("entropy of expert use", "nats", entr(share).sum(-1)),
         of_layers("load-balance loss", "", experts * (share * mean).sum(-1)),
     )
+
+
+def _shares(counts: Array) -> tuple[Array, Array | None]:
+    """Shares over all texts of counts (text, …, kind), and their standard error over texts: a ratio's, linearised."""
+    totals, texts = counts.sum(-1, keepdims=True), len(counts)
+    share: Array = counts.sum(0) / totals.sum(0)
+    if texts == 1:
+        return share, None
+    spread = ((counts - share * totals) ** 2).sum(0) * texts / (texts - 1)
+    return share, np.sqrt(spread) / totals.sum(0)
+
+
+def halting_steps(
+    model: LoadedModel, texts: Sequence[Text], *, batch_size: int = 8, max_length: int | None = None
+) -> Statistic:
+    """The share of tokens that halt after each number of steps, in a Universal Transformer (Dehghani et al. 2019).
+
+    Standard errors are over texts. Of an encoder-decoder, the encoder. Its mean is in the note.
+
+    Raises :class:`~workbench.errors.TraceError` for a model that does not halt.
+
+    Example:
+        ```python
+        import workbench
+        from workbench.analysis.computation import halting_steps
+        from workbench.models import wrap
+        from workbench.models.presets import build
+
+        tokenizer = workbench.load("novels-decoder").tokenizer
+        model = wrap(build("universal-tiny").eval(), tokenizer)
+        print(halting_steps(model, ["The boys at home", "She was"]).to_frame())
+        ```
+    """
+    stack = _halting_stack(model)
+    most, counts = len(stack.kinds), []
+
+    def take(output: StackOutput, lengths: list[int], places: Tensor) -> None:
+        assert output.steps is not None
+        for row in range(len(lengths)):
+            counts.append(torch.bincount(output.steps[row][places[row]] - 1, minlength=most).double())
+
+    _run(model, stack, texts, take, batch_size, max_length)
+    found = torch.stack(counts).cpu().numpy()
+    share, error = _shares(found)
+    steps = tuple(range(1, most + 1))
+    return Statistic(
+        name="share of tokens that halt",
+        unit="",
+        values=share,
+        axes=("step",),
+        labels={"step": steps},
+        standard_error=error,
+        count=len(found),
+        note=f"{float(share @ np.array(steps)):.2f} steps on average",
+    )
+
+
+def steps_of_tokens(model: LoadedModel, text: Text) -> Statistic:
+    """How many steps each token of ``text`` takes in a Universal Transformer; see :func:`halting_steps`."""
+    found: list[Array] = []
+
+    def take(output: StackOutput, lengths: list[int], places: Tensor) -> None:
+        assert output.steps is not None
+        found.append(output.steps[0, : lengths[0]].cpu().numpy().astype(float))
+
+    _run(model, _halting_stack(model), [text], take, 1, None)
+    tokens = encode_all(model, [text])[0].alignment.tokens
+    return Statistic(
+        name="steps", unit="steps", values=found[0], axes=("token",), labels={"token": tuple(tokens)}
+    )
+
+
+def _halting_stack(model: LoadedModel) -> UniversalStack:
+    stack = _stack_of(model)
+    if not isinstance(stack, UniversalStack) or stack.halting is None:
+        raise TraceError(f"no position of {model.name} halts early; those of models with depth.halting do")
+    return stack
 
 
 def _stack_of(model: LoadedModel) -> LayerStack:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from workbench.cli._shared import PATH
+from workbench.cli._shared import COUNT, PATH, model_options
 from workbench.paths import check_folder
-from workbench.terminal import say
+from workbench.terminal import say, say_json
 
 __all__ = ["command"]
 
@@ -19,7 +19,8 @@ __all__ = ["command"]
 def command(context: click.Context, presets: bool) -> None:
     """List the known models; with --presets the built-in configurations; with `show PRESET` one of them.
 
-    `export NAME DIR` writes a built-in model in its original architecture.
+    `export NAME DIR` writes a built-in model in its original architecture; `computation NAME CORPUS` shows which
+    experts its tokens go to, or after how many steps they halt.
     """
     if context.invoked_subcommand is not None:
         return
@@ -71,3 +72,33 @@ def show(preset: str) -> None:
     from workbench.models.presets import describe
 
     say(describe(preset))
+
+
+@command.command(name="computation")
+@click.argument("name")
+@click.argument("corpus", type=PATH)
+@click.option("--limit", type=COUNT, help="Only the first N texts of the corpus.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+@model_options
+def computation(name: str, corpus: Path, limit: int | None, as_json: bool, **options: str | None) -> None:
+    """Show which experts the tokens of CORPUS go to in NAME, or after how many steps they halt.
+
+    For models trained with feed_forward.experts or depth.halting. CORPUS has a text a line.
+
+    \b
+    workbench models computation runs/switch texts.txt --limit 100
+    """
+    from workbench.analysis.computation import expert_use, halting_steps
+    from workbench.cli._tables import table
+    from workbench.data.corpus import read_corpus
+    from workbench.models import load
+    from workbench.nn import Router
+
+    texts = read_corpus(corpus, limit).texts
+    model = load(name, **{key: value for key, value in options.items() if value is not None})
+    has_experts = any(isinstance(module, Router) for module in model.model.modules())
+    frame = (expert_use if has_experts else halting_steps)(model, texts).to_frame()
+    if as_json:
+        say_json({"model": model.name, "texts": len(texts), "rows": frame.to_dict("records")})
+    else:
+        say(table(frame.columns, frame.round(4).itertuples(index=False)))
