@@ -37,12 +37,21 @@ __all__ = [
 
 
 def check_rows(attention: AttentionArray) -> None:
-    """Raise :class:`TraceError` unless every row sums to one within 1e-2, which half precision keeps."""
+    """Raise :class:`TraceError` unless rows are distributions: none negative, and of sum one.
+
+    Within 1e-2, which half precision keeps.
+    """
+    if attention.size and attention.min() < -1e-2:
+        raise TraceError(
+            f"attention rows must be distributions over tokens, got weights down to {attention.min():.4f}; take "
+            "weights after the softmax; forms such as Linformer and Nyströmformer have no distributions"
+        )
     sums = attention.sum(-1)
     if attention.size and not np.allclose(sums, 1.0, atol=1e-2):
         raise TraceError(
             f"attention rows must sum to 1, got {sums.min():.4f} to {sums.max():.4f}; take weights after the "
-            "softmax, without padding: workbench.trace(model, texts, record={'attention'})"
+            "softmax, without padding: workbench.trace(model, texts, record={'attention'}); forms such as Linformer "
+            "and Nyströmformer have no distributions"
         )
 
 

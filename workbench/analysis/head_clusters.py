@@ -20,6 +20,7 @@ from workbench.models import LoadedModel, as_model
 from workbench.runs import Run
 from workbench.shapes import Array
 from workbench.trace import Record, Text, trace
+from workbench.trace.structure import require_distributions
 
 __all__ = ["HeadClusters", "attention_divergence", "head_clusters", "head_clusters_of"]
 
@@ -93,7 +94,8 @@ def head_clusters(model: LoadedModel | str, texts: Sequence[Text], count: int = 
     where they have a sum; groups are by average linkage, where they show a plane. Texts longer than the model reads are
     truncated. Of an encoder-decoder, its decoder's heads.
 
-    Raises :class:`~workbench.errors.ConfigError` for a ``count`` below 1, or a model of one head.
+    Raises :class:`~workbench.errors.ConfigError` for a ``count`` below 1, or a model of one head;
+    :class:`~workbench.errors.TraceError` where rows of attention are no distributions by design.
 
     Example:
         ```python
@@ -106,6 +108,7 @@ def head_clusters(model: LoadedModel | str, texts: Sequence[Text], count: int = 
     if count < 1:
         raise ConfigError(f"count is {count}; allowed: 1 or more")
     model = as_model(model)
+    require_distributions(model.model, "head_clusters")
     total: Array = np.zeros((1, 1))
     queries = 0
     for text in texts:

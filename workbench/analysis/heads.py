@@ -37,7 +37,7 @@ from workbench.trace import (
     structure_of,
 )
 from workbench.trace.encoding import Encoded, batches_of, encode_all, inputs_of
-from workbench.trace.structure import call_model
+from workbench.trace.structure import call_model, require_distributions
 
 __all__ = ["SURVEYED", "HeadStatistics", "head_statistics", "reading_stack", "repetition_scores"]
 
@@ -91,10 +91,12 @@ def head_statistics(
     Standard errors are clustered by text. Statistics whose tokens do not occur (no [CLS] in a decoder) are
     left out. Words that occur at most ``rare_count`` times in ``texts``, case ignored, are rare.
 
-    Raises :class:`DataError` if there are no texts; :class:`TraceError` for attention that is not over tokens.
+    Raises :class:`DataError` if there are no texts; :class:`TraceError` for attention that is not over tokens, or
+    whose rows are no distributions by design (Linformer, Nyströmformer).
     """
     if not texts:
         raise DataError("no texts: give at least one")
+    require_distributions(model.model, "head_statistics")
     structure, where, root = reading_stack(model, stack)
     counts = count_words(map(_text_of, texts))
     sums = HeadSums(where, structure.layers[where])

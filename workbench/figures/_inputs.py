@@ -38,6 +38,7 @@ class AttentionInputs:
     prettify_tokens: bool = True
     include_layers: Sequence[int] | None = None
     include_heads: Sequence[int] | None = None
+    signed: bool = False
 
     def maps(self) -> tuple[AttentionMap, ...]:
         """One map per kind of attention given, in the order encoder, decoder, cross.
@@ -88,7 +89,14 @@ class AttentionInputs:
         if self.include_heads is not None:
             weights = weights[:, list(heads)]
         return AttentionMap(
-            name=name, weights=weights, layers=layers, heads=heads, queries=queries, keys=keys, split=split
+            name=name,
+            weights=weights,
+            layers=layers,
+            heads=heads,
+            queries=queries,
+            keys=keys,
+            split=split,
+            signed=self.signed,
         )
 
 

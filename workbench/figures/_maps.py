@@ -141,7 +141,7 @@ class AttentionMap:
     """Weights of one kind of attention (``self``, ``encoder``, ``decoder``, ``cross``) with its tokens.
 
     ``layers`` and ``heads`` are the numbers to show for the first two axes of ``weights``; ``split`` is
-    where sentence B starts.
+    where sentence B starts. Where ``signed``, weights may be of any size and sign, as those of Nyströmformer.
     """
 
     name: str
@@ -151,6 +151,12 @@ class AttentionMap:
     queries: TokenAxis
     keys: TokenAxis
     split: int | None = None
+    signed: bool = False
+
+    @property
+    def limit(self) -> float:
+        """The largest magnitude that is drawn: 1, or that of signed weights."""
+        return (float(np.abs(self.weights).max()) or 1.0) if self.signed else 1.0
 
     def __post_init__(self) -> None:
         found = (len(self.queries.shown), len(self.keys.shown))
@@ -164,10 +170,10 @@ class AttentionMap:
         low, high = float(self.weights.min()), float(self.weights.max())
         if not np.isfinite([low, high]).all():
             raise NumericsError(f"{self.name} attention has NaN or infinite weights; run `workbench doctor`")
-        if low < 0 or high > 1.001:
+        if not self.signed and (low < 0 or high > 1.001):
             raise TraceError(
                 f"{self.name} attention spans {low:.4g} to {high:.4g} but weights lie in 0..1; "
-                "draw other values with heat_map"
+                "draw other values with heat_map, or pass signed=True where attention has such weights by design"
             )
 
 

@@ -69,14 +69,15 @@ def edges_kept(weights: AttentionArray) -> int | None:
 
 
 def strongest_keys(weights: AttentionArray, kept: int) -> StrongestKeys:
-    """The ``kept`` largest weights of each row, layer by layer to keep memory low."""
+    """The ``kept`` weights of each row that are largest in magnitude, layer by layer to keep memory low."""
     index = np.empty((*weights.shape[:3], kept), dtype=np.uint16)
     weight = np.empty((*weights.shape[:3], kept), dtype=np.float32)
     for layer, values in enumerate(weights):
-        top = np.argpartition(values, -kept, axis=-1)[..., -kept:]
+        top = np.argpartition(np.abs(values), -kept, axis=-1)[..., -kept:]
         index[layer] = top
         weight[layer] = np.take_along_axis(values, top, axis=-1)
-    return StrongestKeys(index, weight, float(weight.sum(dtype=np.float64) / weights.sum(dtype=np.float64)))
+    share = np.abs(weight).sum(dtype=np.float64) / np.abs(weights).sum(dtype=np.float64)
+    return StrongestKeys(index, weight, float(share))
 
 
 def map_record(attention: AttentionMap) -> dict[str, Any]:
@@ -88,6 +89,8 @@ def map_record(attention: AttentionMap) -> dict[str, Any]:
         "heads": attention.heads,
         "shape": weights.shape[2:],
         "split": attention.split,
+        "signed": attention.signed,
+        "limit": attention.limit,
         "queries": _axis_record(attention.queries),
         "keys": _axis_record(attention.keys),
     }
@@ -97,14 +100,14 @@ def map_record(attention: AttentionMap) -> dict[str, Any]:
         return record | {
             "bits": bits,
             "kept": 0,
-            "weights": [base64_of(_quantised(w, bits)) for w in weights],
+            "weights": [base64_of(_quantised(w, bits, attention)) for w in weights],
         }
     strongest = strongest_keys(weights, kept)
     return record | {
         "bits": 8,
         "kept": kept,
         "share": round(strongest.share, 3),
-        "weights": [base64_of(_quantised(w, 8)) for w in strongest.weight],
+        "weights": [base64_of(_quantised(w, 8, attention)) for w in strongest.weight],
         "index": [base64_of(i) for i in strongest.index],
     }
 
@@ -115,9 +118,14 @@ def base64_of(array: Array) -> str:
     return base64.b64encode(np.ascontiguousarray(little).tobytes()).decode("ascii")
 
 
-def _quantised(weights: Array, bits: int) -> Array:
+def _quantised(weights: Array, bits: int, attention: AttentionMap) -> Array:
+    """Weights as whole numbers: 0 to the largest one, or signed ones around the middle."""
     top = (1 << bits) - 1
-    return np.rint(np.clip(weights, 0, 1) * top).astype(np.uint16 if bits == 16 else np.uint8)
+    numbers = np.clip(weights, 0, 1) * top
+    if attention.signed:
+        middle = top // 2
+        numbers = middle + weights / attention.limit * middle
+    return np.rint(numbers).astype(np.uint16 if bits == 16 else np.uint8)
 
 
 def _axis_record(axis: TokenAxis) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.path import Path
 
 from workbench.figures._maps import AttentionMap
-from workbench.figures.palette import diverging, head_style, sequential
+from workbench.figures.palette import NEGATIVE, POSITIVE, Dash, diverging, head_style, sequential
 from workbench.figures.static import figure_of, label_ticks
 from workbench.shapes import Array
 
@@ -47,11 +47,17 @@ def draw_head(attention: AttentionMap, layer: int, heads: Sequence[int], title: 
     _name_columns(axes, queries, keys)
     weights = attention.weights[layer]
     floor = _visible_floor(weights[list(heads)])
-    top = float(weights[list(heads)].max(initial=0.0))
+    top = float(np.abs(weights[list(heads)]).max(initial=0.0))
     for place, head in enumerate(heads):
         shift = 0.6 * ((place + 0.5) / len(heads) - 0.5)  # heads' lines lie beside each other, not on top
-        _add_lines(axes, weights[head], attention.heads[head], (floor, top), shift)
-    _head_legend(figure, [attention.heads[head] for head in heads], f"layer {attention.layers[layer]}, heads")
+        style = _LineStyle(*head_style(attention.heads[head]), floor, top, attention.signed)
+        _add_lines(axes, weights[head], style, shift)
+    numbers = [attention.heads[head] for head in heads]
+    name = f"layer {attention.layers[layer]}, heads"
+    if attention.signed:
+        _sign_legend(figure, f"{name} {', '.join(map(str, numbers))}")
+    else:
+        _head_legend(figure, numbers, name)
     return figure
 
 
@@ -64,9 +70,9 @@ def draw_model(attention: AttentionMap, title: str) -> Figure:
         for head in range(heads):
             values = attention.weights[layer, head]
             extent = (head - 0.46, head + 0.46, layer + 0.46, layer - 0.46)
-            axes.imshow(
-                values, cmap=sequential(), vmin=0, vmax=values.max() or 1, extent=extent, aspect="auto"
-            )
+            most = float(np.abs(values).max()) or 1.0
+            low, colours = (-most, diverging()) if attention.signed else (0.0, sequential())
+            axes.imshow(values, cmap=colours, vmin=low, vmax=most, extent=extent, aspect="auto")
     axes.set(
         xlim=(-0.5, heads - 0.5), ylim=(layers - 0.5, -0.5), xlabel="head", ylabel="layer", aspect="equal"
     )
@@ -158,22 +164,37 @@ def _visible_floor(weights: Array) -> float:
     """Weight below which a line is left out: too faint to see, or beyond the strongest MAX_LINES."""
     if weights.size == 0:
         return 0.0
+    weights = np.abs(weights)
     floor = 0.03 * float(weights.max())
     if weights.size > MAX_LINES:
         floor = max(floor, float(np.partition(weights.ravel(), -MAX_LINES)[-MAX_LINES]))
     return floor
 
 
-def _add_lines(axes: Axes, weights: Array, head: int, limits: tuple[float, float], shift: float) -> None:
-    floor, top = limits
-    colour, dash = head_style(head)
+@dataclass(frozen=True)
+class _LineStyle:
+    """A head's colour and dash; the weight below which no line is drawn, and the strongest one; colours by sign."""
+
+    colour: str
+    dash: Dash
+    floor: float
+    top: float
+    signed: bool
+
+
+def _add_lines(axes: Axes, weights: Array, style: _LineStyle, shift: float) -> None:
     codes = [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4]
-    queries, keys = np.nonzero(weights >= max(floor, 1e-9))
+    queries, keys = np.nonzero(np.abs(weights) >= max(style.floor, 1e-9))
     ends = zip(queries + shift, keys + shift, strict=True)
     paths = [Path([(0, q), (0.42, q), (0.58, k), (1, k)], codes) for q, k in ends]
-    strength = weights[queries, keys] / (top or 1.0)
+    strength = np.abs(weights[queries, keys]) / (style.top or 1.0)
+    by_sign = [POSITIVE if weight > 0 else NEGATIVE for weight in weights[queries, keys]]
     lines = PathCollection(
-        paths, facecolors="none", edgecolors=colour, linewidths=0.4 + 2 * strength, linestyles=[dash]
+        paths,
+        facecolors="none",
+        edgecolors=by_sign if style.signed else style.colour,
+        linewidths=0.4 + 2 * strength,
+        linestyles=[style.dash],
     )
     lines.set_alpha(np.clip(1.05 * strength**1.3, 0, 1).tolist())
     axes.add_collection(lines, autolim=False)
@@ -187,6 +208,12 @@ def _head_legend(figure: Figure, heads: Sequence[int], name: str) -> None:
     if handles:
         columns = min(len(handles), 12)
         figure.legend(handles=handles, title=name, ncols=columns, loc="outside lower center", frameon=False)
+
+
+def _sign_legend(figure: Figure, name: str) -> None:
+    named = ((POSITIVE, "positive"), (NEGATIVE, "negative"))
+    handles = [Line2D([], [], color=colour, label=label) for colour, label in named]
+    figure.legend(handles=handles, title=name, ncols=2, loc="outside lower center", frameon=False)
 
 
 def _write_values(

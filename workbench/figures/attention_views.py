@@ -37,6 +37,7 @@ def head_view(
     decoder_words: Words | None = None,
     merge_words: bool = False,
     hide_sinks: bool = False,
+    signed: bool = False,
     display_mode: str = "auto",
     title: str = "Attention, head by head",
 ) -> View:
@@ -50,6 +51,8 @@ def head_view(
         words: word number per token (``BatchEncoding.word_ids()``); gives the word / sub-word switch.
         merge_words: start with word pieces joined: sum over pieces attended to, mean over attending.
         hide_sinks: start without attention to the first token and separators; nothing is renormalised.
+        signed: weights may be negative or above 1, as those of Linformer and Nyströmformer are by design; colours
+            then tell the sign, not the head.
         display_mode: ``auto`` (the reader's preference), ``light`` or ``dark``.
 
     Weights are stored in 16 bits, beyond a million of them in 8 (steps of 0.004).
@@ -85,6 +88,7 @@ def head_view(
         prettify_tokens=prettify_tokens,
         include_layers=include_layers,
         include_heads=include_heads,
+        signed=signed,
     ).maps()
     first, (at, active) = maps[0], _shown_first(maps[0], layer, heads)
     state = {"layer": at, "heads": active, "words": merge_words, "sinks": hide_sinks}
@@ -133,11 +137,12 @@ def model_view(
     decoder_words: Words | None = None,
     merge_words: bool = False,
     hide_sinks: bool = False,
+    signed: bool = False,
     title: str = "Attention, all layers and heads",
 ) -> View:
     """All layers (rows) by all heads (columns) as thumbnails, drawn when seen; choose one to read it.
 
-    The positional arguments are BertViz's; ``words``, ``merge_words``, ``hide_sinks`` and the limits are
+    The positional arguments are BertViz's; ``words``, ``merge_words``, ``hide_sinks``, ``signed`` and the limits are
     those of :func:`head_view`. Each thumbnail is scaled to its own strongest weight. Texts of more than
     48 tokens start as heat maps (queries down, keys across), shorter ones as lines.
 
@@ -170,6 +175,7 @@ def model_view(
         prettify_tokens=prettify_tokens,
         include_layers=include_layers,
         include_heads=include_heads,
+        signed=signed,
     ).maps()
 
     state = {"layer": 0, "head": 0, "words": merge_words, "sinks": hide_sinks}

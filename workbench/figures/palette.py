@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from matplotlib.colors import LinearSegmentedColormap
 
-__all__ = ["NEGATIVE", "OKABE_ITO", "POSITIVE", "diverging", "head_style", "sequential"]
+__all__ = ["NEGATIVE", "OKABE_ITO", "POSITIVE", "Dash", "diverging", "head_style", "sequential"]
 
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#B5A300")
 """The eight colours in the order used here; yellow comes last, darkened so that it shows on white."""

@@ -166,6 +166,15 @@ class _Traced:
             array[numbers.index(n)] if n in numbers else None for n in range(max(numbers, default=-1) + 1)
         ]
 
+    @property
+    def is_signed(self) -> bool:
+        """Whether weights are no distributions, which a trace holds only where they are none by design."""
+        text = self.text
+        maps = (
+            [text.attention] if text.source is None else [text.get(f"{stack}_attention") for stack in Stack]
+        )
+        return any(float(part.min()) < 0 or float(part.max()) > 1.001 for part in maps)
+
     def attention(self) -> dict[str, Any]:
         """Attention, tokens and words as the head and model views take them."""
         text, options = self.text, self.options
@@ -176,6 +185,7 @@ class _Traced:
             "hide_sinks": options.hide_sinks,
             "display_mode": options.display_mode,
         }
+        shared["signed"] = self.is_signed
         if text.source is None:
             second = text.segment_ids.index(1) if 1 in text.segment_ids else None
             return shared | {
@@ -210,6 +220,11 @@ def _model(traced: _Traced) -> View:
 
 def _neuron(traced: _Traced) -> View:
     text, options, main = traced.text, traced.options, traced.trace.main
+    if traced.is_signed:
+        raise TraceError(
+            f"the neuron view shows how a softmax over q · k comes about, and the attention of {traced.trace.model} is "
+            "none; use the head or model view"
+        )
     return neuron_view(
         traced.layers(main, text.get("queries")),
         traced.layers(main, text.get("keys")),

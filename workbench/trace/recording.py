@@ -251,6 +251,7 @@ class Recorder(Watcher):
         self._weights: dict[Stack, dict[int, Tensor]] = {}
         self._projected: dict[str, dict[int, Tensor]] = {}
         self._mlp: dict[int, Tensor] = {}
+        self._free: set[Stack] = set()  # stacks whose rows need not sum to one
 
     def wants(self, stack: Stack, layer: int) -> bool:
         """Whether this layer is looked at."""
@@ -264,6 +265,8 @@ class Recorder(Watcher):
         if Record.ATTENTION in self.record:
             kept = call.weights.detach()[:, list(self._heads[call.stack])].cpu()
             self._weights.setdefault(call.stack, {})[call.layer] = kept
+            if not getattr(call.module, "rows_sum_to_one", True):
+                self._free.add(call.stack)
         if Record.QUERIES_KEYS in self.record and call.stack is self._main:
             self._keep_projected(call)
         return call.weights
@@ -275,6 +278,7 @@ class Recorder(Watcher):
     def _keep_projected(self, call: AttentionCall) -> None:
         if call.query is None or call.key is None or call.value is None:
             return
+        compares = getattr(call.module, "compares", True)  # a Synthesizer has neither queries nor keys
         shared = call.query.shape[1] // call.key.shape[1]  # query heads that share a key head
         key_heads = sorted({head // shared for head in self._heads[call.stack]})
         for name, tensor, heads in (
@@ -282,7 +286,8 @@ class Recorder(Watcher):
             ("key", call.key, key_heads),
             ("value", call.value, key_heads),
         ):
-            self._projected.setdefault(name, {})[call.layer] = tensor.detach()[:, heads].cpu()
+            if compares or name == "value":
+                self._projected.setdefault(name, {})[call.layer] = tensor.detach()[:, heads].cpu()
 
     @contextmanager
     def hooks(self, model: Any, session: Session) -> Iterator[None]:
@@ -315,7 +320,7 @@ class Recorder(Watcher):
         out = np.empty((len(self._layers[stack]), first.shape[1], queries, keys), dtype=_dtype(first))
         for i, layer in enumerate(self._layers[stack]):
             weights = found[layer][row]
-            if float(weights.sum(-1).max()) > 1.01:
+            if stack not in self._free and float(weights.sum(-1).max()) > 1.01:
                 raise TraceError(
                     "the model returns attention scores, not weights: their rows do not sum to one"
                 )

@@ -25,7 +25,16 @@ from workbench.trace.attention_hook import (
     opened,
 )
 
-__all__ = ["Route", "Structure", "call_model", "differ", "sample_inputs", "structure_of"]
+__all__ = [
+    "Route",
+    "Structure",
+    "call_model",
+    "differ",
+    "not_distributions",
+    "require_distributions",
+    "sample_inputs",
+    "structure_of",
+]
 
 # Source and target lengths of the examination differ, so that keys tell where they come from.
 _SOURCE, _TARGET = 5, 3
@@ -104,6 +113,22 @@ def structure_of(model: Any) -> Structure:
     if model not in _known:
         _known[model] = _examine(model)
     return _known[model]
+
+
+def not_distributions(model: nn.Module) -> str | None:
+    """The kind of attention in ``model`` whose rows need not sum to one, by what it says of itself; ``None``: none."""
+    found = (m for m in model.modules() if not getattr(m, "rows_sum_to_one", True))
+    return next((type(module).__name__ for module in found), None)
+
+
+def require_distributions(model: nn.Module, verb: str) -> None:
+    """Raise :class:`TraceError` where rows of attention are no distributions over tokens by design."""
+    kind = not_distributions(model)
+    if kind is not None:
+        raise TraceError(
+            f"{verb} needs attention whose rows are distributions over tokens; those of {kind} need not sum to one "
+            "and may be negative, by design: draw them with workbench attend MODEL TEXT"
+        )
 
 
 @dataclass

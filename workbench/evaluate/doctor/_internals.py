@@ -17,6 +17,7 @@ from workbench.evaluate.doctor._records import Finding, NotApplicable, Status, a
 from workbench.evaluate.doctor._subject import Batch, outputs, padded, sample_sequences, truncate
 from workbench.models import Kind, LoadedModel
 from workbench.models.dispatched import is_offloaded
+from workbench.trace.structure import not_distributions
 
 __all__ = ["attention_rows", "causal_attention", "causal_outputs", "gradient"]
 
@@ -33,6 +34,9 @@ def attention_rows(loaded: LoadedModel) -> Finding:
     weights = [layer for stack in _weights(loaded).values() for layer in stack]
     if any(name.endswith("sinks") for name, _ in loaded.model.named_parameters()):
         raise NotApplicable("attention sinks take part of each row by design")
+    kind = not_distributions(loaded.model)
+    if kind is not None:
+        raise NotApplicable(f"rows of {kind} need not sum to 1, by design")
     deviation = _largest((layer.double().sum(-1) - 1).abs() for layer in weights)
     tolerance = max(4 * torch.finfo(loaded.dtype).eps, 1e-6)
     return judge(deviation, tolerance, f"|sum of weights - 1| over {len(weights)} attention layers")

@@ -6,16 +6,16 @@ const FAINTEST = 0.03; // share of the strongest weight below which a line would
 const BINS = 1024;
 const DASHES = [[], [5, 2], [1.5, 1.5], [6, 2, 1.5, 2]];
 
-/** The `limit` strongest of several heads' edges: counted into bins, so no sort. `total` counts those strong
- *  enough to be seen beside the strongest, `shown` how many of them are picked. */
-function strongest(lists, limit, keep = () => true) {
-  const bins = new Uint32Array(BINS + 1), bin = (weight) => Math.min(BINS, Math.floor(weight * BINS));
+/** The `limit` strongest of several heads' edges, whose magnitudes are `largest` at most: counted into bins, so no
+ *  sort. `total` counts those strong enough to be seen beside the strongest, `shown` how many of them are picked. */
+function strongest(lists, limit, keep = () => true, largest = 1) {
+  const bins = new Uint32Array(BINS + 1), bin = (weight) => Math.min(BINS, Math.floor((Math.abs(weight) / largest) * BINS));
   let most = 0;
   for (const { from, to, weight } of lists) {
     for (let i = 0; i < weight.length; i++) {
       if (!keep(from[i], to[i])) continue;
       bins[bin(weight[i])] += 1;
-      if (weight[i] > most) most = weight[i];
+      most = Math.max(most, Math.abs(weight[i]));
     }
   }
   const total = bins.subarray(bin(most * FAINTEST)).reduce((sum, n) => sum + n, 0);
@@ -40,15 +40,16 @@ function drawLines(context, picked, left, right, height, placeFrom, placeTo, wid
   const bend = (right - left) * 0.42, top = picked.most || 1, lines = [];
   for (const list of picked.lists) {
     for (const i of list.chosen) {
-      const strength = list.weight[i] / top;
+      const strength = Math.abs(list.weight[i]) / top;
       const a = placeFrom(list.from[i]) + list.shift, b = placeTo(list.to[i]) + list.shift;
-      if (strength >= FAINTEST && Math.max(a, b) > -4 && Math.min(a, b) < height + 4) lines.push({ strength, a, b, list });
+      const hue = list.signs ? list.signs[list.weight[i] < 0 ? 1 : 0] : list.colour;
+      if (strength >= FAINTEST && Math.max(a, b) > -4 && Math.min(a, b) < height + 4) lines.push({ strength, a, b, hue, list });
     }
   }
   lines.sort((one, other) => one.strength - other.strength);
   const dashed = lines.length <= MAX_DASHED && picked.lists.length > 1;
-  for (const { strength, a, b, list } of lines) {
-    context.strokeStyle = list.colour;
+  for (const { strength, a, b, hue, list } of lines) {
+    context.strokeStyle = hue;
     context.globalAlpha = Math.min(1, 1.05 * strength ** 1.3);
     context.lineWidth = 0.6 + widest * strength;
     if (dashed) context.setLineDash(list.dash);
@@ -60,6 +61,9 @@ function drawLines(context, picked, left, right, height, placeFrom, placeTo, wid
   context.globalAlpha = 1;
   context.setLineDash([]);
 }
+
+/** Colours of positive and negative weights, where a map has both; its lines then tell no heads apart. */
+const signsOf = (map) => (map.signed ? [colour("scale-2"), colour("minus-2")] : null);
 
 class Bipartite {
   constructor() {
@@ -153,7 +157,7 @@ class Bipartite {
   refresh() {
     const spot = this.hovered ?? this.pinned;
     const keep = !spot ? undefined : spot.side === "from" ? (from) => from === spot.index : (_, to) => to === spot.index;
-    this.picked = strongest(this.lists, MAX_LINES, keep);
+    this.picked = strongest(this.lists, MAX_LINES, keep, this.map.limit);
     this.mark(spot);
     this.say(spot);
     this.window.redraw();
@@ -178,15 +182,15 @@ class Bipartite {
     }
     this.marked = [];
     if (!spot || !this.lists.length) return;
-    const { other, sums } = this.means(spot), top = Math.max(...sums) || 1;
+    const { other, sums } = this.means(spot), top = sums.reduce((most, sum) => Math.max(most, Math.abs(sum)), 0) || 1;
     const own = this[spot.side].children[spot.index].firstChild;
     own.classList.add("chosen");
     this.marked.push(own);
     sums.forEach((sum, i) => {
-      if (sum < 0.005) return;
+      if (Math.abs(sum) < 0.005) return;
       const button = this[other].children[i].firstChild;
-      button.style.setProperty("--share", (sum / top).toFixed(3));
-      button.lastChild.textContent = sum.toFixed(2).replace(/^0/, "");
+      button.style.setProperty("--share", (Math.abs(sum) / top).toFixed(3));
+      button.lastChild.textContent = sum.toFixed(2).replace(/^(-?)0/, "$1");
       this.marked.push(button);
     });
   }
@@ -194,11 +198,12 @@ class Bipartite {
   say(spot) {
     const { total, shown, most } = this.picked, heads = this.lists.length;
     const missing = total > shown ? `The ${count(shown)} strongest of ${count(total)} visible edges are drawn; choose a token to see its own. ` : "";
-    this.note.replaceChildren(`${missing}Line strength: 0`, element("span", { class: "key" }), `${short(most)} (the strongest drawn)`);
+    const signs = this.map.signed ? ". Weights may be negative here: blue lines are positive, orange ones negative." : "";
+    this.note.replaceChildren(`${missing}Line strength: 0`, element("span", { class: "key" }), `${short(most)} (the strongest drawn)${signs}`);
     if (!heads) return this.readout.replaceChildren("No head chosen.");
     if (!spot) return this.readout.replaceChildren("Point at a token to follow its attention; click to keep it.");
     const { other, sums } = this.means(spot);
-    const best = [...sums.keys()].sort((a, b) => sums[b] - sums[a]).slice(0, 5).filter((i) => sums[i] > 0);
+    const best = [...sums.keys()].sort((a, b) => Math.abs(sums[b]) - Math.abs(sums[a])).slice(0, 5).filter((i) => sums[i] !== 0);
     const listed = best.flatMap((i, n) => [n ? ", " : "", element("bdi", {}, this.names[other][i]), ` ${short(sums[i])}`]);
     const verb = spot.side === "from" ? " attends to " : " is attended to by ";
     const rest = heads > 1 ? ` (mean of ${heads} heads)` : "";
@@ -209,7 +214,7 @@ class Bipartite {
     const scroll = Math.max(0, this.stage.scrollTop), half = this.rows / 2;
     const place = (i) => i * this.rows + half - scroll;
     const lists = this.picked.lists, spread = this.rows * 0.6;
-    lists.forEach((list, i) => { list.colour = colour(list.hue); list.shift = ((i + 0.5) / lists.length - 0.5) * spread; });
+    lists.forEach((list, i) => { list.colour = colour(list.hue); list.signs = signsOf(this.map); list.shift = ((i + 0.5) / lists.length - 0.5) * spread; });
     drawLines(context, this.picked, 2, width - 2, height, place, place, 2.6);
     const heads = this.heads.map((h) => this.map.heads[h]).join(", ");
     this.canvas.setAttribute("aria-label", `attention lines of layer ${this.map.layers[this.layer]}, heads ${heads || "none"}`);

@@ -56,17 +56,18 @@ class AttentionMap {
   edges(layer, head, { words, sinks, pair }) {
     const [Q, K] = this.shape;
     const { weights, index } = this.layer(layer);
-    const width = this.kept || K, top = this.bits === 16 ? 65535 : 255;
+    const width = this.kept || K, top = this.bits === 16 ? 65535 : 255, middle = this.signed ? (top - 1) / 2 : 0;
+    const unit = this.signed ? this.limit / middle : 1 / top; // signed weights lie around the middle number
     const merge = words && this.queries.groups && this.keys.groups ? new WordSums(this) : null;
     const from = [], to = [], weight = [];
     for (let q = 0; q < Q; q++) {
       const start = (head * Q + q) * width;
       for (let j = 0; j < width; j++) {
-        const value = weights[start + j];
+        const value = weights[start + j] - middle;
         const k = index ? index[start + j] : j;
         if (!value || (sinks && this.hidden[k]) || !inPair(pair, this.split, q, k)) continue;
-        if (merge) merge.add(q, k, value / top);
-        else { from.push(q); to.push(k); weight.push(value / top); }
+        if (merge) merge.add(q, k, value * unit);
+        else { from.push(q); to.push(k); weight.push(value * unit); }
       }
     }
     return merge ? merge.edges() : { from, to, weight };
@@ -98,7 +99,7 @@ class WordSums {
   edges() {
     const from = [], to = [], weight = [];
     this.sums.forEach((value, i) => {
-      if (value > 0) { from.push(Math.floor(i / this.width)); to.push(i % this.width); weight.push(value); }
+      if (value !== 0) { from.push(Math.floor(i / this.width)); to.push(i % this.width); weight.push(value); }
     });
     return { from, to, weight };
   }

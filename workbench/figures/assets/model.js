@@ -21,33 +21,34 @@ function drawThumbnail(cell) {
   const edges = map.edges(layer, head, state), canvas = cell.firstChild;
   canvas.classList.toggle("heat", state.heat);
   const sizes = [map.names("queries", state.words).length, map.names("keys", state.words).length];
-  if (state.heat) drawHeat(canvas, edges, sizes);
-  else drawCurves(canvas, edges, sizes, map.heads[head]);
+  if (state.heat) drawHeat(canvas, edges, sizes, map.signed);
+  else drawCurves(canvas, edges, sizes, map, map.heads[head]);
   cell.dataset.drawn = "1";
 }
 
-function drawCurves(canvas, edges, sizes, head) {
+function drawCurves(canvas, edges, sizes, map, head) {
   const scale = window.devicePixelRatio || 1, side = Math.max(24, canvas.clientWidth);
   canvas.width = canvas.height = Math.round(side * scale);
   const context = canvas.getContext("2d");
   context.scale(scale, scale);
   const place = (total) => (i) => 4 + ((i + 0.5) * (side - 8)) / total;
-  const picked = strongest([{ ...edges, colour: colour(`head-${head % 8}`), dash: [], shift: 0 }], THUMBNAIL_LINES);
+  const list = { ...edges, colour: colour(`head-${head % 8}`), signs: signsOf(map), dash: [], shift: 0 };
+  const picked = strongest([list], THUMBNAIL_LINES, undefined, map.limit);
   drawLines(context, picked, 4, side - 4, side, place(sizes[0]), place(sizes[1]), side > 60 ? 1.6 : 0.9);
 }
 
 /** Queries down, keys across; where tokens outnumber pixels each pixel shows its strongest weight. */
-function drawHeat(canvas, { from, to, weight }, [rows, columns]) {
+function drawHeat(canvas, { from, to, weight }, [rows, columns], signed) {
   const pixels = Math.max(24, Math.floor(canvas.clientWidth * (window.devicePixelRatio || 1)));
   const height = (canvas.height = Math.min(rows, pixels)), width = (canvas.width = Math.min(columns, pixels));
   const strongestIn = new Float32Array(width * height);
   let top = 0;
   for (let i = 0; i < weight.length; i++) {
     const cell = Math.floor((from[i] * height) / rows) * width + Math.floor((to[i] * width) / columns);
-    strongestIn[cell] = Math.max(strongestIn[cell], weight[i]);
-    top = Math.max(top, weight[i]);
+    if (Math.abs(weight[i]) > Math.abs(strongestIn[cell])) strongestIn[cell] = weight[i];
+    top = Math.max(top, Math.abs(weight[i]));
   }
-  const context = canvas.getContext("2d"), image = context.createImageData(width, height), paint = ramp(false);
+  const context = canvas.getContext("2d"), image = context.createImageData(width, height), paint = ramp(signed);
   strongestIn.forEach((value, i) => image.data.set([...paint(top ? value / top : 0), 255], i * 4));
   context.putImageData(image, 0, 0);
 }
