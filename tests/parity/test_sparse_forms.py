@@ -81,8 +81,12 @@ def test_longformer(padded: int) -> None:
         _compare(_copied(ours, theirs), hidden, heads, mask.bool())
 
 
-def test_bigbird(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In training: transformers draws random blocks then, and in evaluation counts the first block again instead."""
+@pytest.mark.parametrize("padded", [0, 3])
+def test_bigbird(padded: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In training: transformers draws random blocks then, and in evaluation counts the first block again instead.
+
+    Its last block is that of the padded batch, ours that of the text: the same where padding leaves it a token.
+    """
     torch.manual_seed(0)
     block, length = 4, 48
     config = BigBirdConfig(**SHAPE, attention_type="block_sparse", block_size=block, num_random_blocks=2)
@@ -92,11 +96,13 @@ def test_bigbird(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in modules:
         for name in ("_bigbird_block_rand_mask", "_bigbird_block_rand_mask_with_head"):
             _keep_results(module, name, drawn, monkeypatch)
-    passes = _passes(model, modules, input_ids=_ids(length), attention_mask=torch.ones(2, length))
+    mask = torch.ones(2, length)
+    mask[1, length - padded :] = 0
+    passes = _passes(model, modules, input_ids=_ids(length), attention_mask=mask)
     for layer, (theirs, (hidden, heads)) in enumerate(zip(modules, passes, strict=True)):
         ours = BigBirdAttention(width=16, heads=2, block=block, random_blocks=2, seed=0, layer_idx=layer)
         monkeypatch.setattr(ours, "drawn", lambda last, count, layer=layer: _of_all_rows(drawn, layer, count))
-        _compare(_copied(ours, theirs), hidden, heads, torch.ones(2, length, dtype=torch.bool))
+        _compare(_copied(ours, theirs), hidden, heads, mask.bool())
 
 
 def _keep_results(module: Any, name: str, kept: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:

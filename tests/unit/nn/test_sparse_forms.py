@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from workbench.nn import Attention, AttentionContext, eager_attention, sdpa_attention
 from workbench.nn.forms import BigBirdAttention, EfficientAttention, LongformerAttention
@@ -86,6 +87,18 @@ def test_bigbird_of_any_sizes_is_its_map(block: int, random_blocks: int, length:
     torch.testing.assert_close(fast, slow, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 7, 9])
+def test_bigbird_draws_what_is_left_and_nothing_twice(count: int) -> None:
+    attention, last = _make(BigBirdAttention, block=2, random_blocks=4, seed=0), torch.tensor(count - 1)
+    drawn = attention.drawn(last.view(1, 1, 1, 1), count)  # type: ignore[operator]
+    for head in drawn[0].tolist():
+        for here, blocks in enumerate(head):
+            chosen = [block for block in blocks if block >= 0]
+            left = {block for block in range(1, count - 1) if abs(block - here) > 1}
+            assert len(chosen) == len(set(chosen)) == min(4, len(left))
+            assert set(chosen) <= left
+
+
 def test_bigbird_draws_far_blocks_evenly_and_by_its_seed() -> None:
     count = 40
     first, again, other = (_make(BigBirdAttention, block=2, random_blocks=3, seed=seed) for seed in (0, 0, 1))
@@ -113,3 +126,35 @@ def test_random_blocks_depend_on_the_text_alone() -> None:
 
 def test_a_block_listed_twice_counts_once() -> None:
     assert listed_once(torch.tensor([[3, 1, 3, -1, 1]])).tolist() == [[3, 1, -1, -1, -1]]
+
+
+class _Largest(TorchDispatchMode):
+    """The number of entries of the largest tensor that any operation gave, expanded views left out."""
+
+    entries = 0
+
+    def __torch_dispatch__(self, operation: Any, types: Any, given: Any = (), named: Any = None) -> Any:
+        found = operation(*given, **(named or {}))
+        for tensor in found if isinstance(found, tuple | list) else [found]:
+            if isinstance(tensor, Tensor):
+                self.entries = max(self.entries, tensor.untyped_storage().nbytes() // tensor.element_size())
+        return found
+
+
+@pytest.mark.parametrize(
+    "attention",
+    [
+        _make(BigBirdAttention, block=4, random_blocks=3, seed=0),
+        _make(LongformerAttention, window=4, global_tokens=2),
+        _make(LongformerAttention, window=4, global_tokens=2, is_causal=True),
+    ],
+    ids=["bigbird", "longformer", "causal longformer"],
+)
+def test_no_tensor_grows_faster_than_the_text(attention: EfficientAttention) -> None:
+    largest = []
+    for length in (512, 2048):
+        hidden = _hidden(length).requires_grad_()
+        with _Largest() as seen:
+            attention(hidden, AttentionContext(function=sdpa_attention))[0].sum().backward()
+        largest.append(seen.entries)
+    assert largest[1] <= 4 * largest[0]

@@ -49,14 +49,27 @@ class BigBirdAttention(EfficientAttention):
         return listed_once(torch.cat((near, ends, self.drawn(last, count)), -1))
 
     def drawn(self, last: Tensor, count: int) -> Tensor:
-        """Random blocks (B, H, N, R) strictly between the first and ``last`` (B, 1, 1, 1) and off the neighbourhood."""
-        block = torch.arange(count, device=last.device)
-        head = torch.arange(self.heads, device=last.device)
-        order = _scrambled(self.seed, self.layer_idx, head[:, None, None], block[:, None], block)  # (H, N, N)
-        is_far = (block[:, None] - block).abs() > 1
-        eligible = is_far & (block > 0) & (block < last)  # (B, 1, N, N)
-        chosen = order.masked_fill(~eligible, -1).topk(min(self.random_blocks, count), -1)
-        return chosen.indices.masked_fill(chosen.values < 0, ABSENT)
+        """Random blocks (B, H, N, R) strictly between the first and ``last`` (B, 1, 1, 1) and off the neighbourhood.
+
+        Without repetition by Floyd's algorithm (Bentley and Floyd 1987, "A Sample of Brilliance"): no table of all
+        pairs of blocks is made. Where fewer blocks are left than asked for, all of them are taken.
+        """
+        block = torch.arange(count, device=last.device).view(1, 1, -1, 1)
+        head = torch.arange(self.heads, device=last.device).view(1, -1, 1, 1)
+        first_near = (block - 1).clamp(min=1)
+        near = ((block + 1).minimum(last - 1) - first_near + 1).clamp(min=0)  # neighbours that are no end
+        left = last - 1 - near  # how many blocks there are to draw from, (B, 1, N, 1)
+        ranks = left.new_empty(len(last), self.heads, count, 0)
+        for draw in range(self.random_blocks):
+            top = left - self.random_blocks + draw  # the highest rank that may be drawn; below 0: none
+            number = _scrambled(self.seed, self.layer_idx, head, block, draw)  # (1, H, N, 1)
+            rank = number % (top + 1).clamp(min=1)
+            is_taken = (ranks == rank).any(-1, keepdim=True)
+            ranks = torch.cat((ranks, torch.where(is_taken | (top < 0), top, rank)), -1)
+        chosen = (
+            ranks + 1 + near * (ranks + 1 >= first_near)
+        )  # the first block and the neighbours are passed over
+        return chosen.masked_fill(ranks < 0, ABSENT)
 
     def efficient(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor, layout: Layout) -> Tensor:
         """The listed blocks for all rows, then the first and the last block over all keys."""

@@ -49,20 +49,23 @@ def attend_to_blocks(
     """Heads (B, H, T, d) of queries, keys and values (B, H, T, d).
 
     ``blocks`` (B or 1, H or 1, N, L) lists the blocks of keys that each block of queries meets, or ``ABSENT``;
-    ``allowed`` says, of places (N, block, 1) and (B, H, N, 1, L · block), which of their pairs attend.
+    ``allowed`` says, of places (N, block, 1) and (B or 1, H or 1, N, 1, L · block), which of their pairs attend.
+    Each block of queries is then a short text of its own, which attends to its L · block keys.
     """
     batch, heads, length, _ = query.shape
-    queries, keys, values = (
-        in_blocks(states, block) for states in (query, key, value)
-    )  # (B, H, N, block, d)
+    queries, keys, values = (in_blocks(states, block) for states in (query, key, value))
     count, places = queries.shape[2], torch.arange(queries.shape[2] * block, device=query.device)
-    blocks = blocks.expand(batch, heads, -1, -1)
-    key_places = blocks[..., None] * block + torch.arange(block, device=query.device)  # (B, H, N, L, block)
-    met = allowed(places.view(count, block, 1), key_places.flatten(3)[..., None, :])
+    key_places = (blocks[..., None] * block + places[:block]).flatten(3)[..., None, :]  # (…, N, 1, L · block)
+    met = allowed(places.view(count, block, 1), key_places)
     met = met & (blocks != ABSENT).repeat_interleave(block, -1)[..., None, :]
-    scores = queries @ _listed(keys, blocks).transpose(-1, -2) * scaling  # (B, H, N, block, L · block)
-    weights = F.dropout(masked_softmax(scores, met), dropout)
-    return (weights @ _listed(values, blocks)).flatten(2, 3)[:, :, :length]
+    mask = torch.zeros_like(met, dtype=query.dtype).masked_fill(~met, torch.finfo(query.dtype).min / 2)
+    blocks, mask = blocks.expand(batch, heads, -1, -1), mask.expand(batch, -1, -1, block, -1)
+    texts = (queries, _listed(keys, blocks), _listed(values, blocks), mask)
+    queries, keys, values, mask = (states.transpose(1, 2).flatten(0, 1) for states in texts)  # (B · N, H, …)
+    found = F.scaled_dot_product_attention(
+        queries, keys, values, attn_mask=mask, dropout_p=dropout, scale=scaling
+    )
+    return found.unflatten(0, (batch, count)).transpose(1, 2).flatten(2, 3)[:, :, :length]
 
 
 def _listed(states: Tensor, blocks: Tensor) -> Tensor:

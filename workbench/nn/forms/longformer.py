@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from workbench.nn.attention import AttentionContext
 from workbench.nn.attention_functions import EffectiveMap
 from workbench.nn.forms.base import EfficientAttention, Layout
-from workbench.nn.forms.blocks import attend_to_blocks, attend_to_rows, listed_once, masked_softmax
+from workbench.nn.forms.blocks import ABSENT, attend_to_blocks, attend_to_rows, listed_once, masked_softmax
 
 __all__ = ["LongformerAttention"]
 
@@ -73,7 +74,8 @@ class LongformerAttention(EfficientAttention):
         )
         count = min(self.global_tokens, length)
         if count:
-            visible = layout.visible(length, is_causal=self.is_causal)[:, :, :count]
+            first = replace(layout, places=layout.places[:, :count])
+            visible = first.visible(length, is_causal=self.is_causal)
             wide = (query[:, :, :count, size:], key[..., size:], value[..., size:])
             rows = attend_to_rows(*wide, visible, scaling=self.scaling, dropout=dropout)
             heads = torch.cat((rows, heads[:, :, count:]), 2)
@@ -84,7 +86,7 @@ class LongformerAttention(EfficientAttention):
         here = torch.arange(count, device=device)[:, None]
         after = 0 if self.is_causal else 1
         near = here + torch.arange(-1, after + 1, device=device)
-        near = near.masked_fill((near < 0) | (near >= count), -1)
+        near = near.masked_fill((near < 0) | (near >= count), ABSENT)
         needed = min(-(-self.global_tokens // self.window), count)
         wide = torch.arange(needed, device=device).expand(count, -1)
         return listed_once(torch.cat((near, wide), -1))[None, None]
