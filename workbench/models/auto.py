@@ -5,6 +5,11 @@ from __future__ import annotations
 import transformers
 from transformers import AutoConfig, PreTrainedModel
 
+from workbench.models.ancestors.convolutional import (
+    ConvolutionalEncoderDecoder,
+    ConvolutionalEncoderDecoderForConditionalGeneration,
+)
+from workbench.models.ancestors.convolutional_configuration import ConvolutionalConfig
 from workbench.models.ancestors.recurrent import (
     RecurrentEncoderDecoder,
     RecurrentEncoderDecoderForConditionalGeneration,
@@ -70,6 +75,10 @@ AUTO_CLASSES: dict[type[BuiltInConfig], dict[str, type[PreTrainedModel]]] = {
     RecurrentConfig: {
         "AutoModel": RecurrentEncoderDecoder,
         "AutoModelForSeq2SeqLM": RecurrentEncoderDecoderForConditionalGeneration,
+    },
+    ConvolutionalConfig: {
+        "AutoModel": ConvolutionalEncoderDecoder,
+        "AutoModelForSeq2SeqLM": ConvolutionalEncoderDecoderForConditionalGeneration,
     },
 }
 

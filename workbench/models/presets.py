@@ -330,6 +330,10 @@ PRESETS = {
     "luong-tiny": Preset(
         lambda: ancestors.luong(8000, 128, 2, 0.1), "Luong et al. 2015, made tiny", _SEQ2SEQ
     ),
+    "convs2s": Preset(ancestors.convs2s, "Gehring et al. 2017, English-Romanian", _SEQ2SEQ),
+    "convs2s-tiny": Preset(
+        lambda: ancestors.convs2s(8000, 128, 3), "Gehring et al. 2017, made tiny", _SEQ2SEQ
+    ),
 }
 
 

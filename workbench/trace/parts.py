@@ -111,10 +111,15 @@ def _examine(model: Any, structure: Structure) -> Parts:
     after_attention, before_end = _projections(order.events)
     blocks = {stack: tuple(b for b in found if id(b) not in order.steps) for stack, found in blocks.items()}
 
+    projecting_heads = set(after_attention.values())  # the last of a block without a feed-forward part
     mlps = {
         stack: []
         if any(map(has_experts, found))
-        else [before_end[id(b)] for b in found if id(b) in before_end]
+        else [
+            place
+            for b in found
+            if (place := before_end.get(id(b))) is not None and place not in projecting_heads
+        ]
         for stack, found in blocks.items()
     }
     heads = {

@@ -13,10 +13,12 @@ from tests.unit.trace.tiny import SIZE, build, loaded
 from workbench.analysis.heads import head_statistics
 from workbench.analysis.importance import head_importance
 from workbench.analysis.lens import logit_lens
+from workbench.analysis.patching import Patch, PatchSite, patch_pair, patched_values
 from workbench.analysis.saliency import attribute
 from workbench.errors import TraceError
 from workbench.figures.view_options import ViewKind, ViewOptions, trace_for, view_of
 from workbench.models import Kind, LoadedModel
+from workbench.models.ancestors.convolutional_configuration import ConvolutionalConfig
 from workbench.models.ancestors.recurrent_configuration import RecurrentConfig
 from workbench.models.built_in import BuiltInConfig
 from workbench.scoring import Request, Seq2SeqEngine
@@ -31,12 +33,20 @@ CONFIGS: dict[str, BuiltInConfig] = {
     "bahdanau": RecurrentConfig(hidden_size=16, embeddings={"size": 12}, **IDS),
     "luong": RecurrentConfig(hidden_size=16, cell={"kind": "lstm"}, attention=CURRENT, **IDS),
 }
+SIDES = {"layers": 2, "decoder_layers": 3}
+CONFIGS["convs2s"] = ConvolutionalConfig(hidden_size=16, embeddings={"size": 12}, depth=SIDES, **IDS)
 SOURCES, TARGETS = ["the big cat sat on the mat", "a dog"], ["the dog ran", "a big red house and mat"]
 
 
 @pytest.fixture(params=CONFIGS)
 def model(request: pytest.FixtureRequest) -> LoadedModel:
-    return loaded(build("AutoModelForSeq2SeqLM", CONFIGS[request.param]), Kind.SEQ2SEQ, special=False)
+    return tiny(request.param)
+
+
+def tiny(name: str) -> LoadedModel:
+    network = build("AutoModelForSeq2SeqLM", CONFIGS[name])
+    network.set_attn_implementation("eager")  # plain passes return their weights
+    return loaded(network, Kind.SEQ2SEQ, special=False)
 
 
 def plain(model: LoadedModel, row: int) -> Any:
@@ -100,8 +110,8 @@ def test_layers_of_the_encoder_are_features(model: LoadedModel) -> None:
     layers = structure_of(model.model).layers[Stack.ENCODER]
     assert tuple(features.layers) == tuple(range(layers + 1))
     states = capture(model, SOURCES, "residual", stack="encoder")
-    last = torch.cat([plain(model, row).encoder_hidden_states[-1][0] for row in range(2)])
-    np.testing.assert_allclose(states.values[-1], last, atol=1e-5)
+    first = torch.cat([plain(model, row).encoder_hidden_states[1][0] for row in range(2)])
+    np.testing.assert_allclose(states.values[0], first, atol=1e-5)
 
 
 def test_what_needs_self_attention_is_refused_in_one_line(model: LoadedModel) -> None:
@@ -116,8 +126,21 @@ def test_what_needs_self_attention_is_refused_in_one_line(model: LoadedModel) ->
         assert "\n" not in str(refusal.value)
 
 
+def test_layers_of_convolutions_are_read_and_exchanged() -> None:
+    model = tiny("convs2s")
+    reading = logit_lens(model, SOURCES[0], target_text=TARGETS[0])
+    assert reading.layers == 4
+    expected = plain(model, 0).logits[0].softmax(-1).max(-1).values
+    np.testing.assert_allclose(reading.top_probabilities[-1, :, 0], expected, atol=1e-4)
+    pair = patch_pair(
+        model, "the cat sat", "the dog sat", "mat", "house", target_text="a big", stack="decoder"
+    )
+    clean = [(Patch(PatchSite.RESIDUAL, layer),) for layer in (1, 2)]  # the source below stays corrupted
+    assert patched_values(pair, [*clean, ()])[-1] == pytest.approx(0.0, abs=1e-3)
+
+
 def test_states_of_a_recurrent_decoder_cannot_be_exchanged() -> None:
-    model = loaded(build("AutoModelForSeq2SeqLM", CONFIGS["bahdanau"]), Kind.SEQ2SEQ, special=False)
+    model = tiny("bahdanau")
     with pytest.raises(TraceError, match="does not hand one state a token from block to block"):
         logit_lens(model, SOURCES[0], target_text=TARGETS[0])
     with pytest.raises(TraceError, match="no residual was found in the decoder"):

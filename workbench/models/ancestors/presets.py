@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from workbench.models.ancestors.convolutional_configuration import (
+    ConvolutionalConfig,
+    ConvolutionConfig,
+    PlaceConfig,
+)
+from workbench.models.ancestors.parts import SidesConfig, TokenVectorConfig
 from workbench.models.ancestors.recurrent_configuration import (
     AlignmentConfig,
     CellConfig,
     ReadoutConfig,
     RecurrentConfig,
-    RecurrentDepthConfig,
-    TokenVectorConfig,
 )
 
-__all__ = ["bahdanau", "luong"]
+__all__ = ["bahdanau", "convs2s", "luong"]
 
 _IDS: dict[str, Any] = {
     "pad_token_id": 0,
@@ -33,7 +37,7 @@ def bahdanau(
         embeddings=TokenVectorConfig(size=tokens),
         cell=CellConfig(kind="gru", bidirectional=True),
         attention=AlignmentConfig(score="additive", query="previous", size=width),
-        depth=RecurrentDepthConfig(layers=1, decoder_layers=1),
+        depth=SidesConfig(layers=1, decoder_layers=1),
         readout=ReadoutConfig(kind="maxout", size=readout, sees_token=True),
         dropout=dropout,
         initializer_range=0.1,
@@ -51,8 +55,25 @@ def luong(
         embeddings=TokenVectorConfig(size=width),
         cell=CellConfig(kind="lstm", bidirectional=False),
         attention=AlignmentConfig(score="general", query="current", input_feeding=True),
-        depth=RecurrentDepthConfig(layers=layers, decoder_layers=layers),
+        depth=SidesConfig(layers=layers, decoder_layers=layers),
         readout=ReadoutConfig(kind="tanh", size=width, sees_token=False),
+        dropout=dropout,
+        initializer_range=0.1,
+        **_IDS,
+    )
+
+
+def convs2s(
+    vocabulary: int = 40000, width: int = 512, layers: int = 20, dropout: float = 0.1
+) -> ConvolutionalConfig:
+    """The English-Romanian model: kernels of 3 and 512 hidden units throughout; section 5.1 of the paper."""
+    return ConvolutionalConfig(
+        vocab_size=vocabulary,
+        hidden_size=width,
+        embeddings=TokenVectorConfig(size=width),
+        positions=PlaceConfig(max_length=1024),
+        convolution=ConvolutionConfig(kernel=3),
+        depth=SidesConfig(layers=layers, decoder_layers=layers),
         dropout=dropout,
         initializer_range=0.1,
         **_IDS,

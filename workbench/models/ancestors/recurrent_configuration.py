@@ -6,30 +6,16 @@ from dataclasses import dataclass, field
 
 from transformers import PreTrainedConfig
 
+from workbench.models.ancestors.parts import SidesConfig, TokenVectorConfig, one_of, positive
 from workbench.models.built_in import BuiltInConfig
 from workbench.models.parts import require
 from workbench.nn.recurrent import CELLS, SCORES
 from workbench.records import check_fields
 
-__all__ = [
-    "AlignmentConfig",
-    "CellConfig",
-    "ReadoutConfig",
-    "RecurrentConfig",
-    "RecurrentDepthConfig",
-    "TokenVectorConfig",
-]
+__all__ = ["AlignmentConfig", "CellConfig", "ReadoutConfig", "RecurrentConfig"]
 
 QUERIES = ("previous", "current")
 READOUTS = ("maxout", "tanh")
-
-
-def _one_of(field: str, value: str, allowed: tuple[str, ...]) -> None:
-    require(value in allowed, field, value, ", ".join(allowed))
-
-
-def _positive(field: str, value: int | None) -> None:
-    require(value is None or value >= 1, field, value, "1 or more")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +27,7 @@ class CellConfig:
 
     def __post_init__(self) -> None:
         check_fields(self, "cell.")
-        _one_of("cell.kind", self.kind, CELLS)
+        one_of("cell.kind", self.kind, CELLS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,24 +45,11 @@ class AlignmentConfig:
 
     def __post_init__(self) -> None:
         check_fields(self, "attention.")
-        _one_of("attention.score", self.score, SCORES)
-        _one_of("attention.query", self.query, QUERIES)
-        _positive("attention.size", self.size)
+        one_of("attention.score", self.score, SCORES)
+        one_of("attention.query", self.query, QUERIES)
+        positive("attention.size", self.size)
         allowed = "true only with attention.query = current"
         require(self.query == "current" or not self.input_feeding, "attention.input_feeding", True, allowed)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RecurrentDepthConfig:
-    """Layers of the encoder, and of the decoder where it has another number."""
-
-    layers: int = 1
-    decoder_layers: int | None = None
-
-    def __post_init__(self) -> None:
-        check_fields(self, "depth.")
-        for name in ("layers", "decoder_layers"):
-            _positive(f"depth.{name}", getattr(self, name))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,19 +66,8 @@ class ReadoutConfig:
 
     def __post_init__(self) -> None:
         check_fields(self, "readout.")
-        _one_of("readout.kind", self.kind, READOUTS)
-        _positive("readout.size", self.size)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TokenVectorConfig:
-    """``size`` of token vectors, by default that of the states."""
-
-    size: int | None = None
-
-    def __post_init__(self) -> None:
-        check_fields(self, "embeddings.")
-        _positive("embeddings.size", self.size)
+        one_of("readout.kind", self.kind, READOUTS)
+        positive("readout.size", self.size)
 
 
 class RecurrentConfig(BuiltInConfig):
@@ -120,7 +82,7 @@ class RecurrentConfig(BuiltInConfig):
     embeddings: TokenVectorConfig = field(default_factory=TokenVectorConfig)
     cell: CellConfig = field(default_factory=CellConfig)
     attention: AlignmentConfig = field(default_factory=AlignmentConfig)
-    depth: RecurrentDepthConfig = field(default_factory=RecurrentDepthConfig)
+    depth: SidesConfig = field(default_factory=SidesConfig)
     readout: ReadoutConfig = field(default_factory=ReadoutConfig)
     tie_word_embeddings: bool = False
 
