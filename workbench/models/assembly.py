@@ -157,6 +157,7 @@ def form_settings(config: TransformerConfig, kind: str) -> dict[str, Any]:
         },
         "synthesizer_dense": places,
         "synthesizer_factorised": {"factor": chosen.factor, **places},
+        "synthesizer_fixed": {"seed": chosen.seed, **places},
         "synthesizer_random": places,
         "dynamic_conv": {"kernel": chosen.kernel or 31},
         "lightweight_conv": {"kernel": chosen.kernel or 31},

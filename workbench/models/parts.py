@@ -102,8 +102,8 @@ class FormConfig:
     ``random_blocks`` (BigBird) are numbers of tokens or blocks; a length that is no multiple of ``block`` is padded
     inside. ``rank`` is Linformer's, ``landmarks`` Nyströmformer's, ``features`` Performer's, ``rounds`` and ``buckets``
     Reformer's, ``factor`` that of a factorised Synthesizer, ``kernel`` the width of a convolution (31 by default
-    where it is the form). What is drawn at
-    random (BigBird's blocks, Performer's features, Reformer's rotations) comes from ``seed`` and the layer's number.
+    where it is the form). What is drawn at random (BigBird's blocks, Performer's features, Reformer's rotations, the
+    scores of a fixed Synthesizer) comes from ``seed`` and the layer's number.
     """
 
     kind: str = "full"

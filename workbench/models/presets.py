@@ -301,6 +301,9 @@ PRESETS = {
     "synthesizer-factorised-mini": Preset(
         lambda: _with_form("synthesizer_factorised", length=512, factor=32), _SYNTHESIZER, _MASKED
     ),
+    "synthesizer-fixed-mini": Preset(
+        lambda: _with_form("synthesizer_fixed", length=512), _SYNTHESIZER, _MASKED
+    ),
     "synthesizer-random-mini": Preset(
         lambda: _with_form("synthesizer_random", length=512), _SYNTHESIZER, _MASKED
     ),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from workbench.errors import ConfigError
 from workbench.models import presets
@@ -19,6 +20,7 @@ from workbench.models.parts import AttentionConfig, DepthConfig, FeedForwardConf
 from workbench.nn import Attention, AttentionContext
 from workbench.nn.attention_functions import eager_attention, sdpa_attention
 from workbench.nn.forms import (
+    FORMS,
     FactorisedSynthesizerAttention,
     LinformerAttention,
     NystromformerAttention,
@@ -199,7 +201,7 @@ def test_heads_may_share_keys_and_values(kind: str) -> None:
     torch.testing.assert_close(model(ids).logits, fast)
 
 
-@pytest.mark.parametrize("kind", ["synthesizer_dense", "synthesizer_factorised", "synthesizer_random"])
+@pytest.mark.parametrize("kind", [name for name in FORMS if name.startswith("synthesizer")])
 def test_a_synthesizer_compares_nothing(kind: str) -> None:
     """No query or key matrix; the weights of a token do not change with the other tokens."""
     model = _model(kind, is_causal=False, factor=4)
@@ -209,7 +211,7 @@ def test_a_synthesizer_compares_nothing(kind: str) -> None:
     ids = torch.tensor([[3, 4, 5, 6], [3, 9, 8, 7]])
     one, other = model(ids, output_attentions=True).attentions[0]
     torch.testing.assert_close(one[:, 0], other[:, 0])
-    if kind == "synthesizer_random":
+    if kind in ("synthesizer_fixed", "synthesizer_random"):
         torch.testing.assert_close(one, other)
     else:
         assert not torch.allclose(one, other)
@@ -221,6 +223,50 @@ def test_a_random_synthesizer_looks_its_scores_up() -> None:
         weights = form(_hidden(4), AttentionContext())[1]
     table = form.pairs.weight.detach().view(6, HEADS, 6)
     torch.testing.assert_close(weights[0, 1], table[:4, 1, :4].softmax(-1))
+
+
+def test_a_fixed_synthesizer_is_drawn_from_the_seed_and_learns_no_scores() -> None:
+    drawn = [_model("synthesizer_fixed", is_causal=True, seed=seed) for seed in (0, 0, 1)]
+    pairs = [model.model.stack.layers[0].attention.pairs for model in drawn]
+    assert torch.equal(pairs[0], pairs[1])
+    assert not torch.equal(pairs[0], pairs[2])
+    assert not any("pairs" in name for name, _ in drawn[0].named_parameters())
+
+
+class _Largest(TorchDispatchMode):
+    """Remembers the size of the largest tensor that is made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.size = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        for one in found if isinstance(found, (tuple, list)) else (found,):
+            if isinstance(one, Tensor):
+                self.size = max(self.size, one.untyped_storage().nbytes() // one.element_size())
+        return found
+
+
+@pytest.mark.parametrize("kind", ["linformer", "nystromformer", "performer", "performer causal"])
+def test_no_tensor_grows_faster_than_the_length(kind: str) -> None:
+    """Forward and backward, at 512 and 1,024 tokens: twice the length, twice the largest tensor at most."""
+    sizes = {"features": 64, "seed": 0, "is_causal": "causal" in kind}
+    makers: dict[str, Any] = {
+        "linformer": lambda length: LinformerAttention(rank=64, max_length=length, width=WIDTH, heads=HEADS),
+        "nystromformer": lambda _: NystromformerAttention(landmarks=64, kernel=3, width=WIDTH, heads=HEADS),
+        "performer": lambda _: PerformerAttention(width=WIDTH, heads=HEADS, **sizes),
+    }
+    largest = []
+    for length in (512, 1024):
+        form, hidden = makers[kind.split()[0]](length), _hidden(length).float().requires_grad_()
+        with _Largest() as seen:
+            form(hidden, EFFICIENT)[0].sum().backward()
+        largest.append(seen.size)
+    assert largest[1] <= 2 * largest[0]
+    assert (
+        largest[1] <= 2 * HEADS * 1024 * 64
+    )  # rows, heads, length, and rank, landmarks or features: no (T, m, d)
 
 
 def test_a_factorised_synthesizer_has_a_score_for_each_pair() -> None:

@@ -13,6 +13,7 @@ from workbench.nn.forms.reformer import ReformerAttention
 from workbench.nn.forms.synthesizer import (
     DenseSynthesizerAttention,
     FactorisedSynthesizerAttention,
+    FixedSynthesizerAttention,
     PerHead,
     RandomSynthesizerAttention,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "DynamicConvolutionAttention",
     "EfficientAttention",
     "FactorisedSynthesizerAttention",
+    "FixedSynthesizerAttention",
     "Layout",
     "LengthProjection",
     "LightweightConvolutionAttention",
@@ -48,5 +50,6 @@ FORMS: dict[str, type[EfficientAttention]] = {
     "reformer": ReformerAttention,
     "synthesizer_dense": DenseSynthesizerAttention,
     "synthesizer_factorised": FactorisedSynthesizerAttention,
+    "synthesizer_fixed": FixedSynthesizerAttention,
     "synthesizer_random": RandomSynthesizerAttention,
 }

@@ -15,6 +15,7 @@ from workbench.nn.forms.base import EfficientAttention, Layout
 __all__ = [
     "DenseSynthesizerAttention",
     "FactorisedSynthesizerAttention",
+    "FixedSynthesizerAttention",
     "PerHead",
     "RandomSynthesizerAttention",
     "SynthesizerAttention",
@@ -142,3 +143,22 @@ class RandomSynthesizerAttention(SynthesizerAttention):
         """The learned rows of the queries' places."""
         rows = self.pairs(layout.places).unflatten(-1, (self.heads, self.max_length))
         return rows[..., :keys].transpose(1, 2)
+
+
+class FixedSynthesizerAttention(SynthesizerAttention):
+    """As :class:`RandomSynthesizerAttention`, with scores that stay as they were drawn; Tay et al. 2021, section 3.2.
+
+    They are normal, drawn from the seed and the layer's number, and saved with the weights.
+    """
+
+    pairs: Tensor
+
+    def __init__(self, *, seed: int, **attention: Any) -> None:
+        super().__init__(**attention)
+        generator = torch.Generator().manual_seed(seed + self.layer_idx)
+        shape = (self.max_length, self.heads, self.max_length)
+        self.register_buffer("pairs", torch.randn(shape, generator=generator, device="cpu"))
+
+    def scores(self, hidden: Tensor, keys: int, layout: Layout) -> Tensor:
+        """The drawn rows of the queries' places."""
+        return self.pairs[layout.places][..., :keys].transpose(1, 2)
