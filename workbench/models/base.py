@@ -14,8 +14,8 @@ from transformers.utils.generic import ModelOutput, can_return_tuple
 from workbench.models.configuration import TransformerConfig
 from workbench.nn import Residual
 from workbench.nn.forms import LengthProjection, PerHead
-from workbench.nn.residual import BranchOutput
-from workbench.nn.universal import Halting
+from workbench.nn.residual import BranchInput, BranchOutput
+from workbench.nn.universal import HaltingUnit
 
 __all__ = ["TransformerPreTrainedModel", "relabel", "tuple_on_request"]
 
@@ -59,7 +59,8 @@ class TransformerPreTrainedModel(PreTrainedModel):
     _can_compile_fullgraph = True
 
     def _init_weights(self, module: nn.Module) -> None:
-        """Normal with ``initializer_range``; what ends a residual branch starts smaller, for Fixup at zero.
+        """Normal with ``initializer_range``; what ends a residual branch starts smaller, for Fixup at zero, and
+        what begins it smaller.
 
         Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", section 2.3: 1/√N for the
         N branches of a stack without post-norms.
@@ -67,8 +68,8 @@ class TransformerPreTrainedModel(PreTrainedModel):
         super()._init_weights(module)
         if isinstance(module, Residual) and module.scale is not None:
             init.constant_(module.scale, module.initial_scale)
-        if isinstance(module, Halting):  # Graves 2016, section 3: few steps at first
-            init.constant_(module.probability.bias, 1.0)
+        if isinstance(module, HaltingUnit):  # Graves 2016, section 3: few steps at first
+            init.ones_(module.bias)
         if isinstance(module, BranchOutput):
             init.normal_(module.weight, mean=0.0, std=self._branch_output_std())
         if isinstance(module, LengthProjection):
@@ -76,6 +77,16 @@ class TransformerPreTrainedModel(PreTrainedModel):
         if isinstance(module, PerHead):
             init.normal_(module.weight, mean=0.0, std=self.config.initializer_range)
             init.zeros_(module.bias)
+        if isinstance(module, BranchInput) and self.config.norm.residual_scale == "fixup":
+            init.normal_(module.weight, mean=0.0, std=self._branch_input_std())
+
+    def _branch_input_std(self) -> float:
+        """Divided by √L for L branches of two matrices; Zhang et al. 2019, "Fixup Initialization", section 3, rule 2.
+
+        Of rule 1 the output layer of the model is left out, for it is the token table; rule 3's biases are those of
+        the matrices.
+        """
+        return self.config.initializer_range / math.sqrt(2 * self.config.num_hidden_layers)
 
     def _branch_output_std(self) -> float:
         chosen = self.config.norm

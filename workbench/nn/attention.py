@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from workbench.nn.attention_functions import AttentionFunction, eager_attention
 from workbench.nn.positions.base import Angles, PositionEncoding
-from workbench.nn.residual import BranchOutput
+from workbench.nn.residual import BranchInput, BranchOutput
 
 __all__ = ["Attention", "AttentionContext", "KeyValueStore"]
 
@@ -78,7 +78,7 @@ class Attention(nn.Module):
 
         self.query = nn.Linear(width, self.heads * self.head_size, bias=bias)
         self.key = nn.Linear(width, self.key_value_heads * self.head_size, bias=bias)
-        self.value = nn.Linear(width, self.key_value_heads * self.head_size, bias=bias)
+        self.value = BranchInput(width, self.key_value_heads * self.head_size, bias=bias)
         self.output = BranchOutput(self.heads * self.head_size, width, bias=output_bias)
 
     def forward(self, hidden: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor | None]:

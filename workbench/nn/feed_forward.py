@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from workbench.nn.residual import BranchOutput
+from workbench.nn.residual import BranchInput, BranchOutput
 
 __all__ = ["ACTIVATIONS", "GATED_NAMES", "FeedForward", "GatedFeedForward"]
 
@@ -47,7 +47,7 @@ class FeedForward(nn.Module):
         self, *, width: int, size: int, activation: Activation, bias: bool = True, dropout: float = 0.0
     ) -> None:
         super().__init__()
-        self.up = nn.Linear(width, size, bias=bias)
+        self.up = BranchInput(width, size, bias=bias)
         self.down = BranchOutput(size, width, bias=bias)
         self.activation = activation
         self.dropout = nn.Dropout(dropout)
@@ -64,7 +64,7 @@ class GatedFeedForward(FeedForward):
         self, *, width: int, size: int, activation: Activation, bias: bool = True, dropout: float = 0.0
     ) -> None:
         super().__init__(width=width, size=size, activation=activation, bias=bias, dropout=dropout)
-        self.gate = nn.Linear(width, size, bias=bias)
+        self.gate = BranchInput(width, size, bias=bias)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Transform each position by itself."""

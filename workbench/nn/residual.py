@@ -5,9 +5,22 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-__all__ = ["PLACEMENTS", "SCALES", "BranchOutput", "PostNorm", "PreNorm", "Residual", "SandwichNorm"]
+__all__ = [
+    "PLACEMENTS",
+    "SCALES",
+    "BranchInput",
+    "BranchOutput",
+    "PostNorm",
+    "PreNorm",
+    "Residual",
+    "SandwichNorm",
+]
 
 SCALES = ("none", "rezero", "fixup")
+
+
+class BranchInput(nn.Linear):
+    """A first matrix of a residual branch; its initial weights may be chosen apart, too."""
 
 
 class BranchOutput(nn.Linear):

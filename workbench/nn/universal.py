@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from workbench.nn.positions.absolute import sinusoids
 from workbench.nn.positions.base import PositionEncoding
 
-__all__ = ["Halting", "HaltingState", "add_step", "ponder_cost"]
+__all__ = ["Halting", "HaltingState", "HaltingUnit", "add_step", "ponder_cost"]
 
 
 def add_step(hidden: Tensor, step: int, encoding: PositionEncoding, positions: Tensor) -> Tensor:
@@ -37,6 +37,10 @@ class HaltingState:
     is_running: Tensor
 
 
+class HaltingUnit(nn.Linear):
+    """Scores how likely a position halts; its bias starts at 1."""
+
+
 class Halting(nn.Module):
     """Adaptive computation time for each position; Graves 2016, equations 5 to 14; Dehghani et al. 2019, section 2.2.
 
@@ -48,7 +52,7 @@ class Halting(nn.Module):
 
     def __init__(self, width: int, threshold: float) -> None:
         super().__init__()
-        self.probability = nn.Linear(width, 1)
+        self.probability = HaltingUnit(width, 1)
         self.threshold = threshold
 
     def start(self, hidden: Tensor) -> HaltingState:

@@ -242,6 +242,16 @@ def test_what_ends_a_branch_starts_smaller() -> None:
     assert float(weights.std().detach()) == pytest.approx(0.01, rel=0.1)
 
 
+def test_fixup_begins_branches_smaller() -> None:
+    """0.02 / √(2 layers · 2 branches) for values and the first feed-forward matrix, 0 for what ends a branch."""
+    for layer in build("post, no norm, fixup").model.stack.layers:
+        for weight in (layer.attention.value.weight, layer.feed_forward.up.weight):
+            assert float(weight.std().detach()) == pytest.approx(0.01, rel=0.15)
+        assert float(layer.attention.query.weight.std().detach()) == pytest.approx(0.02, rel=0.15)
+        assert not layer.attention.output.weight.any()
+        assert not layer.feed_forward.down.weight.any()
+
+
 def test_fixup_and_rezero_start_as_the_identity() -> None:
     """Hidden states leave each block as they entered it."""
     for name in ("sandwich, rezero", "post, no norm, fixup"):

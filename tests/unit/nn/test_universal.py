@@ -83,6 +83,13 @@ def test_halting_is_graves_recurrence() -> None:
     )
 
 
+def test_positions_halt_early_at_first() -> None:
+    """The halting unit's bias starts at 1."""
+    config = decoder(depth=DEPTH)
+    model = language_model_class(config)(config)
+    assert [float(m.probability.bias.detach()) for m in model.modules() if isinstance(m, Halting)] == [1.0]
+
+
 @pytest.mark.parametrize("make", [decoder, encoder, encoder_decoder])
 def test_the_ponder_cost_is_in_the_loss_in_training_only(make: type) -> None:
     depth = {"depth": DEPTH} if make is not encoder_decoder else {}
