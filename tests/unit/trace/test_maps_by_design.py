@@ -105,6 +105,12 @@ def test_signed_weights_are_packed_around_the_middle() -> None:
     assert found[3] == 0.0
 
 
+def test_the_gradient_of_weights_that_no_token_had_a_part_in() -> None:
+    text = TEXT.replace("dog", "[MASK]")
+    found = workbench.attribute(_model("synthesizer_fixed"), text, method="attention_gradient")
+    assert np.abs(found.scores).max() > 0
+
+
 def test_a_synthesizer_has_values_but_no_queries_and_keys() -> None:
     text = workbench.trace(_model("synthesizer_dense"), TEXT, {"attention", "queries_keys"})[0]
     assert text.get("values").shape == (2, 2, 12, 8)

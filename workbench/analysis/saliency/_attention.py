@@ -52,7 +52,9 @@ class Watched(AttentionObserver):
         self.weights: dict[Stack, list[Tensor]] = {}
 
     def observe(self, call: AttentionCall) -> None:
-        """Keep the weights."""
+        """Keep the weights; gradients are asked for also where no token had a part in them (fixed Synthesizer)."""
+        if torch.is_grad_enabled() and not call.weights.requires_grad:
+            call.weights.requires_grad_()
         self.weights.setdefault(call.stack, []).append(call.weights)
 
 
