@@ -17,7 +17,7 @@ from probes.features.store import Features, writing
 from workbench.errors import DataError
 from workbench.folders import cached_folder
 from workbench.models import LoadedModel
-from workbench.trace import Stack, structure_of
+from workbench.trace import Stack, stacks_of, structure_of
 
 __all__ = ["extract", "with_random_weights", "words_of"]
 
@@ -93,7 +93,7 @@ def _policy(
     what: str,
     stack: str | None,
 ) -> tuple[Policy, Stack]:
-    structure = structure_of(model.model)
+    structure = stacks_of(model.model) if what == "residual" else structure_of(model.model)
     both = model.config.is_encoder_decoder and stack is None
     where = Stack.ENCODER if both else structure.stack(stack)
     if not places:

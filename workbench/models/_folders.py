@@ -11,6 +11,7 @@ from typing import Any
 
 from workbench.errors import ModelError
 from workbench.models._adapters import ADAPTER_WEIGHTS, has_adapter
+from workbench.models.built_in import BuiltInConfig
 from workbench.text.load import holds_tokenizer
 
 __all__ = ["check_config", "check_folder", "check_weights", "refuse_pickle"]
@@ -103,6 +104,8 @@ _COUNTS = (
 
 def check_config(config: Any, location: str) -> None:
     """Raise :class:`~workbench.errors.ModelError` for a model of no layers, heads, width or vocabulary."""
+    if isinstance(config, BuiltInConfig):  # it checks itself; some have no attention, or no layers
+        return
     text_config = config.get_text_config()
     for name in _COUNTS:
         value = getattr(text_config, name, None)

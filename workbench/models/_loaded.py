@@ -178,7 +178,9 @@ class LoadedModel:
             return
         allowed = " or ".join(kinds)
         reason = {
-            Kind.ENCODER: "it has no language-model or classification head",
+            Kind.ENCODER: getattr(
+                self.config, "no_scores", "it has no language-model or classification head"
+            ),
             Kind.CLASSIFIER: "its head is a classifier",
         }.get(self.kind, f"it is a {self.kind} model")
         raise ModelError(f"{verb} needs a {allowed} model; {self.name} is of kind {self.kind}: {reason}")

@@ -10,6 +10,8 @@ from workbench.models.ancestors.convolutional import (
     ConvolutionalEncoderDecoderForConditionalGeneration,
 )
 from workbench.models.ancestors.convolutional_configuration import ConvolutionalConfig
+from workbench.models.ancestors.elmo import ElmoLanguageModel, ElmoModel
+from workbench.models.ancestors.elmo_configuration import ElmoConfig
 from workbench.models.ancestors.recurrent import (
     RecurrentEncoderDecoder,
     RecurrentEncoderDecoderForConditionalGeneration,
@@ -71,6 +73,10 @@ AUTO_CLASSES: dict[type[BuiltInConfig], dict[str, type[PreTrainedModel]]] = {
         "AutoModelForSequenceClassification": TransformerEncoderDecoderForSequenceClassification,
         "AutoModelForTokenClassification": TransformerEncoderDecoderForTokenClassification,
         "AutoModelForQuestionAnswering": TransformerEncoderDecoderForQuestionAnswering,
+    },
+    ElmoConfig: {
+        "AutoModel": ElmoModel,
+        "AutoModelForPreTraining": ElmoLanguageModel,
     },
     RecurrentConfig: {
         "AutoModel": RecurrentEncoderDecoder,

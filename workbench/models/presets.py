@@ -245,6 +245,7 @@ def _without_norms(scale: str) -> TransformerConfig:
 
 
 _MASKED, _CAUSAL, _SEQ2SEQ = "AutoModelForMaskedLM", "AutoModelForCausalLM", "AutoModelForSeq2SeqLM"
+_PRE_TRAINING = "AutoModelForPreTraining"
 _BERT, _GPT2, _T5 = "Devlin et al. 2019", "Radford et al. 2019", "Raffel et al. 2020"
 _CONVOLUTION = "Wu et al. 2019, made small"
 _SMALL_BERT = "Turc et al. 2019"
@@ -328,6 +329,10 @@ PRESETS = {
     "bahdanau": Preset(ancestors.bahdanau, "Bahdanau et al. 2015, RNNsearch", _SEQ2SEQ),
     "bahdanau-tiny": Preset(
         lambda: ancestors.bahdanau(8000, 128, 128, 128, 0.1), "Bahdanau et al. 2015, made tiny", _SEQ2SEQ
+    ),
+    "elmo": Preset(ancestors.elmo, "Peters et al. 2018", _PRE_TRAINING),
+    "elmo-tiny": Preset(
+        lambda: ancestors.elmo(8000, 64, 128), "Peters et al. 2018, made tiny", _PRE_TRAINING
     ),
     "luong": Preset(ancestors.luong, "Luong et al. 2015, section 4.1", _SEQ2SEQ),
     "luong-tiny": Preset(

@@ -5,6 +5,7 @@ Axes: B text, T target token, S source token, E width of what is read, D width o
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -37,6 +38,13 @@ class TokenOrder(NamedTuple):
         is_padding = mask.eq(0).long()
         return cls(is_padding.argsort(dim=1, stable=True), (length - is_padding.sum(1)).clamp(min=1))
 
+    def backwards(self) -> TokenOrder:
+        """The same tokens from the last to the first."""
+        count = self.places.shape[1]
+        place = torch.arange(count, device=self.places.device)[None]  # (1, S)
+        turned = torch.where(place < self.lengths[:, None], self.lengths[:, None] - 1 - place, place)
+        return TokenOrder(self.places.gather(1, turned), self.lengths)
+
     def ends(self, states: Tensor, *, first: bool) -> Tensor:
         """States (B, D) at the first or the last token of rows (B, S, D)."""
         last = self.places.gather(1, self.lengths[:, None] - 1)  # (B, 1)
@@ -48,20 +56,29 @@ class RecurrentLayer(nn.Module):
     """A GRU (Cho et al. 2014) or LSTM (Hochreiter and Schmidhuber 1997) over texts, in one direction or in both.
 
     (B, S, E) to (B, S, D), or (B, S, 2 D) with the forward states first. Padding is not read, wherever it stands,
-    and its states are zero. The GRU resets the product with the state, as PyTorch's does, not the state itself.
+    and its states are zero. The GRU resets the product with the state, as PyTorch's does, not the state itself. An LSTM
+    may have more ``units`` than its states are wide, and project (Sak et al. 2014).
     """
 
-    def __init__(self, *, kind: str, inputs: int, width: int, bidirectional: bool) -> None:
+    def __init__(
+        self, *, kind: str, inputs: int, width: int, bidirectional: bool = False, units: int | None = None
+    ) -> None:
         super().__init__()
-        layer = nn.GRU if kind == "gru" else nn.LSTM
-        self.recurrence = layer(inputs, width, batch_first=True, bidirectional=bidirectional)
+        if units is None or units == width:
+            layer = nn.GRU if kind == "gru" else nn.LSTM
+            self.recurrence = layer(inputs, width, batch_first=True, bidirectional=bidirectional)
+        else:
+            self.recurrence = nn.LSTM(
+                inputs, units, batch_first=True, bidirectional=bidirectional, proj_size=width
+            )
 
     def forward(self, vectors: Tensor, order: TokenOrder) -> Tensor:
         """States of each token."""
         index = order.places[..., None]
         ordered = vectors.gather(1, index.expand_as(vectors))  # tokens first
         packed = pack_padded_sequence(ordered, order.lengths.cpu(), batch_first=True, enforce_sorted=False)
-        with _differentiable(self, vectors):
+        with _differentiable(self, vectors), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "LSTM with projections is not supported with oneDNN")
             output, _ = self.recurrence(packed)
         states, _ = pad_packed_sequence(output, batch_first=True, total_length=vectors.shape[1])
         return torch.zeros_like(states).scatter(1, index.expand_as(states), states)

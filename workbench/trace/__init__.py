@@ -22,7 +22,7 @@ from workbench.trace.interventions import (
 )
 from workbench.trace.observing import AttentionObserver, observe_attention
 from workbench.trace.recording import trace
-from workbench.trace.structure import Route, Structure, structure_of
+from workbench.trace.structure import Route, Structure, stacks_of, structure_of
 
 __all__ = [
     "AttentionCall",
@@ -49,6 +49,7 @@ __all__ = [
     "replace",
     "save_trace",
     "scale",
+    "stacks_of",
     "structure_of",
     "trace",
 ]

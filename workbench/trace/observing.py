@@ -19,7 +19,7 @@ from workbench.trace.attention_hook import (
     attention_implementation,
     opened,
 )
-from workbench.trace.structure import Route, Structure, output_attentions, structure_of
+from workbench.trace.structure import Route, Structure, output_attentions, stacks_of, structure_of
 
 __all__ = ["AttentionObserver", "active", "observe_attention", "session_on", "watching"]
 
@@ -70,7 +70,7 @@ def watching(model: Any, watchers: Sequence[Watcher]) -> Iterator[Structure]:
 @contextmanager
 def session_on(model: Any, session: Session) -> Iterator[None]:
     """Open ``session`` on a transformers model."""
-    structure = structure_of(model)
+    structure = stacks_of(model)
     with ExitStack() as stack:
         stack.enter_context(_counting_passes(session, model, structure))
         if structure.route is Route.INTERFACE:
@@ -107,7 +107,7 @@ def _counting_passes(session: Session, model: Any, structure: Structure) -> Iter
 @contextmanager
 def _reading_outputs(session: Session, model: Any) -> Iterator[None]:
     """Hand the attentions in the output of a pass to the watchers, which can only look at them."""
-    main = structure_of(model).main
+    main = stacks_of(model).main
 
     def read(module: nn.Module, arguments: Any, output: Any) -> None:
         if session not in active():

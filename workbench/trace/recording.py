@@ -24,7 +24,7 @@ from workbench.trace.decoder import TextPass, pass_inputs, text_passes
 from workbench.trace.encoding import Encoded, Text, batches_of
 from workbench.trace.observing import session_on
 from workbench.trace.parts import on_output, parts_of
-from workbench.trace.structure import Route, Structure, evaluating, structure_of, without_cache
+from workbench.trace.structure import Route, Structure, evaluating, stacks_of, structure_of, without_cache
 
 __all__ = ["Recorder", "to_numpy", "trace"]
 
@@ -119,7 +119,8 @@ def _records(record: Iterable[str]) -> frozenset[Record]:
 
 
 def _structure(model: LoadedModel, wanted: frozenset[Record]) -> Structure:
-    structure = structure_of(model.model)
+    attends = {Record.ATTENTION, Record.QUERIES_KEYS, Record.MLP} & wanted
+    structure = structure_of(model.model) if attends else stacks_of(model.model)
     if Record.QUERIES_KEYS in wanted and structure.route is Route.OUTPUTS:
         raise TraceError(
             f"{type(model.model).__name__} computes attention outside transformers' attention interface, "

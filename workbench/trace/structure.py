@@ -33,6 +33,7 @@ __all__ = [
     "not_distributions",
     "require_distributions",
     "sample_inputs",
+    "stacks_of",
     "structure_of",
 ]
 
@@ -53,8 +54,8 @@ class Route(StrEnum):
 class Structure:
     """The attention of one model. Layers are numbered in the order in which they compute attention.
 
-    Encoder and decoder of a model that only attends from one to the other count the layers of their hidden states, and
-    have 0 heads.
+    Stacks without self-attention (of a model that only attends from decoder to encoder, or does not attend at all)
+    count the layers of their hidden states, and have 0 heads.
     """
 
     route: Route
@@ -75,7 +76,7 @@ class Structure:
     @property
     def shown(self) -> Stack:
         """The attention that views begin with: the main stack's or, without any, that from decoder to encoder."""
-        return self.main if self.heads[self.main] else Stack.CROSS
+        return self.main if self.heads[self.main] or Stack.CROSS not in self.heads else Stack.CROSS
 
     def attending(self, stack: Stack) -> Stack:
         """``stack`` itself; raises :class:`TraceError` if it has no attention."""
@@ -110,6 +111,14 @@ _known: WeakKeyDictionary[nn.Module, Structure] = WeakKeyDictionary()
 
 def structure_of(model: Any) -> Structure:
     """Examine a transformers model (once); raises :class:`TraceError` if no attention can be observed."""
+    found = stacks_of(model)
+    if not any(found.heads.values()):
+        raise _no_attention(model)
+    return found
+
+
+def stacks_of(model: Any) -> Structure:
+    """As :func:`structure_of`, also of a model without attention, for what is recorded of its hidden states."""
     if model not in _known:
         _known[model] = _examine(model)
     return _known[model]
@@ -129,6 +138,13 @@ def require_distributions(model: nn.Module, verb: str) -> None:
             f"{verb} needs attention whose rows are distributions over tokens; those of {kind} need not sum to one "
             "and may be negative, by design: draw them with workbench attend MODEL TEXT"
         )
+
+
+def _no_attention(model: Any) -> TraceError:
+    return TraceError(
+        f"{type(model).__name__} returns no attention weights, neither at the attention function nor "
+        "with output_attentions=True; hidden states and logits can be recorded: record={'hidden', 'logits'}"
+    )
 
 
 @dataclass
@@ -197,10 +213,7 @@ def _from_outputs(model: Any) -> Structure:
         output = call_model(model.base_model, output_attentions=True, **sample_inputs(model))
     found = {stack: value for stack, value in output_attentions(model, output).items() if value}
     if not found:
-        raise TraceError(
-            f"{type(model).__name__} returns no attention weights, neither at the attention function nor "
-            "with output_attentions=True; hidden states and logits can be recorded: record={'hidden', 'logits'}"
-        )
+        return _from_states(model)
     single = found.pop(None, ())
     roots, _ = _roots(model, bool(single) and any(looks_ahead(weights) for weights in single))
     if single:
@@ -209,6 +222,22 @@ def _from_outputs(model: Any) -> Structure:
     heads = {stack: value[0].shape[1] for stack, value in found.items() if stack}
     _count_layers(model, layers, heads)
     return Structure(Route.OUTPUTS, next(reversed(roots)), roots, {}, layers, heads)
+
+
+def _from_states(model: Any) -> Structure:
+    """Of a model without attention: the layers of its hidden states, in one stack."""
+    if model.config.is_encoder_decoder:
+        raise _no_attention(model)
+    inputs = sample_inputs(model)
+    other = inputs | {"input_ids": inputs["input_ids"].clone()}
+    other["input_ids"][:, -1] += 1
+    outputs = [call_model(model.base_model, output_hidden_states=True, **given) for given in (inputs, other)]
+    if not all(getattr(output, "hidden_states", None) for output in outputs):
+        raise _no_attention(model)
+    first, second = (output.hidden_states[-1][:, :-1] for output in outputs)
+    roots, _ = _roots(model, differ(first, second))
+    main = next(reversed(roots))
+    return Structure(Route.OUTPUTS, main, roots, {}, {main: len(outputs[0].hidden_states) - 1}, {main: 0})
 
 
 def output_attentions(model: Any, output: Any) -> dict[Stack | None, tuple[Tensor, ...]]:

@@ -9,6 +9,11 @@ from workbench.models.ancestors.convolutional_configuration import (
     ConvolutionConfig,
     PlaceConfig,
 )
+from workbench.models.ancestors.elmo_configuration import (
+    ElmoConfig,
+    ElmoDepthConfig,
+    ElmoRecurrenceConfig,
+)
 from workbench.models.ancestors.parts import SidesConfig, TokenVectorConfig
 from workbench.models.ancestors.recurrent_configuration import (
     AlignmentConfig,
@@ -17,7 +22,7 @@ from workbench.models.ancestors.recurrent_configuration import (
     RecurrentConfig,
 )
 
-__all__ = ["bahdanau", "convs2s", "luong"]
+__all__ = ["bahdanau", "convs2s", "elmo", "luong"]
 
 _IDS: dict[str, Any] = {
     "pad_token_id": 0,
@@ -77,4 +82,22 @@ def convs2s(
         dropout=dropout,
         initializer_range=0.1,
         **_IDS,
+    )
+
+
+def elmo(vocabulary: int = 793471, width: int = 512, units: int = 4096, layers: int = 2) -> ElmoConfig:
+    """Two LSTM layers in each direction, projected, with a residual connection; section 3.1 of the paper.
+
+    The vocabulary is that of the One Billion Word benchmark. Theirs reads characters, not a table of these words.
+    """
+    return ElmoConfig(
+        vocab_size=vocabulary,
+        hidden_size=2 * width,
+        recurrence=ElmoRecurrenceConfig(units=units, residual=True),
+        depth=ElmoDepthConfig(layers=layers),
+        dropout=0.1,
+        initializer_range=0.1,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
     )

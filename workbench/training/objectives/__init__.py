@@ -14,6 +14,7 @@ from workbench.training.objectives._draw import (
     Term,
     terms_of,
 )
+from workbench.training.objectives.bidirectional import BidirectionalLM
 from workbench.training.objectives.causal import CausalLM
 from workbench.training.objectives.denoising import Denoising, Noise
 from workbench.training.objectives.distillation import DistillationWeights, Distilled
@@ -30,6 +31,7 @@ __all__ = [
     "MASK_RATE",
     "OBJECTIVES",
     "Batch",
+    "BidirectionalLM",
     "CausalLM",
     "Denoising",
     "DistillationWeights",

@@ -9,6 +9,7 @@ from enum import StrEnum
 from workbench.errors import ConfigError, did_you_mean
 from workbench.text import Role
 from workbench.training.objectives._draw import MASK_RATE, Objective, SpecialIds
+from workbench.training.objectives.bidirectional import BidirectionalLM
 from workbench.training.objectives.causal import CausalLM
 from workbench.training.objectives.denoising import Denoising, Noise
 from workbench.training.objectives.gap_sentences import GapSentences
@@ -37,6 +38,7 @@ class ObjectiveName(StrEnum):
     GAP_SENTENCES = "gap-sentences"
     REPLACED_TOKENS = "replaced-tokens"
     TRANSLATION = "translation"
+    BIDIRECTIONAL = "bidirectional-lm"
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,11 @@ OBJECTIVES: dict[ObjectiveName, _Recipe] = {
     ),
     ObjectiveName.TRANSLATION: _Recipe(
         Role.SEQ2SEQ, "targets from sources", lambda special, length, _, __: Translation(special, length)
+    ),
+    ObjectiveName.BIDIRECTIONAL: _Recipe(
+        Role.DECODER,
+        "each token from those before and from those after it (ELMo)",
+        lambda special, length, _, __: BidirectionalLM(special, length),
     ),
 }
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from workbench.errors import ConfigError
+from workbench.models.ancestors.elmo import neighbour_labels
 from workbench.text import sentinel_ids
 
 __all__ = [
@@ -211,4 +212,10 @@ def terms_of(model: Any, batch: dict[str, Tensor], auto: str) -> list[Term]:
     if "next_sentence_label" in batch:
         pair = pair_term(output.seq_relationship_logits, batch["next_sentence_label"])
         return [token_term(output.prediction_logits, labels, name="masked"), pair]
+    if getattr(output, "backward_logits", None) is not None:
+        onward, back = neighbour_labels(labels)
+        return [
+            token_term(output.logits, onward, name="forward"),
+            token_term(output.backward_logits, back, name="backward"),
+        ]
     return [token_term(output.logits, labels, shifted=auto == "AutoModelForCausalLM")]
