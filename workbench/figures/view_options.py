@@ -170,8 +170,9 @@ class _Traced:
     def is_signed(self) -> bool:
         """Whether weights are no distributions, which a trace holds only where they are none by design."""
         text = self.text
+        has_heads = [stack for stack in Stack if self.trace.heads.get(stack) != ()]
         maps = (
-            [text.attention] if text.source is None else [text.get(f"{stack}_attention") for stack in Stack]
+            [text.attention] if text.source is None else [text.get(f"{stack}_attention") for stack in has_heads]
         )
         return any(float(part.min()) < 0 or float(part.max()) > 1.001 for part in maps)
 
