@@ -61,11 +61,13 @@ MODIFICATIONS = {
     "linformer": _form("linformer", "Wang et al. 2020"),
     "performer": _form("performer", "Choromanski et al. 2021"),
     "nystromformer": _form("nystromformer", "Xiong et al. 2021"),
+    "reformer": _form("reformer", "Kitaev et al. 2020"),
     "lightweight-convolution": _form("lightweight_conv", "Wu et al. 2019"),
     "dynamic-convolution": _form("dynamic_conv", "Wu et al. 2019"),
     "synthesizer-dense": _form("synthesizer_dense", "Tay et al. 2021"),
     "synthesizer-factorised": _form("synthesizer_factorised", "Tay et al. 2021"),
     "synthesizer-random": _form("synthesizer_random", "Tay et al. 2021"),
+    "synthesizer-fixed": _form("synthesizer_fixed", "Tay et al. 2021"),
 }
 
 

@@ -13,7 +13,7 @@ from workbench.training.settings import ObjectiveChoice
 
 PAGE = (REPOSITORY / "docs" / "training.md").read_text(encoding="utf-8")
 SECTIONS = {part.splitlines()[0]: part for part in re.split(r"^## ", PAGE, flags=re.M)[1:]}
-PARTS = ("Attention", "Depth", "Embedding", "FeedForward", "Head", "Norm", "Position")
+PARTS = ("Attention", "Depth", "Embedding", "FeedForward", "Form", "Head", "Norm", "Position")
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -29,7 +29,9 @@ def test_settings_of_an_objective() -> None:
     assert [name for name in names if f"`{name}`" not in section] == []
 
 
-@pytest.mark.parametrize("values", [parts.POSITION_KINDS, parts.PLACEMENTS, parts.SCALES, parts.NORMS])
+@pytest.mark.parametrize(
+    "values", [parts.POSITION_KINDS, parts.PLACEMENTS, parts.SCALES, parts.NORMS, parts.FORMS]
+)
 def test_values(values: object) -> None:
     section = SECTIONS["Settings of an architecture"]
     assert [value for value in values if f"`{value}`" not in section] == []  # type: ignore[attr-defined]
