@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from tests.largest_tensor import LargestTensor
 from workbench.errors import ConfigError
 from workbench.models import presets
 from workbench.models.configuration import DecoderConfig, EncoderConfig
@@ -233,21 +233,6 @@ def test_a_fixed_synthesizer_is_drawn_from_the_seed_and_learns_no_scores() -> No
     assert not any("pairs" in name for name, _ in drawn[0].named_parameters())
 
 
-class _Largest(TorchDispatchMode):
-    """Remembers the size of the largest tensor that is made."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.size = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = func(*args, **(kwargs or {}))
-        for one in found if isinstance(found, (tuple, list)) else (found,):
-            if isinstance(one, Tensor):
-                self.size = max(self.size, one.untyped_storage().nbytes() // one.element_size())
-        return found
-
-
 @pytest.mark.parametrize("kind", ["linformer", "nystromformer", "performer", "performer causal"])
 def test_no_tensor_grows_faster_than_the_length(kind: str) -> None:
     """Forward and backward, at 512 and 1,024 tokens: twice the length, twice the largest tensor at most."""
@@ -260,9 +245,9 @@ def test_no_tensor_grows_faster_than_the_length(kind: str) -> None:
     largest = []
     for length in (512, 1024):
         form, hidden = makers[kind.split()[0]](length), _hidden(length).float().requires_grad_()
-        with _Largest() as seen:
+        with LargestTensor() as seen:
             form(hidden, EFFICIENT)[0].sum().backward()
-        largest.append(seen.size)
+        largest.append(seen.entries)
     assert largest[1] <= 2 * largest[0]
     assert (
         largest[1] <= 2 * HEADS * 1024 * 64

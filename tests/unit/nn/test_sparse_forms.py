@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from tests.largest_tensor import LargestTensor
 from workbench.nn import Attention, AttentionContext, eager_attention, sdpa_attention
 from workbench.nn.forms import BigBirdAttention, EfficientAttention, LongformerAttention
 from workbench.nn.forms.blocks import listed_once
@@ -128,19 +128,6 @@ def test_a_block_listed_twice_counts_once() -> None:
     assert listed_once(torch.tensor([[3, 1, 3, -1, 1]])).tolist() == [[3, 1, -1, -1, -1]]
 
 
-class _Largest(TorchDispatchMode):
-    """The number of entries of the largest tensor that any operation gave, expanded views left out."""
-
-    entries = 0
-
-    def __torch_dispatch__(self, operation: Any, types: Any, given: Any = (), named: Any = None) -> Any:
-        found = operation(*given, **(named or {}))
-        for tensor in found if isinstance(found, tuple | list) else [found]:
-            if isinstance(tensor, Tensor):
-                self.entries = max(self.entries, tensor.untyped_storage().nbytes() // tensor.element_size())
-        return found
-
-
 @pytest.mark.parametrize(
     "attention",
     [
@@ -154,7 +141,7 @@ def test_no_tensor_grows_faster_than_the_text(attention: EfficientAttention) -> 
     largest = []
     for length in (512, 2048):
         hidden = _hidden(length).requires_grad_()
-        with _Largest() as seen:
+        with LargestTensor() as seen:
             attention(hidden, AttentionContext(function=sdpa_attention))[0].sum().backward()
         largest.append(seen.entries)
     assert largest[1] <= 4 * largest[0]
