@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import workbench.models.auto  # noqa: F401  (the Auto classes learn the built-in models)
 from probes.features import extract
 from tests.unit.trace.tiny import SIZE, build, loaded
 from workbench.analysis.heads import head_statistics
