@@ -172,7 +172,9 @@ class _Traced:
         text = self.text
         has_heads = [stack for stack in Stack if self.trace.heads.get(stack) != ()]
         maps = (
-            [text.attention] if text.source is None else [text.get(f"{stack}_attention") for stack in has_heads]
+            [text.attention]
+            if text.source is None
+            else [text.get(f"{stack}_attention") for stack in has_heads]
         )
         return any(float(part.min()) < 0 or float(part.max()) > 1.001 for part in maps)
 

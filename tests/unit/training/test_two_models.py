@@ -164,3 +164,17 @@ def test_another_vocabulary_is_refused() -> None:
     models = [TransformerEncoderForMaskedLM(config(vocabulary=v)) for v in (20, 21)]
     with pytest.raises(ConfigError, match="20 and 21 ids"):
         Distilled(*models)
+
+
+def test_auxiliary_losses_of_experts_are_in_both_objectives() -> None:
+    """A weight of 1000 makes them the most of the loss: one layer of the student, one of each of ELECTRA's models."""
+    mixture = config()
+    mixture.feed_forward = FeedForwardConfig(size=32, experts=2, balance=1000.0)
+    torch.manual_seed(0)
+    student, teacher = TransformerEncoderForMaskedLM(mixture), TransformerEncoderForMaskedLM(config())
+    for model, layers in ((Distilled(student, teacher), 1), (ReplacedTokens(mixture), 2)):
+        output = model.train()(**batch())
+        expected = float(output.auxiliary_loss.detach())
+        assert 900 * layers < expected < 2000 * layers
+        assert expected < float(output.loss.detach()) < expected + 200
+        assert float(model.eval()(**batch()).loss.detach()) < 200

@@ -170,11 +170,13 @@ class Term:
     is_tokens: bool = False
 
 
-def weighted_loss(terms: Sequence[Term], counts: Tensor | None = None) -> Tensor:
+def weighted_loss(
+    terms: Sequence[Term], counts: Tensor | None = None, auxiliary: Tensor | None = None
+) -> Tensor:
     """Sum over terms of weight times mean loss over scored places.
 
     ``counts`` (term,) are the scored places of all batches that a step is made of, whose losses then add up to the
-    step's; by default the batch stands alone.
+    step's; by default the batch stands alone. ``auxiliary`` is what a model adds to its loss in training.
     """
     totals = [term.scored.sum() for term in terms] if counts is None else counts.reshape(-1, len(terms))[0]
     sums = [
@@ -183,6 +185,8 @@ def weighted_loss(terms: Sequence[Term], counts: Tensor | None = None) -> Tensor
         / total.clamp(min=1)  # a term without places adds nothing
         for term, total in zip(terms, totals, strict=True)
     ]
+    if auxiliary is not None:
+        sums.append(auxiliary * terms[0].scored.sum() / totals[0].clamp(min=1))
     return torch.stack(sums).sum()
 
 

@@ -120,7 +120,7 @@ class Distilled(nn.Module):
         ``num_items_in_batch`` are the places of all batches of a step, as :meth:`scored_counts` gives them.
         """
         output, terms = self._output_and_terms(input_ids, labels, attention_mask, position_ids)
-        output.loss = weighted_loss(terms, num_items_in_batch)
+        output.loss = weighted_loss(terms, num_items_in_batch, getattr(output, "auxiliary_loss", None))
         return output
 
     def scored_counts(

@@ -32,6 +32,7 @@ class ReplacedTokenOutput(ModelOutput):
     logits: Tensor | None = None
     detected: Tensor | None = None
     replaced: Tensor | None = None
+    auxiliary_loss: Tensor | None = None
 
 
 def generator_config(config: EncoderConfig) -> EncoderConfig:
@@ -90,7 +91,7 @@ class ReplacedTokens(nn.Module):
             filled = self.generator(input_ids=input_ids, attention_mask=attention_mask)
             return ReplacedTokenOutput(logits=filled.logits)
         output, terms = self._output_and_terms(input_ids, labels, attention_mask)
-        output.loss = weighted_loss(terms, num_items_in_batch)
+        output.loss = weighted_loss(terms, num_items_in_batch, output.auxiliary_loss)
         return output
 
     def scored_counts(
@@ -106,16 +107,22 @@ class ReplacedTokens(nn.Module):
     def _output_and_terms(
         self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None
     ) -> tuple[ReplacedTokenOutput, list[Term]]:
-        logits = self.generator(input_ids=input_ids, attention_mask=attention_mask).logits
+        filled = self.generator(input_ids=input_ids, attention_mask=attention_mask)
+        logits = filled.logits
         chosen = labels != IGNORED
         drawn = torch.distributions.Categorical(logits=logits.detach().float()[chosen]).sample()
         ids = input_ids.masked_scatter(chosen, drawn)
         replaced = ids != torch.where(chosen, labels, input_ids)
-        detected = self.discriminator(input_ids=ids, attention_mask=attention_mask).logits
+        found = self.discriminator(input_ids=ids, attention_mask=attention_mask)
+        detected = found.logits
         losses = F.binary_cross_entropy_with_logits(detected.float(), replaced.float(), reduction="none")
         places = token_places(input_ids, attention_mask)
         detection = Term("detection", DISCRIMINATOR_WEIGHT, losses, places, (detected > 0) == replaced)
-        output = ReplacedTokenOutput(logits=logits, detected=detected, replaced=replaced)
+        extra = [loss for loss in (filled.auxiliary_loss, found.auxiliary_loss) if loss is not None]
+        auxiliary = torch.stack(extra).sum() if extra else None
+        output = ReplacedTokenOutput(
+            logits=logits, detected=detected, replaced=replaced, auxiliary_loss=auxiliary
+        )
         return output, [detection, token_term(logits, labels, name="generator")]
 
     def save_pretrained(self, folder: str | Path) -> None:
