@@ -43,11 +43,17 @@ MODIFICATIONS = {
         ("feed_forward.experts=4", "feed_forward.experts_per_token=2"), "Shazeer et al. 2017"
     ),
     "switch": Modification(
-        ("feed_forward.experts=4", "feed_forward.experts_per_token=1"), "Fedus et al. 2022"
+        (
+            "feed_forward.experts=4",
+            "feed_forward.experts_per_token=1",
+            "feed_forward.capacity_factor=1.25",
+        ),
+        "Fedus et al. 2022",
     ),
     "universal": Modification(
         ("depth.groups=1", "depth.step_encoding=true", "depth.halting=0.99"), "Dehghani et al. 2019"
     ),
+    "funnel": Modification(("depth.pool_every=1",), "Dai et al. 2020"),
     "multi-query": Modification(("attention.key_value_heads=1",), "Shazeer 2019"),
     "shared-layers": Modification(("depth.groups=1",), "Lan et al. 2020"),
     "learned-positions": Modification(("positions=learned",), "Devlin et al. 2019"),

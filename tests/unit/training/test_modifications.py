@@ -32,7 +32,7 @@ def test_it_can_be_made_to_an_encoder(name: str) -> None:
     assert num_parameters(_modified("bert-tiny", name)) > 0
 
 
-@pytest.mark.parametrize("name", MODIFICATIONS)
+@pytest.mark.parametrize("name", [name for name in MODIFICATIONS if name != "funnel"])
 def test_a_decoder_refuses_only_what_needs_all_tokens_at_once(name: str) -> None:
     kinds = [s.removeprefix("form.kind=") for s in MODIFICATIONS[name].settings if s.startswith("form.kind=")]
     if all(FORMS[kind].can_be_causal for kind in kinds):
@@ -40,6 +40,13 @@ def test_a_decoder_refuses_only_what_needs_all_tokens_at_once(name: str) -> None
     else:
         with pytest.raises(ConfigError, match="in a decoder full"):
             _modified("gpt2", name)
+
+
+def test_a_decoder_cannot_pool() -> None:
+    with pytest.raises(
+        ConfigError, match=r"depth.pool_every = 1 is not allowed; allowed: none, but for an encoder"
+    ):
+        _modified("gpt2", "funnel")
 
 
 def test_every_form_of_attention_is_a_modification() -> None:
