@@ -14,6 +14,7 @@ from workbench.choices import as_members, member
 from workbench.errors import ModelError, TooLong
 from workbench.models import Kind, LoadedModel
 from workbench.scoring import (
+    DetectionEngine,
     Engine,
     MaskedEngine,
     Masking,
@@ -28,6 +29,7 @@ __all__ = [
     "CONVENTIONS",
     "CausalPairs",
     "Convention",
+    "DetectorPairs",
     "MaskedPairs",
     "MinimalPair",
     "PairScore",
@@ -193,6 +195,36 @@ def _common_places(first: Sequence[int], second: Sequence[int]) -> tuple[list[in
 
 
 @dataclass(frozen=True)
+class DetectorPairs:
+    """Log-probability that tokens are original ones, by ELECTRA's discriminator: a score, no likelihood of the text."""
+
+    model: LoadedModel
+    reduction: Reduction = Reduction.SUM
+    batch_tokens: str | int = "auto"
+    progress: bool = False
+
+    def __post_init__(self) -> None:
+        as_members(self)
+
+    @property
+    def policy(self) -> str:
+        """Reduction and what is asked."""
+        return f"{self.reduction} of log-probabilities that each token is original, no likelihood of the text"
+
+    def encode(self, pairs: Sequence[TextPair]) -> list[MaskedText]:
+        """See :class:`PairScorer`."""
+        return self._engine().encode([text for pair in pairs for text in pair])
+
+    def _engine(self) -> DetectionEngine:
+        return DetectionEngine(self.model, self.batch_tokens, self.progress)
+
+    def stream(self, pairs: Sequence[TextPair], done: Set[int] = frozenset()) -> Stream:
+        """See :class:`PairScorer`."""
+        finished = {2 * n + k for n in done for k in (0, 1)}
+        yield from _by_pair(self._engine().stream(self.encode(pairs), finished), pairs, self.reduction)
+
+
+@dataclass(frozen=True)
 class Seq2SeqPairs:
     """Likelihood under an encoder-decoder of what differs, given the rest.
 
@@ -280,7 +312,7 @@ def pair_scorer(
     Raises :class:`~workbench.errors.ConfigError` for an unknown name and
     :class:`~workbench.errors.ModelError` for a model that gives no probabilities of text.
     """
-    model.require(Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ, verb="scoring minimal pairs")
+    model.require(Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ, Kind.DETECTOR, verb="scoring minimal pairs")
     how, chosen = reduction(reduction_name), convention(convention_name)
     if model.kind is Kind.CAUSAL:
         return CausalPairs(model, chosen, how, batch_tokens, progress)
@@ -288,6 +320,8 @@ def pair_scorer(
         return MaskedPairs(
             model, member(Masking, masking, "masking"), how, shared_only, batch_tokens, progress
         )
+    if model.kind is Kind.DETECTOR:
+        return DetectorPairs(model, how, batch_tokens, progress)
     return Seq2SeqPairs(model, how, batch_tokens, progress)
 
 

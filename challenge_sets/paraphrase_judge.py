@@ -96,7 +96,7 @@ def embedding_similarity(model: LoadedModel) -> ParaphraseScore:
 
     Raises :class:`~workbench.errors.ModelError` for a model that is no encoder.
     """
-    model.require(Kind.ENCODER, verb="a paraphrase score")
+    model.require(Kind.ENCODER, Kind.DETECTOR, verb="a paraphrase score")
 
     def similarity(pairs: Sequence[tuple[str, str]]) -> list[float]:
         texts = list(dict.fromkeys(text for pair in pairs for text in pair))
@@ -118,5 +118,5 @@ def _embedded(model: LoadedModel, texts: list[str]) -> Float[Tensor, "text width
         texts, padding=True, truncation=True, max_length=model.max_length, return_tensors="pt"
     ).to(model.device)
     with model.lock, torch.inference_mode():
-        states = model.model(**inputs).last_hidden_state.float()  # (text, token, width)
+        states = model.model.base_model(**inputs).last_hidden_state.float()  # (text, token, width)
     return mean_of_tokens(states, inputs["attention_mask"])

@@ -153,6 +153,7 @@ CITED: dict[str, dict[str, str]] = {
         "rewrites": "ribeiro2018",
         "context": "khandelwal2018",
         "pseudo-log-likelihood": "salazar2020 kauf2023",
+        "replaced-token detection": "clark2020",
         "surprisal at word boundaries": "pimentel2024 oh2024",
         "nucleus sampling": "holtzman2020",
         "calibration": "guo2017",

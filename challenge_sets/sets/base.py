@@ -23,6 +23,7 @@ from workbench.terminal import counted
 
 __all__ = [
     "LANGUAGE_MODELS",
+    "PAIR_MODELS",
     "QuestionSet",
     "Results",
     "Rows",
@@ -35,6 +36,7 @@ Rows = Iterator[list[dict[str, Any]]]
 Value = TypeVar("Value")
 
 LANGUAGE_MODELS = (Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ)
+PAIR_MODELS = (*LANGUAGE_MODELS, Kind.DETECTOR)  # what minimal pairs are scored with
 _NAME = re.compile(r"hub:([\w.-]+/[\w.-]+)(?:@([\w.-]+))?((?:/[\w .-]+)*)")
 # What the readers read; scripts and archives of a repository stay there.
 _FILES = ["*.jsonl", "*.json", "*.tsv", "*.csv", "*.txt", "*.text", "*.gold", "*.parquet"]

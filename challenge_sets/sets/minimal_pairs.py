@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,13 @@ from challenge_sets._records import MinimalPair
 from challenge_sets.pairs import PairScore, PairScorer, pair_scorer, too_long
 from challenge_sets.paradigms import PARADIGMS, SET_NAME, all_pairs
 from challenge_sets.readers import agreement, blimp, crows_pairs
-from challenge_sets.sets.base import QuestionSet, Results, Rows, by_groups, within_limits
+from challenge_sets.sets.base import PAIR_MODELS, QuestionSet, Results, Rows, by_groups, within_limits
 from workbench.data import Dataset
 from workbench.data.tables import has_columns
 from workbench.errors import DataError
 from workbench.evaluate import TaskItem, TaskOptions
 from workbench.evaluate.inference import InferenceOptions
-from workbench.models import LoadedModel
+from workbench.models import Kind, LoadedModel
 from workbench.statistics import Estimate, proportion
 from workbench.terminal import counted
 
@@ -60,6 +60,7 @@ class PairSet(QuestionSet):
     """
 
     accepts = _ACCEPTS
+    kinds: tuple[Kind, ...] = field(default=PAIR_MODELS, kw_only=True)
     read: Callable[[TaskOptions], Sequence[MinimalPair]]
     published: Callable[[TaskOptions], Published] = lambda _: {}
     default_source: str = "generated"

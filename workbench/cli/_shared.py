@@ -17,7 +17,7 @@ from workbench.records import LARGEST_SEED
 from workbench.terminal import counted
 
 if TYPE_CHECKING:
-    from workbench.figures import View
+    from workbench.drawn import Drawing
     from workbench.models import LoadedModel, TextFunction
     from workbench.runs import Run
 
@@ -322,7 +322,7 @@ def load_subject(name: str, options: dict[str, Any]) -> LoadedModel | TextFuncti
     return load_function(name)
 
 
-def saved(view: View, out: Path) -> Path:
+def saved(view: Drawing, out: Path) -> Path:
     """The path that the figure was written to; raises :class:`WorkbenchError` where it cannot be."""
     try:
         return view.save(out)

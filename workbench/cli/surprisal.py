@@ -25,7 +25,8 @@ from workbench.terminal import counted, say, say_json, shows_progress
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workbench.scoring import Surprisals
+    from workbench.models import LoadedModel
+    from workbench.scoring import Detections, Surprisals
     from workbench.scoring.regions import RegionText
 
 __all__ = ["command"]
@@ -63,6 +64,8 @@ def command(model: str, source: str, as_json: bool, **options: Any) -> None:
     entropy and the rank are those of the word's first token. A masked model predicts each token from both sides. Bits
     of words by the rule of Pimentel & Meister (2024) with --word-boundary trailing.
 
+    For a discriminator (ELECTRA), which predicts no token, show how probable it is that each token was replaced.
+
     \b
     workbench surprisal smollm2-135m "The horse raced past the barn fell."
     workbench surprisal smollm2-135m sentences.csv --region-column region --out words.csv
@@ -73,11 +76,15 @@ def command(model: str, source: str, as_json: bool, **options: Any) -> None:
         check_output(options["out"], (".csv", ".tsv", ".jsonl", *_FIGURES))
     from workbench.choices import member
     from workbench.errors import ConfigError
+    from workbench.models import Kind
     from workbench.scoring import Surprisals, WordBoundary, surprisal
     from workbench.scoring.regions import region_table
 
     member(WordBoundary, options["word_boundary"], "word boundary", ConfigError)
     loaded = load_named(model, options)
+    if loaded.kind is Kind.DETECTOR:
+        _show_replaced(loaded, sentences, options, as_json=as_json)
+        return
     names = ("first_token", "masking", "word_boundary", "batch_tokens")
     found = surprisal(
         loaded,
@@ -88,7 +95,7 @@ def command(model: str, source: str, as_json: bool, **options: Any) -> None:
     assert isinstance(found, Surprisals)
     regions = region_table(sentences, found) if options["region_column"] else None
     words = _words(sentences, found)
-    path = None if options["out"] is None else _save(words, found, options["out"])
+    path = _save(words, found, options["out"])
     if as_json:
         record = {
             "file": None if path is None else str(path),
@@ -141,13 +148,41 @@ def _words(sentences: list[RegionText], found: Surprisals) -> pd.DataFrame:
     return words
 
 
-def _save(words: pd.DataFrame, found: Surprisals, out: Path) -> Path:
+def _show_replaced(
+    model: LoadedModel, sentences: list[RegionText], options: dict[str, Any], *, as_json: bool
+) -> None:
+    """What a discriminator makes of each token, a row a token, and of each text."""
+    from workbench.scoring import Detections, detect_replaced
+
+    if options["region_column"] is not None:
+        raise WorkbenchError(
+            f"--region-column goes with models that predict tokens; {model.name} says which were replaced"
+        )
+    budget = options["batch_tokens"]
+    texts = [sentence.text for sentence in sentences]
+    found = detect_replaced(model, texts, batch_tokens=budget, progress=shows_progress())
+    assert isinstance(found, Detections)
+    tokens = found.to_frame()
+    path = _save(tokens, found, options["out"])
+    means = [one.mean_log_original for one in found]
+    if as_json:
+        scores = {"policy": found[0].policy, "mean_log_original": means, "tokens": _records(tokens)}
+        say_json({"file": None if path is None else str(path), "model": model_record(model), **scores})
+        return
+    say(f"{model_line(model)}: {counted(len(tokens), 'token')}, {found[0].policy}\n")
+    names = [*(["text"] if len(found) > 1 else []), "token", "word", "replaced"]
+    _print_rows(names, tokens[names])
+    say(f"\nmean log p(original): {', '.join(f'{mean:.3f}' for mean in means[:_SHOWN])}")
+    say(f"\n{path}" if path else "\nwrite all of it with --out tokens.csv, draw them with --out text.html")
+
+
+def _save(words: pd.DataFrame, found: Surprisals | Detections, out: Path | None) -> Path | None:
     from workbench.runs import write_atomically
 
+    if out is None:
+        return None
     if out.suffix in _FIGURES:
-        from workbench.figures import surprisal_view
-
-        return saved(surprisal_view(found), out)
+        return saved(found.figure(), out)
     if out.suffix == ".jsonl":
         text = words.to_json(orient="records", lines=True, force_ascii=False)
     else:
@@ -164,15 +199,19 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _print(words: pd.DataFrame, regions: pd.DataFrame | None) -> None:
-    from workbench.cli._tables import table
-
     shown = words if regions is None else regions
     columns = [*(["text"] if words["text"].nunique() > 1 else []), *_COLUMNS]
     chosen = shown[columns] if regions is None else regions
     names = [f"{name} (bits)" if name == "entropy" else name for name in chosen.columns]
-    say(table(names, (_cells(row) for row in chosen.head(_SHOWN).itertuples(index=False))))
-    if len(shown) > _SHOWN:
-        say(f"... {counted(len(shown) - _SHOWN, 'more row')}")
+    _print_rows(names, chosen)
+
+
+def _print_rows(names: list[str], rows: pd.DataFrame) -> None:
+    from workbench.cli._tables import table
+
+    say(table(names, (_cells(row) for row in rows.head(_SHOWN).itertuples(index=False))))
+    if len(rows) > _SHOWN:
+        say(f"... {counted(len(rows) - _SHOWN, 'more row')}")
 
 
 def _cells(row: Any) -> list[object]:

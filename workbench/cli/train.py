@@ -196,7 +196,7 @@ def _print(run: Run) -> None:
     speed, model = run.throughput, run.record.model
     beside = "".join(
         f"; {name}: {model[name]['class']}, {model[name]['parameters']:,} parameters"
-        for name in ("teacher", "generator")
+        for name in ("teacher", "generator", "span_boundary")
         if name in model
     )
     say(f"{model['class']}, {model['parameters']:,} parameters{beside}\n")

@@ -27,6 +27,7 @@ _HOMES = {
     "patching_grid": "workbench.figures.patching",
     "results_plot": "workbench.figures.comparison",
     "statistic_view": "workbench.figures.statistic",
+    "detection_view": "workbench.figures.text",
     "surprisal_view": "workbench.figures.text",
     "trace_view": "workbench.figures.view_options",
 }
@@ -39,6 +40,7 @@ __all__ = [
     "comparison_plot",
     "curve_plot",
     "dependency_table",
+    "detection_view",
     "generation_view",
     "head_clusters_view",
     "head_statistics_grid",
@@ -62,7 +64,7 @@ if TYPE_CHECKING:
     from workbench.figures.lens import lens_grid, lens_trajectory
     from workbench.figures.patching import patching_grid
     from workbench.figures.statistic import statistic_view
-    from workbench.figures.text import generation_view, surprisal_view
+    from workbench.figures.text import detection_view, generation_view, surprisal_view
     from workbench.figures.view_options import trace_view
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

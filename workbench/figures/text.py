@@ -22,9 +22,16 @@ from workbench.terminal import counted
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from workbench.scoring import Surprisal
+    from workbench.scoring import Detection, Surprisal
 
-__all__ = ["generation_view", "highlighted_text", "highlighted_texts", "step_view", "surprisal_view"]
+__all__ = [
+    "detection_view",
+    "generation_view",
+    "highlighted_text",
+    "highlighted_texts",
+    "step_view",
+    "surprisal_view",
+]
 
 STRONGEST = 0.62  # opacity of the strongest colour, so that text stays readable on it
 _MOST_TEXTS = 1000
@@ -158,6 +165,27 @@ def surprisal_view(
         unit="bits",
         note=said,
         title=title or (f"Surprisal in {found[0].model}" if found else ""),
+        display_mode=display_mode,
+    )
+
+
+def detection_view(
+    found: Detection | Sequence[Detection], *, title: str | None = None, display_mode: str = "auto"
+) -> View:
+    """The texts, each token the darker the more probably it was replaced, from 0 to 1; special tokens are clear.
+
+    Raises :class:`~workbench.errors.ConfigError` for no text, or more than 1,000.
+    """
+    texts = list(found) if isinstance(found, Sequence) else [found]
+    means = [f"mean log p(original) {one.mean_log_original:.3f}" for one in texts]
+    return highlighted_texts(
+        [one.tokens for one in texts],
+        [np.nan_to_num(one.replaced) for one in texts],
+        names=means if len(texts) > 1 else None,
+        limit=1.0,
+        unit="p(replaced)",
+        note="; ".join([*means[: len(texts) == 1], texts[0].policy]) if texts else "",
+        title=title or (f"Replaced tokens by {texts[0].model}" if texts else ""),
         display_mode=display_mode,
     )
 

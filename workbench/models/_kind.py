@@ -15,6 +15,8 @@ _ENDINGS = (
     ("ForCausalLM", Kind.CAUSAL, "AutoModelForCausalLM"),
     ("LMHeadModel", Kind.CAUSAL, "AutoModelForCausalLM"),
     ("ForMaskedLM", Kind.MASKED, "AutoModelForMaskedLM"),
+    ("ElectraForPreTraining", Kind.DETECTOR, "AutoModelForReplacedTokenDetection"),
+    ("ForReplacedTokenDetection", Kind.DETECTOR, "AutoModelForReplacedTokenDetection"),
     ("ForPreTraining", Kind.MASKED, "AutoModelForMaskedLM"),
     ("ForConditionalGeneration", Kind.SEQ2SEQ, "AutoModelForSeq2SeqLM"),
     ("ForSequenceClassification", Kind.CLASSIFIER, "AutoModelForSequenceClassification"),

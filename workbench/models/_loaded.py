@@ -33,6 +33,7 @@ class Kind(StrEnum):
     SEQ2SEQ = "seq2seq"
     ENCODER = "encoder"
     CLASSIFIER = "classifier"
+    DETECTOR = "detector"  # ELECTRA's discriminator: which tokens of a text were replaced
     FUNCTION = "function"  # from texts to probabilities, without weights that can be seen: a TextFunction
 
 
@@ -182,6 +183,7 @@ class LoadedModel:
                 self.config, "no_scores", "it has no language-model or classification head"
             ),
             Kind.CLASSIFIER: "its head is a classifier",
+            Kind.DETECTOR: "its head says which tokens were replaced (workbench.scoring.detect_replaced)",
         }.get(self.kind, f"it is a {self.kind} model")
         raise ModelError(f"{verb} needs a {allowed} model; {self.name} is of kind {self.kind}: {reason}")
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from typing import Any
+
 import transformers
 from transformers import AutoConfig, PreTrainedModel
+from transformers.models.auto.auto_factory import _BaseAutoModelClass, _LazyAutoMapping
 
 from workbench.models.ancestors.convolutional import (
     ConvolutionalEncoderDecoder,
@@ -28,7 +32,11 @@ from workbench.models.encoder import TransformerEncoder
 from workbench.models.encoder_decoder import TransformerEncoderDecoder
 from workbench.models.heads.causal import TransformerDecoderForCausalLM
 from workbench.models.heads.generation import TransformerEncoderDecoderForConditionalGeneration
-from workbench.models.heads.masked import TransformerEncoderForMaskedLM, TransformerEncoderForPreTraining
+from workbench.models.heads.masked import (
+    TransformerEncoderForMaskedLM,
+    TransformerEncoderForPreTraining,
+    TransformerEncoderForReplacedTokenDetection,
+)
 from workbench.models.heads.seq2seq import (
     TransformerEncoderDecoderForQuestionAnswering,
     TransformerEncoderDecoderForSequenceClassification,
@@ -47,7 +55,20 @@ from workbench.models.heads.token_classification import (
 )
 from workbench.models.pooled import PooledConfig, PooledForSequenceClassification
 
-__all__ = ["AUTO_CLASSES", "register"]
+__all__ = ["AUTO_CLASSES", "AutoModelForReplacedTokenDetection", "auto_class", "register"]
+
+
+class AutoModelForReplacedTokenDetection(_BaseAutoModelClass):
+    """ELECTRA's discriminator, built in or transformers' own, with its head; transformers has no class for both."""
+
+    _model_mapping: Any = _LazyAutoMapping(OrderedDict(), OrderedDict())
+
+
+def auto_class(name: str) -> Any:
+    """The Auto class called ``name``: one of transformers', or the one above."""
+    own = AutoModelForReplacedTokenDetection
+    return own if name == own.__name__ else getattr(transformers, name)
+
 
 # configuration -> Auto class -> model
 AUTO_CLASSES: dict[type[BuiltInConfig], dict[str, type[PreTrainedModel]]] = {
@@ -55,6 +76,7 @@ AUTO_CLASSES: dict[type[BuiltInConfig], dict[str, type[PreTrainedModel]]] = {
         "AutoModel": TransformerEncoder,
         "AutoModelForPreTraining": TransformerEncoderForPreTraining,
         "AutoModelForMaskedLM": TransformerEncoderForMaskedLM,
+        "AutoModelForReplacedTokenDetection": TransformerEncoderForReplacedTokenDetection,
         "AutoModelForSequenceClassification": TransformerEncoderForSequenceClassification,
         "AutoModelForTokenClassification": TransformerEncoderForTokenClassification,
         "AutoModelForQuestionAnswering": TransformerEncoderForQuestionAnswering,
@@ -94,7 +116,10 @@ def register() -> None:
     for config, models in AUTO_CLASSES.items():
         AutoConfig.register(config.model_type, config, exist_ok=True)
         for auto, model in models.items():
-            getattr(transformers, auto).register(config, model, exist_ok=True)
+            auto_class(auto).register(config, model, exist_ok=True)
+    AutoModelForReplacedTokenDetection.register(
+        transformers.ElectraConfig, transformers.ElectraForPreTraining, exist_ok=True
+    )
     AutoConfig.register(PooledConfig.model_type, PooledConfig, exist_ok=True)
     transformers.AutoModelForSequenceClassification.register(
         PooledConfig, PooledForSequenceClassification, exist_ok=True

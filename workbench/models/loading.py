@@ -220,13 +220,15 @@ def _load_weights(
 def _load_plain(source: _Source, revision: str | None, dtype: torch.dtype, name: str) -> tuple[Kind, Any]:
     import transformers
 
+    from workbench.models.auto import auto_class
+
     where = {"revision": revision, "local_files_only": source.offline}
     config = from_pretrained(transformers.AutoConfig, source.location, **where)
     check_config(config, source.location)
     both_sides = ""
     for kind, auto in auto_classes(config):
         model, report = from_pretrained(
-            getattr(transformers, auto),
+            auto_class(auto),
             source.location,
             dtype=dtype,
             use_safetensors=True,

@@ -245,7 +245,7 @@ def _without_norms(scale: str) -> TransformerConfig:
 
 
 _MASKED, _CAUSAL, _SEQ2SEQ = "AutoModelForMaskedLM", "AutoModelForCausalLM", "AutoModelForSeq2SeqLM"
-_PRE_TRAINING = "AutoModelForPreTraining"
+_PRE_TRAINING, _DETECTOR = "AutoModelForPreTraining", "AutoModelForReplacedTokenDetection"
 _BERT, _GPT2, _T5 = "Devlin et al. 2019", "Radford et al. 2019", "Raffel et al. 2020"
 _CONVOLUTION = "Wu et al. 2019, made small"
 _SMALL_BERT = "Turc et al. 2019"
@@ -261,7 +261,7 @@ PRESETS = {
     "roberta-base": Preset(_roberta, "Liu et al. 2019", _MASKED),
     "albert-base": Preset(_albert, "Lan et al. 2020, version 2", "AutoModelForPreTraining"),
     "distilbert-base": Preset(_distilbert, "Sanh et al. 2019", _MASKED),
-    "electra-small": Preset(lambda: _electra(256, 4), "Clark et al. 2020, discriminator", "discriminator"),
+    "electra-small": Preset(lambda: _electra(256, 4), "Clark et al. 2020, discriminator", _DETECTOR),
     "electra-small-generator": Preset(lambda: _electra(64, 1), "Clark et al. 2020, generator", _MASKED),
     "gpt": Preset(lambda: _gpt(12, 768, 12, is_first=True), "Radford et al. 2018", _CAUSAL),
     "gpt2": Preset(lambda: _gpt(12, 768, 12), _GPT2, _CAUSAL),
@@ -359,11 +359,8 @@ def preset(name: str) -> BuiltInConfig:
 def model_class(name: str) -> type[PreTrainedModel]:
     """The class that the published model of this name was pre-trained as."""
     from workbench.models.auto import AUTO_CLASSES
-    from workbench.models.heads.masked import TransformerEncoderForReplacedTokenDetection
 
     chosen = _get(name)
-    if chosen.auto == "discriminator":
-        return TransformerEncoderForReplacedTokenDetection
     return AUTO_CLASSES[type(chosen.config())][chosen.auto]
 
 

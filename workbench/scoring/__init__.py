@@ -16,6 +16,7 @@ from workbench.scoring._requests import (
     resolve_first_token,
 )
 from workbench.scoring.cloze import Blank, ClozeScore, score_cloze
+from workbench.scoring.detection import Detection, DetectionEngine, Detections, detect_replaced
 from workbench.scoring.engine import Engine, score, score_rolling
 from workbench.scoring.masked import MaskedEngine, Masking, pseudo_log_likelihood
 from workbench.scoring.prefix_tree import PrefixGroup
@@ -27,6 +28,9 @@ __all__ = [
     "Blank",
     "Boundary",
     "ClozeScore",
+    "Detection",
+    "DetectionEngine",
+    "Detections",
     "Engine",
     "FirstToken",
     "Lanes",
@@ -43,6 +47,7 @@ __all__ = [
     "Surprisals",
     "WordBoundary",
     "collect",
+    "detect_replaced",
     "encode_texts",
     "lanes",
     "leading_bos",

@@ -21,7 +21,16 @@ from workbench.scoring.streams import Stream, by_group, collect
 from workbench.text import Pieces, split_texts
 from workbench.trace.padding import together
 
-__all__ = ["MaskedEngine", "MaskedRow", "MaskedText", "Masking", "answers_at_masks", "pseudo_log_likelihood"]
+__all__ = [
+    "MaskedEngine",
+    "MaskedRow",
+    "MaskedText",
+    "Masking",
+    "answers_at_masks",
+    "padded_inputs",
+    "pseudo_log_likelihood",
+    "whole_texts",
+]
 
 Answer = TypeVar("Answer")
 
@@ -62,6 +71,11 @@ class MaskedText:
     words: tuple[int | None, ...]
 
     @property
+    def length(self) -> int:
+        """Tokens that the model reads."""
+        return len(self.ids)
+
+    @property
     def places(self) -> tuple[int, ...]:
         """Places of the text's own tokens."""
         return tuple(i for i, word in enumerate(self.words) if word is not None)
@@ -96,18 +110,7 @@ class MaskedEngine:
 
     def encode(self, texts: Sequence_[str]) -> list[MaskedText]:
         """Ids, segments and words; raises :class:`~workbench.errors.DataError` for texts empty or too long."""
-        encode_texts(self.model.tokenizer, texts)  # refuses what is not Unicode
-        split = split_texts(texts, self.model.tokenizer)
-        return [self._text(pieces, text) for pieces, text in zip(split, texts, strict=True)]
-
-    def _text(self, pieces: Pieces, text: str) -> MaskedText:
-        if len(pieces.ids) > (longest := self.model.max_length):
-            raise TooLong(
-                f"text {text[:40]!r}... has {len(pieces.ids)} tokens; {self.model.name} reads at most {longest}"
-            )
-        if all(word is None for word in pieces.words):
-            raise DataError(f"text {text[:40]!r} has no token to score")
-        return MaskedText(pieces.ids, pieces.segments, pieces.words)
+        return whole_texts(self.model, texts)
 
     def rows(self, text: MaskedText, places: Sequence_[int] | None = None) -> list[MaskedRow]:
         """One masked copy for each of ``places`` (all tokens of the text by default)."""
@@ -127,6 +130,23 @@ class MaskedEngine:
         """Log-probability (nats) of every token of each text, in order."""
         groups = [self.rows(text) for text in self.encode(texts)]
         return collect(self.stream_rows(groups), len(groups))
+
+
+def whole_texts(model: LoadedModel, texts: Sequence_[str]) -> list[MaskedText]:
+    """Texts as an encoder reads them; raises :class:`~workbench.errors.DataError` for texts empty or too long."""
+    encode_texts(model.tokenizer, texts)  # refuses what is not Unicode
+    split = split_texts(texts, model.tokenizer)
+    return [_whole(model, pieces, text) for pieces, text in zip(split, texts, strict=True)]
+
+
+def _whole(model: LoadedModel, pieces: Pieces, text: str) -> MaskedText:
+    if len(pieces.ids) > (longest := model.max_length):
+        raise TooLong(
+            f"text {text[:40]!r}... has {len(pieces.ids)} tokens; {model.name} reads at most {longest}"
+        )
+    if all(word is None for word in pieces.words):
+        raise DataError(f"text {text[:40]!r} has no token to score")
+    return MaskedText(pieces.ids, pieces.segments, pieces.words)
 
 
 def pseudo_log_likelihood(
@@ -184,16 +204,26 @@ def answers_at_masks(
 
 def _one_pass(model: LoadedModel, batch: list[MaskedRow]) -> tuple[Float[Tensor, "N V"], Int[Tensor, " N"]]:
     """The vocabulary projection sees only the asked position of each row."""
-    width = max(row.length for row in batch)
-    padding = model.tokenizer.pad_token_id or 0
-    ids = _padded([row.ids for row in batch], width, padding, model)
-    inputs = {"input_ids": ids, "attention_mask": _padded([(1,) * r.length for r in batch], width, 0, model)}
-    if getattr(model.config, "type_vocab_size", 0) > 1:
-        inputs["token_type_ids"] = _padded([row.segments for row in batch], width, 0, model)
+    inputs = padded_inputs(model, batch)
+    ids = inputs["input_ids"]
+    width = ids.shape[1]
     positions = torch.tensor([n * width + r.position for n, r in enumerate(batch)], device=model.device)
     targets = torch.tensor([row.target for row in batch], device=model.device)
     with model.lock, torch.inference_mode(), project_only(model.model, positions, ids.shape) as projected:
         return projected.chosen(model.model(**inputs).logits), targets
+
+
+def padded_inputs(model: LoadedModel, batch: Sequence_[MaskedRow | MaskedText]) -> dict[str, Tensor]:
+    """Ids, mask and, where the model has them, segments: (B, T), padded on the right."""
+    width = max(row.length for row in batch)
+    padding = model.tokenizer.pad_token_id or 0
+    inputs = {
+        "input_ids": _padded([row.ids for row in batch], width, padding, model),
+        "attention_mask": _padded([(1,) * row.length for row in batch], width, 0, model),
+    }
+    if getattr(model.config, "type_vocab_size", 0) > 1:
+        inputs["token_type_ids"] = _padded([row.segments for row in batch], width, 0, model)
+    return inputs
 
 
 def _padded(rows: list[tuple[int, ...]], width: int, padding: int, model: LoadedModel) -> Int[Tensor, "B T"]:

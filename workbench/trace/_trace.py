@@ -320,6 +320,11 @@ def check_target(model: LoadedModel, target: Target | None) -> None:
     """Raise :class:`ModelError` if the model has no head, :class:`TraceError` if the token is out of range."""
     if model.kind is Kind.ENCODER:
         raise ModelError(f"{model.name} is an encoder without a head: there is no score to take gradients of")
+    if model.kind is Kind.DETECTOR:
+        raise ModelError(
+            f"{model.name} says which tokens were replaced: it gives no log-probability of a token to take "
+            "gradients of; choose a causal, masked, seq2seq or classifier model"
+        )
     size = (
         model.config.num_labels
         if model.kind is Kind.CLASSIFIER

@@ -177,6 +177,11 @@ def _called(model: LoadedModel, record: frozenset[Record]) -> Any:
         raise TraceError(
             f"{model.name} is an encoder without a head, so it has no logits; record={{'hidden'}} works"
         )
+    if Record.LOGITS in record and model.kind is Kind.DETECTOR:
+        raise TraceError(
+            f"{model.name} gives one number a token, no logits of a vocabulary: workbench.scoring.detect_replaced "
+            "has them; record={'hidden'} works"
+        )
     return model.model if needs_head or model.model.config.is_encoder_decoder else model.model.base_model
 
 

@@ -18,7 +18,7 @@ import workbench
 from tests.helpers import REPOSITORY
 from tests.unit.models.tiny import VARIANTS, encoder, encoder_decoder, fresh
 from workbench.errors import ConfigError
-from workbench.models.auto import AUTO_CLASSES
+from workbench.models.auto import AUTO_CLASSES, auto_class
 from workbench.models.encoder_decoder import shift_right
 from workbench.models.size import language_model_class
 from workbench.nn import eager_attention
@@ -128,13 +128,11 @@ def test_saved_and_loaded_by_the_auto_classes(name: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("shape", AUTO_CLASSES, ids=lambda c: c.model_type)
 def test_every_registered_class_is_built_from_its_config(shape: Any) -> None:
-    import transformers
-
     transformer_shapes = ("encoder", "learned", "encoder-decoder")
     tiny = {type(fresh(name)): fresh(name) for name in transformer_shapes}
     config = tiny.get(shape) or shape(vocab_size=20, hidden_size=8)
     for auto, expected in AUTO_CLASSES[shape].items():
-        assert type(getattr(transformers, auto).from_config(config)) is expected
+        assert type(auto_class(auto).from_config(config)) is expected
 
 
 def test_an_observer_in_the_registry_sees_every_layer() -> None:

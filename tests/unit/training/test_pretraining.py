@@ -87,7 +87,7 @@ def recipe(place: Path, shape: str = "decoder", objective: str = "clm", **optimi
     ("shape", "objective", "kind"),
     [
         ("encoder", "next-sentence", "masked"),
-        ("encoder", "replaced-tokens", "encoder"),
+        ("encoder", "replaced-tokens", "detector"),
         ("encoder", "mlm-span", "masked"),
         ("encoder", "span-boundary", "masked"),
         ("encoder-decoder", "span-corruption", "seq2seq"),

@@ -61,6 +61,11 @@ def ask(model: LoadedModel, text: Text, asked: TargetRequest) -> AttributionTarg
             f"{model.name} is an encoder without a head, so there is no prediction to explain; give it one with "
             "workbench finetune, or choose a causal, masked, seq2seq or classifier model"
         )
+    if model.kind is Kind.DETECTOR:
+        raise TaskError(
+            f"{model.name} says which tokens were replaced, and predicts none that could be explained; choose a "
+            "causal, masked, seq2seq or classifier model, or give its encoder a head with workbench finetune"
+        )
     if asked.target is None and asked.contrast is not None:
         raise TaskError(f"contrast {asked.contrast!r} needs a target: what rather than {asked.contrast!r}?")
     makers = {

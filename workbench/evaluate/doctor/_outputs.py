@@ -8,13 +8,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 from transformers import GenerationConfig
 
 from workbench.evaluate.doctor._records import Finding, NotApplicable, Status, agree, judge
 from workbench.evaluate.doctor._subject import TEXTS, padded, real_outputs, sample_sequences
 from workbench.models import Kind, LoadedModel
 from workbench.models.problem import ProblemType, problem_of
-from workbench.scoring import Engine, FirstToken, MaskedEngine, Request, Score, Seq2SeqEngine
+from workbench.scoring import DetectionEngine, Engine, FirstToken, MaskedEngine, Request, Score, Seq2SeqEngine
 from workbench.trace.decoder import generation_start
 from workbench.trace.padding import cache_works
 
@@ -141,6 +142,10 @@ def probabilities_sum(loaded: LoadedModel) -> Finding:
     """
     if loaded.kind is Kind.ENCODER:
         raise NotApplicable("a model without a head has no probabilities")
+    if loaded.kind is Kind.DETECTOR:
+        raise NotApplicable(
+            "one number a token says whether it was replaced: there are no classes to sum over"
+        )
     if problem_of(loaded.model) is not ProblemType.ONE_LABEL:
         raise NotApplicable(f"problem_type {problem_of(loaded.model)}: the outputs are no alternatives")
     logits = real_outputs(loaded, padded(loaded, sample_sequences(loaded)[:1]))
@@ -155,7 +160,12 @@ def scorer_log_probabilities(loaded: LoadedModel) -> Finding:
 
     The engines pad, batch and project only where they score; the reference does none of these.
     """
-    scorers = {Kind.CAUSAL: _continuations, Kind.MASKED: _hidden_tokens, Kind.SEQ2SEQ: _targets}
+    scorers = {
+        Kind.CAUSAL: _continuations,
+        Kind.MASKED: _hidden_tokens,
+        Kind.SEQ2SEQ: _targets,
+        Kind.DETECTOR: _detected,
+    }
     if loaded.kind not in scorers:
         raise NotApplicable(f"a model of kind {loaded.kind} gives no log-probabilities of text")
     plain, found, what = scorers[loaded.kind](loaded)
@@ -184,6 +194,18 @@ def _hidden_tokens(loaded: LoadedModel) -> tuple[Tensor, Tensor, str]:
     logits = torch.stack([real_outputs(loaded, padded(loaded, [list(r.ids)]))[r.position] for r in rows])
     plain = _of_targets(logits, [row.target for row in rows])
     return plain, _scored(engine.score(texts)), "pseudo-log-likelihood"
+
+
+def _detected(loaded: LoadedModel) -> tuple[Tensor, Tensor, str]:
+    """Plain and scored log-probabilities of "original" of each token of two texts."""
+    engine = DetectionEngine(loaded)
+    texts = engine.encode([TEXTS[3], TEXTS[0]])
+    plain = [
+        logsigmoid(-real_outputs(loaded, padded(loaded, [list(text.ids)]))[:, 0])[list(text.places)]
+        for text in texts
+    ]
+    found = dict(entry for batch in engine.stream(texts) for entry in batch)
+    return torch.cat(plain), _scored([found[n] for n in range(len(texts))]), "replaced-token detection"
 
 
 def _targets(loaded: LoadedModel) -> tuple[Tensor, Tensor, str]:

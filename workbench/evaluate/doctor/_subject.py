@@ -126,6 +126,8 @@ def real_outputs(loaded: LoadedModel, batch: Batch) -> Tensor:
         found = outputs(loaded.model, batch)
     if batch.decoder_ids is not None:  # what is padded is the encoder's side
         return found.flatten(0, 1)
+    if loaded.kind is Kind.DETECTOR:  # (B, T)
+        found = found.unsqueeze(-1)
     return found[batch.mask.bool()] if found.ndim == 3 else found
 
 

@@ -60,7 +60,7 @@ class SpanPairs(DeclaredTask):
         return (
             (Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ)
             if self.readout is None
-            else (Kind.ENCODER, Kind.MASKED, Kind.CAUSAL)
+            else (Kind.ENCODER, Kind.DETECTOR, Kind.MASKED, Kind.CAUSAL)
         )
 
     def load(self, data_dir: Path | None) -> TaskData:
