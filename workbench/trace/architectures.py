@@ -219,6 +219,11 @@ def to_markdown(examinations: list[ArchitectureExamination]) -> str:
         "gpt_oss has a learned sink without a key; squeezebert and prophetnet return scores, which traces refuse.",
         "XLNet looks ahead although its class is a language model's: its maps can be recorded, its scores are refused.",
         "",
+        "Of the built-in models, the recurrent encoder-decoders (presets `bahdanau`, `luong`) give their alignment in",
+        "their outputs, one head in one layer; the convolutional one (`convs2s`) attends through the interface, one",
+        "head in each decoder layer. Neither has self-attention; what needs it is refused. States of a recurrent",
+        "decoder can be probed, not read by a lens or exchanged: each depends on the one before.",
+        "",
         "| model type | class | route | layers × heads | looks ahead | rows sum to 1 |",
         "|---|---|---|---|---|---|",
     ]

@@ -146,7 +146,9 @@ def _measured(model: LoadedModel) -> str:
     with torch.no_grad():
         try:
             run = run_stack(model, sample_inputs(model.model))
-            if not run.layers or len(run.states) != run.layers + 1:
+            if not run.layers:
+                return "none of its modules gives a state for each token of the text"
+            if len(run.states) != run.layers + 1:
                 return f"{len(run.states)} states were found around {run.layers} blocks"
             limit = _SAME * max(1.0, float(run.logits.abs().max()))
             for layer, state in enumerate(run.states):

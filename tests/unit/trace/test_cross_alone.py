@@ -21,6 +21,7 @@ from workbench.figures.view_options import ViewKind, ViewOptions, trace_for, vie
 from workbench.models import Kind, LoadedModel
 from workbench.models.ancestors.convolutional_configuration import ConvolutionalConfig
 from workbench.models.ancestors.recurrent_configuration import RecurrentConfig
+from workbench.models.auto import register
 from workbench.models.built_in import BuiltInConfig
 from workbench.scoring import Request, Seq2SeqEngine
 from workbench.trace import Stack, capture, structure_of, trace
@@ -45,6 +46,7 @@ def model(request: pytest.FixtureRequest) -> LoadedModel:
 
 
 def tiny(name: str) -> LoadedModel:
+    register()
     network = build("AutoModelForSeq2SeqLM", CONFIGS[name])
     network.set_attn_implementation("eager")  # plain passes return their weights
     return loaded(network, Kind.SEQ2SEQ, special=False)

@@ -133,10 +133,12 @@ def left_padding(loaded: LoadedModel) -> Finding:
         loaded.kind is not Kind.CAUSAL
     ):  # prompts of causal models are padded on the left, whatever the right does
         _refuse_unpadded(loaded)
+    found = _against_left(loaded, real_outputs)
+    if found.status is Status.PASS:
+        return found
     if not takes_positions(loaded) and _has_position_table(loaded.model):
         raise NotApplicable("positions are absolute, count the padding and cannot be given: pad on the right")
-    found = _against_left(loaded, real_outputs)
-    if found.status is Status.PASS or loaded.kind is not Kind.CLASSIFIER:
+    if loaded.kind is not Kind.CLASSIFIER:
         return found
     if _against_left(loaded, real_hidden_states).status is Status.PASS:
         raise NotApplicable("hidden states agree, but the head minds the place of a text: pad on the right")

@@ -117,7 +117,8 @@ class RecurrentDecoder(AncestorPreTrainedModel):
     """A GRU or LSTM over the target that attends to the source at each token.
 
     Its first state is a layer over the encoder's states: over the backward one of the first token where it reads both
-    ways (Bahdanau et al. 2015, appendix A.2.2), over that of the last token otherwise.
+    ways (Bahdanau et al. 2015, appendix A.2.2), over that of the last token otherwise, where Luong et al. 2015 copy
+    states layer by layer. The memory of an LSTM begins at zero. The decoder needs no more than the encoder's states.
     """
 
     config_class = RecurrentConfig
