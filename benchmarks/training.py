@@ -255,47 +255,30 @@ def encoder(options: Namespace) -> list[Result]:
 
 
 def seq2seq(options: Namespace) -> list[Result]:
-    """Share of removed spans that greedy decoding writes back exactly, beside always writing the commonest token."""
+    """Unseen sentences that the translators translate exactly, beside right words left in the English order."""
+    from workbench import evaluate
+    from workbench.data.grammar.invented import invented_pairs
     from workbench.models import load
-    from workbench.training.blocks import Blocks
-    from workbench.training.objectives import IGNORED, SpanCorruption, SpecialIds
 
-    if not is_ready("novels-seq2seq", options.data_dir):
-        return []
-    model = load("novels-seq2seq", dtype="float32")
-    file = novels("novels-seq2seq", options.data_dir).validation
-    special = SpecialIds.of(model.tokenizer)
-    objective = SpanCorruption(special, 128)
-    blocks = Blocks(file, objective.window, options.rows, shuffle=False, static=True)
-    commonest = Counter(file.ids.tolist()).most_common(1)[0][0]
-    right: list[bool] = []
-    guessed: list[bool] = []
-    for start in range(0, len(blocks), 16):
-        batch = objective([blocks[i] for i in range(start, min(start + 16, len(blocks)))])
-        longest = int((batch["labels"] != IGNORED).sum(1).max())
-        inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
-        written = model.model.generate(**inputs, max_new_tokens=longest + 8, do_sample=False)
-        for ids, labels in zip(written.tolist(), batch["labels"].tolist(), strict=True):
-            told, gold = spans(ids, special.sentinels), spans(labels, special.sentinels)
-            right += [told.get(mark) == span for mark, span in gold.items()]
-            guessed += [span == [commonest] for span in gold.values()]
-    share, guess = float(np.mean(right)), float(np.mean(guessed))
-    error = 1.96 * (share * (1 - share) / len(right)) ** 0.5
-    interval = ((share - error) / guess, (share + error) / guess)
-    name = f"novels-seq2seq, {len(right):,} removed spans written back exactly, beside the commonest token"
-    return [Result(name, share, guess, "share", share / guess, "> 1", share - error > guess, interval)]
-
-
-def spans(ids: list[int], sentinels: tuple[int, ...]) -> dict[int, list[int]]:
-    """The ids after each sentinel, up to the next or to the end of the text (ids of special tokens are low)."""
-    found: dict[int, list[int]] = {}
-    current: list[int] | None = None
-    for token in ids:
-        if token in sentinels:
-            current = found.setdefault(token, [])
-        elif current is not None and token > 3:
-            current.append(token)
-    return found
+    glossed = []
+    for pair in invented_pairs(500):
+        target_of = dict(sorted(pair.links.sure))
+        gloss = [pair.target[target_of[place]] for place in range(len(pair.source))]
+        glossed.append(tuple(gloss) == pair.target)
+    guess, rows = float(np.mean(glossed)), []
+    for model in ("grammar-transformer", "grammar-bahdanau"):
+        with tempfile.TemporaryDirectory() as folder:
+            loaded = load(model, dtype="float32")
+            results = evaluate(loaded, tasks="invented_language", out=folder, doctor=False).results
+        found = results["invented_language"]["exact_match"]
+        name = (
+            f"{model}, sentences translated exactly, beside word for word [{found.low:.3f}, {found.high:.3f}]"
+        )
+        numbers = (found.value, guess, "share", found.value / guess)
+        rows.append(
+            Result(name, *numbers, ">= 0.95", found.value >= 0.95, (found.low / guess, found.high / guess))
+        )
+    return rows
 
 
 def blimp(options: Namespace) -> list[Result]:

@@ -298,6 +298,12 @@ _FILES: dict[str, dict[str, str]] = {
     "realtoxicityprompts": {
         "prompts.jsonl": _lines(*({"filename": "f", "challenging": False, "prompt": {"text": f"The cat {i}", "toxicity": 0.1}, "continuation": {"text": " sat"}} for i in range(2)))
     },
+    "invented_language": {
+        "test.jsonl": _lines(
+            {"source": "she ran .", "target": "tos vugita .", "alignment": "0-0 1-1 2-2"},
+            {"source": "he ran .", "target": "lun vugita .", "alignment": "0-0 1-1 2-2"},
+        )
+    },
 }  # fmt: skip
 
 

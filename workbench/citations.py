@@ -142,6 +142,7 @@ CITED: dict[str, dict[str, str]] = {
         "induction heads": "olsson2022",
         "head clusters": "clark2019bert",
         "head importance": "michel2019",
+        "alignment error rate": "och2003",
         "attention sinks": "clark2019bert xiao2024",
         "attention rollout": "abnar2020",
         "effective attention": "brunner2020",

@@ -1,4 +1,4 @@
-"""``workbench attend``: a text's attention as a figure, or every head's statistics over a corpus as a run."""
+"""``workbench attend``: a text's attention as a figure; every head's statistics over a corpus, or alignment error."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import click
 from workbench.cli._shared import (
     COUNT,
     INDEX,
+    NUMBER,
     PATH,
     SEED,
     check_figure,
@@ -63,7 +64,24 @@ def _numbers(context: click.Context, option: click.Parameter, value: str | None)
 @click.option("--words", is_flag=True, help="Start with sub-words merged to words.")
 @click.option("--hide-sinks", is_flag=True, help="Start without the first token and separators.")
 @click.option("--corpus", type=PATH, help="A text a line, a .conllu treebank, or hub:NAME.")
-@click.option("--limit", type=COUNT, help="Only the first N texts of the corpus.")
+@click.option(
+    "--alignment",
+    type=PATH,
+    help="Judge an encoder-decoder's heads on pairs: a table with source, target and alignment (0-1 1-0 1?2).",
+)
+@click.option("--limit", type=COUNT, help="Only the first N texts of the corpus, or pairs.")
+@click.option(
+    "--step",
+    type=click.Choice(["predicts", "reads"]),
+    default="predicts",
+    show_default=True,
+    help="With --alignment: whose attention is a target word's, the step that predicts it or that reads it.",
+)
+@click.option(
+    "--threshold",
+    type=NUMBER,
+    help="With --alignment: link words from this attention on.  [default: the largest of each target word]",
+)
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the induction scores' tokens.")
 @click.option(
     "--clusters",
@@ -90,8 +108,10 @@ def _numbers(context: click.Context, option: click.Parameter, value: str | None)
 @model_options
 @click.option("--no-doctor", is_flag=True, help="Of a corpus: skip the numeric self-check; the run says so.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
-def command(model: str, text: str | None, corpus: Path | None, as_json: bool, **options: Any) -> None:
-    """Show what MODEL attends to in TEXT, or measure all of its heads over a corpus.
+def command(
+    model: str, text: str | None, corpus: Path | None, alignment: Path | None, as_json: bool, **options: Any
+) -> None:
+    """Show what MODEL attends to in TEXT, measure all of its heads over a corpus, or judge them as an alignment.
 
     Computed in float32 unless --dtype says otherwise. Attention shows where a model looks, not why it decides.
 
@@ -100,9 +120,19 @@ def command(model: str, text: str | None, corpus: Path | None, as_json: bool, **
     workbench attend minilm-l6 --corpus en_ewt-ud-dev.conllu --limit 500
     workbench attend minilm-l6 --corpus texts.txt --limit 50 --clusters 6
     workbench attend runs/mine --corpus texts.txt --over-steps --statistic "previous token"
+    workbench attend grammar-transformer --alignment pairs.jsonl
     """
-    if (text is None) == (corpus is None):
-        raise WorkbenchError("give either a TEXT in quotes or --corpus FILE; see: workbench attend --help")
+    if [text, corpus, alignment].count(None) != 2:
+        raise WorkbenchError(
+            "give one of a TEXT in quotes, --corpus FILE and --alignment FILE; see: workbench attend --help"
+        )
+    if alignment is not None:
+        from workbench.cli._alignment import measure_alignment
+
+        measure_alignment(model, alignment, options, as_json)
+        return
+    if options["threshold"] is not None:
+        raise WorkbenchError("--threshold is of --alignment; leave it out")
     over_steps = options["over_steps"] = options["over_steps"] or model.endswith("@step-*")
     if options["statistic"] is not None and not over_steps:
         raise WorkbenchError("--statistic is of --over-steps; a run over a corpus stores all statistics")

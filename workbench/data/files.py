@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from workbench.characters import check_text
@@ -19,6 +21,7 @@ __all__ = [
     "read_lines",
     "read_text",
     "text_field",
+    "write_text",
 ]
 
 
@@ -77,6 +80,15 @@ def read_text(path: Path | str) -> str:
     if not content.strip():
         raise DataError(f"{path} is empty")
     return _decoded(path, content)
+
+
+def write_text(path: Path | str | os.PathLike[str], text: str) -> Path:
+    """Write a UTF-8 file; a temporary one is renamed at the end, so no half file is left. Returns its path."""
+    target = Path(path)
+    with NamedTemporaryFile("w", encoding="utf-8", newline="\n", dir=target.parent, delete=False) as file:
+        file.write(text)
+    Path(file.name).replace(target)
+    return target
 
 
 def read_lines(path: Path | str, *, blank: bool = False) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from workbench.characters import check_text
@@ -13,9 +14,10 @@ from workbench.data.files import read_lines
 from workbench.data.hub import is_hub_name
 from workbench.data.source import Record
 from workbench.data.tables import FORMATS, is_table, read_table
+from workbench.data.word_links import WordLinks
 from workbench.errors import DataError
 
-__all__ = ["TextPair", "aligned_lines", "pairs_hash", "read_pairs"]
+__all__ = ["LinkedPair", "TextPair", "aligned_lines", "pairs_hash", "read_linked_pairs", "read_pairs"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,13 @@ class TextPair:
 
     source: str
     target: str
+
+
+@dataclass(frozen=True)
+class LinkedPair(TextPair):
+    """A pair with the links between its words, which spaces separate."""
+
+    links: WordLinks
 
 
 def read_pairs(place: str | Path, source: str = "source", target: str = "target") -> list[TextPair]:
@@ -48,6 +57,39 @@ def read_pairs(place: str | Path, source: str = "source", target: str = "target"
     if not pairs:
         raise DataError(f"{place} has no pairs")
     return pairs
+
+
+def read_linked_pairs(place: str | Path, limit: int | None = None) -> list[LinkedPair]:
+    """The first ``limit`` pairs of a table with the columns ``source``, ``target`` and ``alignment``.
+
+    An alignment is written ``0-1 1-0 1?2``: see :class:`~workbench.data.word_links.WordLinks`. Raises
+    :class:`~workbench.errors.DataError` for anything else, naming file and line.
+
+    Example:
+        ```python
+        from pathlib import Path
+
+        from workbench.data.grammar.invented import write_pairs
+        from workbench.data.pairs import read_linked_pairs
+
+        *_, test = write_pairs(Path("pairs"), train=20, held_out=5)
+        print(read_linked_pairs(test, limit=1))
+        ```
+    """
+    if not is_table(place):
+        raise DataError(
+            f"no table at {place}: give one ({', '.join(FORMATS)}) with source, target, alignment"
+        )
+    columns = ("source", "target", "alignment")
+    found = []
+    for where, row in islice(read_table(place, needs=columns), limit):
+        source, target, alignment = _texts(row, where, *columns)
+        links = WordLinks.parse(alignment, where)
+        links.check(len(source.split()), len(target.split()), where)
+        found.append(LinkedPair(source, target, links))
+    if not found:
+        raise DataError(f"{place} has no pairs")
+    return found
 
 
 def pairs_hash(place: str | Path, source: str, target: str) -> str:

@@ -8,7 +8,7 @@ from workbench.data.pairs import aligned_lines
 from workbench.data.rows import Transfer
 from workbench.data.source import Hub, Record, Source, field_of
 
-__all__ = ["LANGUAGES", "SUMMARIES", "multi30k_source"]
+__all__ = ["INVENTED", "LANGUAGES", "SUMMARIES", "multi30k_source"]
 
 LANGUAGES = {"en": "English", "de": "German", "fr": "French"}
 
@@ -34,6 +34,22 @@ def multi30k_source(source: str, target: str) -> Source[Transfer]:
 
 def _pair(source: str, target: str, record: Record, where: str, row: str) -> list[Transfer]:
     return [Transfer(row, field_of(record, where, source), (field_of(record, where, target),))]
+
+
+def _invented(record: Record, where: str, row: str) -> list[Transfer]:
+    return [Transfer(row, field_of(record, where, "source"), (field_of(record, where, "target"),))]
+
+
+INVENTED: Source[Transfer] = Source(
+    name="invented_language",
+    files={
+        "train": ("train.jsonl",),
+        "validation": ("validation.jsonl",),
+        "test": ("test.jsonl", "invented_language.jsonl"),
+    },
+    parse=_invented,
+)
+"""Sentences of the grammar in an invented language, as :mod:`workbench.data.grammar.invented` writes them."""
 
 
 def _summary(record: Record, where: str, row: str) -> list[Transfer]:

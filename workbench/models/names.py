@@ -94,13 +94,16 @@ def _bundled() -> dict[str, KnownModel]:
 
 
 _SHOWN = ("perplexity", "bits_per_character", "accuracy")
+_SHOWN_HELD_OUT = ("accuracy", "exact_match", "alignment_error")
 
 
 def _measured(card: dict[str, Any]) -> str:
-    """What the list of models says: the metrics of the run's own validation, and accuracy on further sets."""
+    """What the list of models says: the metrics of the run's own validation, and those on further sets."""
     results = {name.replace("_", " "): card["results"].get(name) for name in _SHOWN}
     for name, metrics in card.get("held_out", {}).items():
-        results[f"accuracy on {name}"] = metrics.get("accuracy")
+        results |= {
+            f"{metric.replace('_', ' ')} on {name}": metrics.get(metric) for metric in _SHOWN_HELD_OUT
+        }
     return ", ".join(f"{name} {_brief(Estimate.from_dict(e))}" for name, e in results.items() if e)
 
 

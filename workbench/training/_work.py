@@ -125,7 +125,8 @@ def _rows(
     train, validation = corpora.train, corpora.validation
     count, seed = optimisation.steps * optimisation.batch_size, optimisation.seed
     if isinstance(train, TokenPairs) and isinstance(validation, TokenPairs):
-        return PairRows(train, window, count, seed=seed), PairRows(validation, window, shuffle=False)
+        training = PairRows(train, window, count, seed=seed, batch=optimisation.batch_size)
+        return training, PairRows(validation, window, shuffle=False)
     assert isinstance(train, TokenFile)
     assert isinstance(validation, TokenFile)
     tokens = len(train) + len(validation)
@@ -133,5 +134,5 @@ def _rows(
         raise DataError(
             f"the corpus has {tokens} tokens, fewer than two rows of {window}; shorten --length, or give more text"
         )
-    training = Blocks(train, window, count, seed=seed, static=settings.objective.static)
-    return training, Blocks(validation, window, shuffle=False, static=True)
+    blocks = Blocks(train, window, count, seed=seed, static=settings.objective.static)
+    return blocks, Blocks(validation, window, shuffle=False, static=True)

@@ -105,11 +105,11 @@ def _recipe(run: Run) -> dict[str, Any]:
 
 
 def _train_command(run: Run, name: str) -> str:
-    minutes = run.record.recipe["loop"]["minutes"]
+    minutes, data = run.record.recipe["loop"]["minutes"], _recipe(run)["data"]
     timed = f" --minutes {minutes:g}" if minutes else ""
     return (
         f"workbench train --recipe workbench/training/recipes/{name}.yaml "
-        f"--corpus train.txt.xz --validation valid.txt{timed} --out DIR"
+        f"--corpus {data['corpus']} --validation {data['validation']}{timed} --out DIR"
     )
 
 

@@ -2,7 +2,8 @@
 
 ``python -m workbench.training.cards DATA [NAME ...]`` measures the models again, all of them or those named, and writes
 their cards anew: the novels' models on the whole of ``DATA/novels/valid.txt``, the classifiers on the tables of
-:mod:`workbench.training.classifier_data`. Nothing is trained.
+:mod:`workbench.training.classifier_data`, the translators by their own loss (:mod:`workbench.report.translators` has
+the rest). Nothing is trained.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from workbench.data.corpus_stream import corpus_hash
+from workbench.data.grammar.invented import write_pairs
+from workbench.data.pairs import pairs_hash, read_pairs
 from workbench.errors import DataError
 from workbench.estimate import Estimate
 from workbench.models import load
@@ -29,6 +32,7 @@ from workbench.training.finetuning.metrics import compute_metrics
 from workbench.training.finetuning.predict import predict
 from workbench.training.finetuning.tasks import AnswerKind, FineTask, TaskRows, load_rows, load_task
 from workbench.training.objectives import SpecialIds, make_objective, role_of
+from workbench.training.pair_corpora import PairRows, TokenPairs
 from workbench.training.settings import TrainSettings
 
 __all__ = ["judge", "measure_card", "to_dicts"]
@@ -70,8 +74,10 @@ def measure_card(folder: Path, data: Path) -> dict[str, Any]:
     card: dict[str, Any] = json.loads((folder / "card.json").read_text(encoding="utf-8"))
     recipe = card["recipe"]
     if "objective" in recipe:
-        card["results"] = to_dicts(_of_novels(folder, TrainSettings.from_dict(recipe), data))
-        return card
+        settings = TrainSettings.from_dict(recipe)
+        of_pairs = settings.data.target_column is not None
+        found = _of_pairs(folder, settings) if of_pairs else _of_novels(folder, settings, data)
+        return {**card, "results": to_dicts(found)}
     with tempfile.TemporaryDirectory() as place:
         tables = Path(place)
         kind = _TABLES[recipe["task"]]
@@ -114,6 +120,19 @@ def _of_novels(folder: Path, settings: TrainSettings, data: Path) -> dict[str, E
     return measure(
         model.model, objective, blocks, ROWS_PER_BATCH, tokenizer=model.tokenizer if of_text else None
     )
+
+
+def _of_pairs(folder: Path, settings: TrainSettings) -> dict[str, Estimate]:
+    """Of a translator into the invented language, whose pairs are made again."""
+    model, data = load(str(folder), dtype="float32", device="cpu"), settings.data
+    columns = data.text_column, str(data.target_column)
+    with tempfile.TemporaryDirectory() as place:
+        write_pairs(Path(place))
+        file = Path(place) / str(data.validation)
+        pairs = TokenPairs.of(read_pairs(file, *columns), model.tokenizer, pairs_hash(file, *columns))
+    length = data.length or model.max_length
+    objective = make_objective(settings.objective, SpecialIds.of(model.tokenizer), length)
+    return measure(model.model, objective, PairRows(pairs, length, shuffle=False), ROWS_PER_BATCH)
 
 
 def _main() -> None:

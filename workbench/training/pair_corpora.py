@@ -20,6 +20,8 @@ from workbench.training.corpora import Corpora, choose_tokenizer
 from workbench.training.objectives import Draw, Ids
 from workbench.training.settings import DataSource
 
+_BATCHES_OF_POOL = 50
+
 __all__ = ["PairRows", "TokenPairs", "prepare_pairs"]
 
 
@@ -62,30 +64,62 @@ class TokenPairs:
 
 
 class PairRows(Dataset[Draw]):
-    """``count`` pairs in an order that depends on the seed only, each read once an epoch.
+    """``count`` pairs in an order that depends on seed and ``batch`` only, each read once an epoch.
 
-    A text of more than ``length`` ids keeps its beginning and its last id, which ends it.
+    Pairs that follow each other in a batch are of like length, so that little is padded (Vaswani et al. 2017, section
+    5.1). A text of more than ``length`` ids keeps its beginning and its last id, which ends it.
     """
 
     def __init__(
-        self, file: TokenPairs, length: int, count: int | None = None, *, seed: int = 0, shuffle: bool = True
+        self,
+        file: TokenPairs,
+        length: int,
+        count: int | None = None,
+        *,
+        seed: int = 0,
+        batch: int = 1,
+        shuffle: bool = True,
     ) -> None:
         self.file = file
         self.length = length
         self.blocks = file.info.documents
         self.count = self.blocks if count is None else count
         self.seed = seed
+        self.batch = batch
         self.shuffle = shuffle
+        self._epoch, self._ordered = -1, np.zeros(0, dtype=np.int64)
 
     def __len__(self) -> int:
         return self.count
 
     def __getitem__(self, place: int) -> Draw:
         epoch, turn = divmod(place, self.blocks)
-        number = int(reading_order(self.blocks, self.seed, epoch)[turn]) if self.shuffle else turn
+        number = int(self._order(epoch)[turn]) if self.shuffle else turn
         source, target = (self._within(ids) for ids in self.file.pair(number))
         border = np.array([len(source)])
         return Draw(np.concatenate((source, target)), border, np.array([0]), (self.seed, place))
+
+    def _order(self, epoch: int) -> Ids:
+        """The pairs of an epoch: pools of many batches, sorted by length; then the batches in another order."""
+        if self._epoch != epoch:
+            order = reading_order(self.blocks, self.seed, epoch)
+            size = _BATCHES_OF_POOL * self.batch
+            pools = [order[start : start + size] for start in range(0, self.blocks, size)]
+            ranked = np.concatenate([pool[np.argsort(self._sizes[pool], kind="stable")] for pool in pools])
+            first = -epoch * self.blocks % self.batch  # these complete the last batch of the epoch before
+            whole = (self.blocks - first) // self.batch
+            rest = first + whole * self.batch
+            batches = ranked[first:rest].reshape(whole, self.batch)[
+                reading_order(whole, self.seed + 1, epoch)
+            ]
+            self._epoch = epoch
+            self._ordered = np.concatenate((ranked[:first], batches.reshape(-1), ranked[rest:]))
+        return self._ordered
+
+    @cached_property
+    def _sizes(self) -> Ids:
+        """Ids of source and target together, for each pair."""
+        return np.diff(self.file.starts[::2])
 
     def _within(self, ids: Ids) -> Ids:
         return ids if len(ids) <= self.length else np.append(ids[: self.length - 1], ids[-1])

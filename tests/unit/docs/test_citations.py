@@ -30,7 +30,7 @@ WITHOUT = {
         ),
         *("bits_per_byte", "byte_perplexity", "token_perplexity", "word_perplexity"),
     },
-    "task": {"preferences"},
+    "task": {"preferences", "invented_language"},
     "challenge set": {"pairs_builtin"},
 }
 

@@ -15,9 +15,11 @@ import workbench
 from tests.unit.training.test_pretraining import place, recipe
 from workbench.data.pairs import TextPair, pairs_hash, read_pairs
 from workbench.errors import ConfigError, DataError
+from workbench.text import train_tokenizer
 from workbench.training import pretrain
 from workbench.training._work import prepare
 from workbench.training.objectives import IGNORED
+from workbench.training.pair_corpora import PairRows, TokenPairs
 from workbench.training.settings import TrainSettings
 
 __all__ = ["place"]  # the fixture
@@ -62,14 +64,29 @@ def test_a_batch_has_the_texts_as_the_tokenizer_encodes_them(pairs: Path) -> Non
     assert batch["input_ids"][0].tolist() == tokenizer(held_out.source)["input_ids"]
     assert batch["labels"][0].tolist() == [*tokenizer(held_out.target)["input_ids"]]
     assert batch["labels"][0, -1] == tokenizer.eos_token_id
-    both = work.objective([work.validation[0], work.training[0]])
-    assert both["labels"].shape[0] == 2
-    assert (both["labels"] == IGNORED).any()
+    many = work.objective([work.training[i] for i in range(39)])
+    assert many["labels"].shape[0] == 39
+    assert (many["labels"] == IGNORED).any()
     assert len(work.validation) == 1  # a hundredth, at least one
     every = [np.concatenate(work.corpora.train.pair(i)).tolist() for i in range(39)]
     read = [work.training[i].ids.tolist() for i in range(39)]
     assert read != every
     assert sorted(read) == sorted(every)  # each pair once an epoch
+
+
+def test_batches_hold_pairs_of_like_length_and_epochs_every_pair(pairs: Path) -> None:
+    """Seven pairs a batch, which does not divide forty: batches that two epochs share stay whole."""
+    made = TokenPairs.of(
+        [TextPair("a" * n, "b" * (n % 9 + 1)) for n in range(1, 41)], train_tokenizer(["a"], "bytes"), ""
+    )
+    rows = PairRows(made, 99, 120, batch=7)
+    read = [rows[i].ids.tolist() for i in range(120)]
+    for epoch in (0, 1, 2):
+        assert sorted(read[40 * epoch : 40 * epoch + 40]) == sorted(read[:40])
+    assert read[:40] != read[40:80]
+    spread = [max(sizes) - min(sizes) for sizes in (list(map(len, read[k : k + 7])) for k in range(0, 35, 7))]
+    assert max(spread) <= 12  # of lengths from 4 to 51
+    assert [rows[i].ids.tolist() for i in range(80, 85)] == read[80:85]
 
 
 def test_long_texts_are_truncated_and_said(pairs: Path, capsys: pytest.CaptureFixture[str]) -> None:

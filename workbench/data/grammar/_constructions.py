@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
+from workbench.data.files import write_text
 from workbench.data.grammar import _adjuncts as adjuncts
 from workbench.data.grammar import _clauses as clauses
 from workbench.data.grammar._clauses import (
@@ -262,9 +262,5 @@ def to_conllu(corpus: Iterable[Sentence]) -> str:
 
 
 def write_conllu(corpus: Iterable[Sentence], path: str | os.PathLike[str]) -> Path:
-    """Write the sentences to ``path``; a temporary file is renamed at the end, so no half file is left."""
-    target = Path(path)
-    with NamedTemporaryFile("w", encoding="utf-8", newline="\n", dir=target.parent, delete=False) as file:
-        file.write(to_conllu(corpus))
-    Path(file.name).replace(target)
-    return target
+    """Write the sentences to ``path``, whole or not at all."""
+    return write_text(path, to_conllu(corpus))

@@ -9,11 +9,12 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
+from workbench import data
 from workbench.data.alignment import HH_RLHF, PREFERENCES, TOXICITY
 from workbench.data.bbh import BBH_TASKS, bbh_source, read_cot_prompt
 from workbench.data.rows import Question, Transfer
-from workbench.data.transfers import LANGUAGES, SUMMARIES, multi30k_source
-from workbench.evaluate._task import Task
+from workbench.data.transfers import INVENTED, LANGUAGES, SUMMARIES, multi30k_source
+from workbench.evaluate._task import Task, TaskData
 from workbench.evaluate.metrics import BLEU, CHRF, ROUGE_METRICS, Mean
 from workbench.evaluate.tasks.task_types import (
     GenerationTask,
@@ -26,6 +27,7 @@ from workbench.evaluate.tasks.task_types.base import Shots
 
 __all__ = ["BBH", "BBH_COT", "GENERATION_TASKS"]
 
+_SAMPLES = Path(data.__file__).parent / "samples"
 _STEPS = "Let's think step by step."
 _ANSWER = re.compile(r"answer is:?\s*(.*)", re.IGNORECASE)
 _EXACT = Mean("exact_match", "correct", "share of answers equal to the target")
@@ -121,6 +123,23 @@ class _Phrase:
         return f"{LANGUAGES[self.source]} phrase: {row.source}\n{LANGUAGES[self.target]} phrase:"
 
 
+@dataclass(frozen=True, kw_only=True)
+class InventedTranslation(TranslationTask):
+    """Sentences of the grammar in the invented language: each has one right translation."""
+
+    def load(self, data_dir: Path | None) -> TaskData:
+        """The pairs of ``data_dir``, or those that come with the package."""
+        return super().load(_SAMPLES if data_dir is None else data_dir)
+
+    def judge(self, text: str, gold: Sequence[str]) -> dict[str, Any]:
+        """Equal to the target, word by word."""
+        return {"correct": text.split() == gold[0].split()}
+
+
+def _sentence(row: Transfer) -> str:
+    return f"English sentence: {row.source}\nInvented sentence:"
+
+
 def _summary(row: Transfer) -> str:
     return f"Document: {row.source}\n\nSummary:"
 
@@ -136,6 +155,14 @@ GENERATION_TASKS: tuple[Task, ...] = (
             default_split="test",
         )
         for source, target in permutations(LANGUAGES, 2)
+    ),
+    InventedTranslation(
+        name="invented_language",
+        about="English sentences in an invented language: test.jsonl, or 500 pairs that come with the package",
+        source=INVENTED,
+        prompt=_sentence,
+        measures=(_EXACT,),
+        default_split="test",
     ),
     SummarisationTask(
         name="xsum",
