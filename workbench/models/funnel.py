@@ -35,11 +35,12 @@ def pool(before: Pooled) -> Pooled:
     Dai et al. 2020, "Funnel-Transformer", section 2.2. Neighbours are counted among tokens, wherever padding stands.
     """
     rank = (before.tokens.long().cumsum(-1) - 1).clamp(min=0)  # (B, N)
-    place = (rank + 1) // 2
-    places = torch.arange(1 + rank.shape[1] // 2, device=rank.device)
-    holds = (place[:, None] == places[:, None]) & before.tokens[:, None]  # (B, N', N)
-    count = holds.sum(-1)
-    mean = holds.to(before.hidden.dtype) @ before.hidden / count.clamp(min=1)[..., None]
+    place, size = (rank + 1) // 2, 1 + rank.shape[1] // 2
+    states = before.hidden * before.tokens[..., None]
+    sums = states.new_zeros(len(states), size, states.shape[-1])
+    sums = sums.scatter_add(1, place[..., None].expand_as(states), states)
+    count = rank.new_zeros(len(rank), size).scatter_add(1, place, before.tokens.long())
+    mean = sums / count.clamp(min=1)[..., None]
     return Pooled(mean, count > 0, place.take_along_dim(before.places, dim=1))
 
 

@@ -57,18 +57,19 @@ class Halting(nn.Module):
 
     def start(self, hidden: Tensor) -> HaltingState:
         """Before the first step, for embedded tokens (B, T, D)."""
-        zeros = hidden.new_zeros(hidden.shape[:2])
+        exact = torch.promote_types(hidden.dtype, torch.float32)  # half precision is too coarse for sums
+        zeros = hidden.new_zeros(hidden.shape[:2], dtype=exact)
         return HaltingState(hidden, torch.zeros_like(hidden), zeros, zeros.long(), zeros, zeros == 0)
 
     def forward(self, state: HaltingState, hidden: Tensor, is_last: bool) -> HaltingState:
         """After a step that gave ``hidden`` (B, T, D)."""
-        chance = self.probability(hidden).squeeze(-1).sigmoid()
+        chance = self.probability(hidden).squeeze(-1).to(state.spent.dtype).sigmoid()
         running = state.is_running
         halts = running & ((state.spent + chance >= self.threshold) | is_last)
         weight = torch.where(halts, 1 - state.spent, chance) * running
         return HaltingState(
             hidden=torch.where(running[..., None], hidden, state.hidden),
-            output=state.output + weight[..., None] * hidden,
+            output=state.output + weight[..., None].to(hidden.dtype) * hidden,
             spent=state.spent + weight,
             steps=state.steps + running,
             remainder=torch.where(halts, weight, state.remainder),
