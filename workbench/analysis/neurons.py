@@ -170,6 +170,7 @@ def _output_layer(model: LoadedModel, layer: int, stack: Any = None) -> nn.Modul
     structure = structure_of(model.model)
     chosen = stack or next(iter(structure.roots))  # an encoder comes before its decoder
     structure.check(chosen, (layer,))
+    structure.check_places(chosen, (layer,))
     names = parts_of(model.model).mlp_projections.get(chosen, ())
     if not names:
         raise TraceError(

@@ -115,11 +115,13 @@ def _layers(
         )
     where = structure.stack(stack)
     if layers is None:
+        structure.check_places(where, range(structure.layers[where]))
         return tuple(range(structure.layers[where]))
     numbers = tuple(map(int, [layers] if isinstance(layers, int | np.integer) else layers))
     if not numbers:
         raise TraceError("no layer to capture: give at least one, or none at all for every layer")
     structure.check(where, numbers)
+    structure.check_places(where, numbers)
     return tuple(dict.fromkeys(numbers))
 
 

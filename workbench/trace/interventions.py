@@ -209,6 +209,7 @@ def _place(edit: Edit, structure: Structure) -> Edit:
     """The edit with its stack filled in and its numbers checked."""
     stack = structure.stack(edit.stack)
     structure.check(stack, (edit.layer,), edit.heads or ())
+    structure.check_places(stack, (edit.layer,))
     if edit.site in (Site.ATTENTION, Site.HEAD_OUTPUT) and structure.route is Route.OUTPUTS:
         raise TraceError(
             f"this architecture computes attention outside transformers' attention interface, so {edit.site} "

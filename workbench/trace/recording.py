@@ -140,9 +140,12 @@ def _plan(
     def kept(numbers: Sequence[int] | None, count: int) -> tuple[int, ...]:
         return tuple(range(count)) if numbers is None else tuple(n for n in numbers if n < count)
 
+    chosen = {stack: kept(layers, count) for stack, count in structure.layers.items()}
+    if wanted & {Record.QUERIES_KEYS, Record.MLP}:
+        structure.check_places(structure.main, chosen[structure.main])
     return RecordingPlan(
         wanted,
-        {stack: kept(layers, count) for stack, count in structure.layers.items()},
+        chosen,
         {stack: kept(heads, count) for stack, count in structure.heads.items()},
     )
 

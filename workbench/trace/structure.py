@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -64,6 +64,9 @@ class Structure:
     sites: Mapping[int, Stack]  # id of an attention module -> its stack; empty on the outputs route
     layers: Mapping[Stack, int]
     heads: Mapping[Stack, int]
+    pooled: frozenset[int] = (
+        frozenset()
+    )  # layers of the main stack that run at fewer places than there are tokens
 
     def stack(self, name: str | None) -> Stack:
         """The stack called ``name`` (``None``: the main one); raises :class:`TraceError` if there is none."""
@@ -88,6 +91,16 @@ class Structure:
     def root(self, model: Any, stack: Stack) -> nn.Module:
         """The module that runs a stack of the model which this structure is of."""
         return cast(nn.Module, model.get_submodule(self.roots[stack]))
+
+    def check_places(self, stack: Stack, layers: Iterable[int]) -> None:
+        """Raise :class:`TraceError` if one of the layers runs at fewer places than there are tokens."""
+        few = sorted(set(layers) & self.pooled) if stack is self.main else []
+        if few:
+            several = f"layers {', '.join(map(str, few))} run" if len(few) > 1 else f"layer {few[0]} runs"
+            raise TraceError(
+                f"{several} at fewer places than there are tokens, so what it computes is of no single token; "
+                "hidden states can be recorded: record={'hidden'}"
+            )
 
     def check(
         self, stack: Stack, layers: Iterator[int] | tuple[int, ...], heads: tuple[int, ...] = ()
@@ -185,7 +198,10 @@ def _examine(model: Any) -> Structure:
         layers[where] = layers.get(where, 0) + 1
         heads[where] = head_count
     _count_layers(model, layers, heads)
-    return Structure(Route.INTERFACE, main, roots, sites, layers, heads)
+    pooled = frozenset[int]()
+    if not model.config.is_encoder_decoder:
+        pooled = frozenset(n for n, (_, shape, _) in enumerate(examiner.seen) if shape[2] < _SOURCE)
+    return Structure(Route.INTERFACE, main, roots, sites, layers, heads, pooled)
 
 
 def _count_layers(model: Any, layers: dict[Stack, int], heads: dict[Stack, int]) -> None:

@@ -12,12 +12,14 @@ from torch import Tensor
 import workbench
 from tests.unit.models.tiny import encoder
 from workbench.analysis.lens import logit_lens
+from workbench.analysis.neurons import top_activations
 from workbench.errors import TraceError
 from workbench.models import wrap
 from workbench.models.funnel import Pooled, pool
 from workbench.models.parts import DepthConfig
 from workbench.models.size import flops_per_token, language_model_class
 from workbench.nn import AttentionContext
+from workbench.trace.capture import capture
 
 DEPTH = DepthConfig(layers=7, pool_every=2, upsampled_layers=1)
 
@@ -113,6 +115,16 @@ def test_maps_of_pooled_layers_are_refused_and_states_are_not() -> None:
     with pytest.raises(TraceError) as refusal:
         logit_lens(model, text)
     assert "\n" not in str(refusal.value)
+    assert capture(model, text, "residual", [0, 6]).values.shape[:2] == (2, tokens)
+    for refused in (
+        lambda: capture(model, text, "residual", [3]),
+        lambda: capture(model, text, "mlp"),
+        lambda: top_activations(model, [text], 2, [0]),
+        lambda: workbench.trace(model, [text], record={"mlp"}),
+        lambda: workbench.trace(model, [text], record={"queries_keys"}),
+    ):
+        with pytest.raises(TraceError, match="at fewer places than there are tokens"):
+            refused()
 
 
 def test_cost_counts_the_places_of_each_layer() -> None:
