@@ -29,12 +29,12 @@ class Router(nn.Module):
 
     One expert is weighted with its probability among all (Fedus et al. 2022, "Switch Transformers", equation 2),
     several with a softmax over their own scores (Shazeer et al. 2017, "Outrageously Large Neural Networks",
-    equations 3 and 5).
-    ``is_noisy`` adds normal noise of learned size to the scores in training (Shazeer et al. 2017, equation 4).
+    equations 3 and 5). ``is_noisy`` adds normal noise of learned size to the scores in training (equation 4).
 
     ``capacity_factor`` c bounds an expert, in training only, to c · k · tokens / E tokens of a batch, padding not
-    counted; first choices go first, then earlier tokens. A token that finds its expert full gets nothing from it and
-    goes on by the residual. Evaluation has no capacity, so that a token's result depends on no other text.
+    counted; earlier tokens go first, so that what follows a token decides nothing about it. One that finds its expert
+    full gets nothing from it and goes on by the residual. Evaluation has no capacity, so that a token's result depends
+    on no other text.
     """
 
     def __init__(
@@ -76,9 +76,9 @@ class Router(nn.Module):
             sent = sent * tokens[..., None, None]
         total = experts[..., 0].numel() if tokens is None else int(tokens.sum())
         capacity = max(1, math.ceil((self.capacity_factor or 0) * self.chosen * total / count))
-        queue = sent.movedim(2, 0).reshape(-1, count)  # first choices of all tokens, then second ones
+        queue = sent.flatten(0, 2)  # token by token, the first choice of each before its second
         place = (queue.cumsum(0) * queue).sum(-1)  # 1 is the first in the queue
-        return (place <= capacity).view(self.chosen, *experts.shape[:2]).movedim(0, 2)
+        return (place <= capacity).view(experts.shape)
 
 
 class Experts(nn.Module):

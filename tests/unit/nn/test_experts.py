@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -46,7 +47,7 @@ def test_each_token_gets_the_weighted_sum_of_its_experts(chosen: int) -> None:
             torch.testing.assert_close(found[row, place], expected)
 
 
-def test_capacity_in_training_goes_to_earlier_tokens_and_to_first_choices() -> None:
+def test_capacity_in_training_goes_to_earlier_tokens() -> None:
     """5 tokens, 2 experts of capacity ⌈0.8 · 5 / 2⌉ = 2; all but the fourth choose expert 0."""
     router = Router(width=1, experts=2, capacity_factor=0.8)
     with torch.no_grad():
@@ -62,8 +63,7 @@ def test_capacity_in_training_goes_to_earlier_tokens_and_to_first_choices() -> N
     both = Router(width=1, experts=2, chosen=2, capacity_factor=0.5)  # room for ⌈0.5 · 2 · 3 / 2⌉ = 2
     both.scores.weight = router.scores.weight
     kept = both(torch.tensor([[[-1.0], [1.0], [1.0]]])).weights > 0
-    # expert 0: first choices of the last two tokens; expert 1: that of the first token, then the second's second
-    assert kept[0].tolist() == [[True, False], [True, True], [True, False]]
+    assert kept[0].tolist() == [[True, True], [True, True], [False, False]]
 
 
 def test_a_token_over_capacity_goes_on_by_the_residual() -> None:
@@ -160,6 +160,23 @@ def test_size_counts_all_experts_and_cost_the_chosen_ones() -> None:
     assert flops_per_token(mixture, 8) == flops_per_token(plain, 8) + layers * 2 * router
     two = decoder(feed_forward=FeedForwardConfig(size=24, experts=4, experts_per_token=2))
     assert flops_per_token(two, 8) == flops_per_token(mixture, 8) + layers * 2 * (2 * 16 * 24)
+
+
+@pytest.mark.parametrize("chosen", [1, 2])
+def test_nothing_leaks_even_where_experts_are_full(chosen: int) -> None:
+    """In training: neither by gradients, nor by who takes the room."""
+    config = decoder(feed_forward=replace(SWITCH, experts_per_token=chosen), initializer_range=0.3)
+    torch.manual_seed(0)
+    model = language_model_class(config)(config).train()
+    ids = torch.arange(3, 11)[None]
+    expected = model(ids).logits
+    for place in range(7):
+        changed = torch.cat([ids[:, : place + 1], ids[:, place + 1 :] + 12], dim=1)
+        torch.testing.assert_close(model(changed).logits[:, : place + 1], expected[:, : place + 1])
+        vectors = model.get_input_embeddings()(ids).detach().requires_grad_()
+        logits = model(inputs_embeds=vectors).logits
+        (gradient,) = torch.autograd.grad(logits[0, place].square().sum(), vectors)
+        assert torch.equal(gradient[0, place + 1 :], torch.zeros_like(gradient[0, place + 1 :]))
 
 
 def test_every_second_layer() -> None:
