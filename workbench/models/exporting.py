@@ -13,6 +13,7 @@ from workbench.errors import ModelError
 from workbench.folders import folder_by_rename
 from workbench.models._loaded import LoadedModel
 from workbench.models.base import TransformerPreTrainedModel
+from workbench.models.built_in import BuiltInConfig
 from workbench.models.configuration import TransformerConfig
 from workbench.models.imports import FAMILIES, ModelFamily, family_of
 from workbench.models.imports.originals import original_config
@@ -78,6 +79,11 @@ def to_original(builtin: Any) -> Any:
     equal (naming the settings in which the nearest one differs), and where outputs differ by more than 1e-5 of the
     largest.
     """
+    if isinstance(builtin.config, BuiltInConfig) and not isinstance(builtin, TransformerPreTrainedModel):
+        raise ModelError(
+            f"{type(builtin).__name__} is of no architecture in transformers, so it cannot be written as one; its own "
+            "folder opens wherever this package is imported (import workbench.models.auto)"
+        )
     if not isinstance(builtin, TransformerPreTrainedModel):
         raise ModelError(
             f"{type(builtin).__name__} is no built-in model: plain transformers opens it as it is, without an export"

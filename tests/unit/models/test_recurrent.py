@@ -10,11 +10,12 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModel, AutoModelForSeq2SeqLM
 
-from workbench.errors import ConfigError
+from workbench.errors import ConfigError, ModelError
 from workbench.models.ancestors.recurrent import RecurrentEncoderDecoderForConditionalGeneration
 from workbench.models.ancestors.recurrent_configuration import RecurrentConfig
 from workbench.models.auto import AUTO_CLASSES
 from workbench.models.built_in import BuiltInConfig
+from workbench.models.exporting import to_original
 from workbench.models.presets import build, describe
 from workbench.nn.recurrent import Alignment, RecurrentLayer, TokenOrder
 
@@ -227,3 +228,8 @@ def test_presets() -> None:
     assert "additive scores of the previous state" in describe("bahdanau")
     network = build("luong-tiny").eval()
     assert network(SOURCE, mask(SOURCE), TARGET).logits.shape == (2, 4, 8000)
+
+
+def test_no_original_architecture_to_export_to() -> None:
+    with pytest.raises(ModelError, match="is of no architecture in transformers"):
+        to_original(model("bahdanau"))
