@@ -13,11 +13,13 @@ from challenge_sets._records import MinimalPair
 from workbench.choices import as_members, member
 from workbench.errors import ModelError, TooLong
 from workbench.models import Kind, LoadedModel
+from workbench.models.measured import takes_order
 from workbench.scoring import (
     DetectionEngine,
     Engine,
     MaskedEngine,
     Masking,
+    PermutationEngine,
     PrefixGroup,
     Request,
     Score,
@@ -34,6 +36,7 @@ __all__ = [
     "MinimalPair",
     "PairScore",
     "PairScorer",
+    "PermutationPairs",
     "Reduction",
     "Seq2SeqPairs",
     "TextPair",
@@ -225,6 +228,42 @@ class DetectorPairs:
 
 
 @dataclass(frozen=True)
+class PermutationPairs:
+    """Log-probability under a model that predicts in any order (XLNet), in the order of the text."""
+
+    model: LoadedModel
+    convention: Convention = CONVENTIONS["workbench"]
+    reduction: Reduction = Reduction.SUM
+    batch_tokens: str | int = "auto"
+    progress: bool = False
+
+    def __post_init__(self) -> None:
+        as_members(self)
+
+    @property
+    def policy(self) -> str:
+        """Convention and reduction."""
+        return f"{self.reduction} of log-probabilities in the order of the text; {self.convention.reason}"
+
+    def encode(self, pairs: Sequence[TextPair]) -> object:
+        """See :class:`PairScorer`."""
+        return self._engine().encode(self._texts(pairs))
+
+    def _texts(self, pairs: Sequence[TextPair]) -> list[str]:
+        return [self.convention.space + text for pair in pairs for text in pair]
+
+    def _engine(self) -> PermutationEngine:
+        return PermutationEngine(self.model, self.convention.first_token, self.batch_tokens, self.progress)
+
+    def stream(self, pairs: Sequence[TextPair], done: Set[int] = frozenset()) -> Stream:
+        """See :class:`PairScorer`."""
+        engine = self._engine()
+        finished = {2 * n + k for n in done for k in (0, 1)}
+        sequences = engine.encode(self._texts(pairs))
+        yield from _by_pair(engine.stream(sequences, finished), pairs, self.reduction)
+
+
+@dataclass(frozen=True)
 class Seq2SeqPairs:
     """Likelihood under an encoder-decoder of what differs, given the rest.
 
@@ -312,8 +351,10 @@ def pair_scorer(
     Raises :class:`~workbench.errors.ConfigError` for an unknown name and
     :class:`~workbench.errors.ModelError` for a model that gives no probabilities of text.
     """
-    model.require(Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ, Kind.DETECTOR, verb="scoring minimal pairs")
     how, chosen = reduction(reduction_name), convention(convention_name)
+    if model.kind is Kind.ENCODER and takes_order(model.model):
+        return PermutationPairs(model, chosen, how, batch_tokens, progress)
+    model.require(Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ, Kind.DETECTOR, verb="scoring minimal pairs")
     if model.kind is Kind.CAUSAL:
         return CausalPairs(model, chosen, how, batch_tokens, progress)
     if model.kind is Kind.MASKED:

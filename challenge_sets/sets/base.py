@@ -36,7 +36,8 @@ Rows = Iterator[list[dict[str, Any]]]
 Value = TypeVar("Value")
 
 LANGUAGE_MODELS = (Kind.CAUSAL, Kind.MASKED, Kind.SEQ2SEQ)
-PAIR_MODELS = (*LANGUAGE_MODELS, Kind.DETECTOR)  # what minimal pairs are scored with
+# what minimal pairs are scored with; of encoders only those that predict in an order (XLNet), as the scorer finds
+PAIR_MODELS = (*LANGUAGE_MODELS, Kind.DETECTOR, Kind.ENCODER)
 _NAME = re.compile(r"hub:([\w.-]+/[\w.-]+)(?:@([\w.-]+))?((?:/[\w .-]+)*)")
 # What the readers read; scripts and archives of a repository stay there.
 _FILES = ["*.jsonl", "*.json", "*.tsv", "*.csv", "*.txt", "*.text", "*.gold", "*.parquet"]

@@ -178,7 +178,10 @@ def test_pytest_takes_a_function_by_name(folder):
             ("check", "own_verbs:predict", "--suite=sentiment", "--explain=2"),
             "this needs a model's internals",
         ),
-        (("check", "own_verbs:predict", "--set=pairs_builtin"), "needs a causal or masked or seq2seq model"),
+        (
+            ("check", "own_verbs:predict", "--set=pairs_builtin"),
+            "needs a causal or masked or seq2seq or detector",
+        ),
         (
             ("evaluate", "own_verbs:predict", "--task=lambada_sample"),
             "task lambada_sample needs a causal model",

@@ -15,7 +15,7 @@ import torch
 from workbench.choices import as_members
 from workbench.errors import ModelError
 from workbench.models.dispatched import parameter_count
-from workbench.models.measured import longest_input, looks_ahead
+from workbench.models.measured import longest_input, looks_ahead, takes_order
 from workbench.models.weights import hash_of
 from workbench.records import settings_of
 from workbench.text import Alignment, PromptFormat, SpecialTokens, align, align_words
@@ -178,6 +178,11 @@ class LoadedModel:
                 )
             return
         allowed = " or ".join(kinds)
+        if self.kind is Kind.ENCODER and takes_order(self.model):
+            raise ModelError(
+                f"{verb} needs a {allowed} model; {self.name} is an encoder that predicts tokens in an order it is "
+                "given: workbench surprisal and minimal pairs score it from left to right"
+            )
         reason = {
             Kind.ENCODER: getattr(
                 self.config, "no_scores", "it has no language-model or classification head"

@@ -27,7 +27,7 @@ from workbench.models._loaded import Kind, LoadedModel
 from workbench.models.device import resolve_device, resolve_dtype
 from workbench.models.function_names import is_function_name
 from workbench.models.functions import FUNCTIONS_GO_WITH, NoInternals
-from workbench.models.measured import looks_ahead
+from workbench.models.measured import looks_ahead, takes_order
 from workbench.models.names import KNOWN_MODELS, checkpoint_path, expand_checkpoints, is_checkpoint_name
 from workbench.models.weights import content_hash, remember_files
 from workbench.paths import user_path
@@ -246,6 +246,9 @@ def _load_plain(source: _Source, revision: str | None, dtype: torch.dtype, name:
             check_weights(model, report["unexpected_keys"], source.location)
             return kind, _said(model, kind, both_sides, name)
         both_sides = type(model).__name__
+        if takes_order(model):  # an encoder, whose head scores texts in a pass of another kind
+            check_weights(model, report["unexpected_keys"], source.location)
+            return Kind.ENCODER, _said(model, Kind.ENCODER, both_sides, name)
     raise ModelError(
         f"{name}: the checkpoint lacks weights of {type(model).__name__}: {', '.join(missing[:3])} ..."
     )
@@ -265,9 +268,13 @@ def _explained(source: _Source, name: str) -> Iterator[None]:
 def _said(model: Any, kind: Kind, both_sides: str, name: str) -> Any:
     """The model; with a warning if it has a language-model head that cannot be used from left to right."""
     if both_sides and kind is Kind.ENCODER:
+        scores = "no scores; it is loaded as an encoder, without its head"
+        if takes_order(model):
+            scores = (
+                "no scores; it is loaded as an encoder, and scored from left to right (workbench surprisal)"
+            )
         warnings.warn(
-            f"{name}: {both_sides} sees the whole text where it predicts a token, so that its predictions are no "
-            "scores; it is loaded as an encoder, without its head",
+            f"{name}: {both_sides} sees the whole text where it predicts a token, so that its predictions are {scores}",
             WorkbenchWarning,
             stacklevel=4,
         )

@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 
 from workbench.models.dispatched import input_device
 
-__all__ = ["longest_input", "looks_ahead"]
+__all__ = ["has_order", "longest_input", "looks_ahead", "takes_order"]
 
 _SHORT_TEXT = 7  # tokens of a pass that finds the position tables
 _LONGEST_TRIED = 4096  # longer texts cost seconds: a larger table is not tested
@@ -44,6 +44,16 @@ def looks_ahead(model: Any) -> bool:
         # in a context of its own, so that no open session watches or changes these passes
         _LOOKS_AHEAD[model] = Context().run(_later_tokens_matter, model)
     return _LOOKS_AHEAD[model]
+
+
+def has_order(model: Any) -> bool:
+    """Whether a model reads a text in an order of prediction that it is given (XLNet's ``perm_mask``)."""
+    return {"perm_mask", "target_mapping"} <= {*inspect.signature(model.forward).parameters}
+
+
+def takes_order(model: Any) -> bool:
+    """Whether a model predicts tokens in an order that it is given: :func:`has_order`, with a vocabulary's head."""
+    return has_order(model) and model.get_output_embeddings() is not None
 
 
 def _later_tokens_matter(model: Any) -> bool:

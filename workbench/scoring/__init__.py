@@ -19,6 +19,7 @@ from workbench.scoring.cloze import Blank, ClozeScore, score_cloze
 from workbench.scoring.detection import Detection, DetectionEngine, Detections, detect_replaced
 from workbench.scoring.engine import Engine, score, score_rolling
 from workbench.scoring.masked import MaskedEngine, Masking, pseudo_log_likelihood
+from workbench.scoring.permutation import PermutationEngine
 from workbench.scoring.prefix_tree import PrefixGroup
 from workbench.scoring.seq2seq import Seq2SeqEngine
 from workbench.scoring.streams import Lanes, collect, lanes, token_budget
@@ -36,6 +37,7 @@ __all__ = [
     "Lanes",
     "MaskedEngine",
     "Masking",
+    "PermutationEngine",
     "PrefixGroup",
     "Projected",
     "Request",

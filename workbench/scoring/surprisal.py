@@ -18,12 +18,14 @@ from workbench.choices import member
 from workbench.drawn import Drawn
 from workbench.errors import ConfigError, DataError, ModelError
 from workbench.models import Kind, LoadedModel, as_model
+from workbench.models.measured import takes_order
 from workbench.records import takes_fields_of
 from workbench.scoring._forward import in_rows, scored_logits, target_statistics
 from workbench.scoring._requests import Request, chat_ids, encode_texts
 from workbench.scoring._requests import Sequence as TokenSequence
 from workbench.scoring.engine import Engine
 from workbench.scoring.masked import MaskedEngine, MaskedRow, answers_at_masks
+from workbench.scoring.permutation import PermutationEngine, ordered_logits
 from workbench.scoring.streams import Stream, by_group, collect
 from workbench.shapes import Array
 from workbench.terminal import counted
@@ -168,7 +170,8 @@ def surprisal(
 
     A causal model predicts each token from those before it, and the first one as ``first_token`` says (see
     :class:`~workbench.scoring.FirstToken`). A masked model predicts each from both sides
-    (:func:`~workbench.scoring.pseudo_log_likelihood`), which is no surprisal of a reader.
+    (:func:`~workbench.scoring.pseudo_log_likelihood`), which is no surprisal of a reader. XLNet, which predicts in any
+    order, does so in that of the text.
 
     Args:
         model: a causal or masked language model, or its name.
@@ -195,9 +198,14 @@ def surprisal(
         ```
     """
     model = as_model(model, **prompt)
-    model.require(Kind.CAUSAL, Kind.MASKED, verb="surprisal")
     boundary = member(WordBoundary, word_boundary, "word boundary", ConfigError)
     texts = [text] if isinstance(text, str) else list(text)
+    if model.kind is Kind.ENCODER and takes_order(model.model):
+        if boundary is WordBoundary.TRAILING:
+            raise ConfigError("word_boundary 'trailing' is of causal models; leave it out for XLNet")
+        found = _ordered(PermutationEngine(model, first_token, batch_tokens, progress), texts)
+        return found[0] if isinstance(text, str) else Surprisals(found)
+    model.require(Kind.CAUSAL, Kind.MASKED, verb="surprisal")
     if model.kind is Kind.MASKED:
         if boundary is WordBoundary.TRAILING:
             raise ConfigError("word_boundary 'trailing' is of causal models; a masked model sees both sides")
@@ -267,6 +275,20 @@ def _masked(engine: MaskedEngine, texts: list[str]) -> list[Surprisal]:
     return [
         _record(engine.model, policy, text, of_text, None) for text, of_text in zip(texts, rows, strict=True)
     ]
+
+
+def _ordered(engine: PermutationEngine, texts: list[str]) -> list[Surprisal]:
+    read = _readings(None)
+
+    def forward(model: LoadedModel, batch: list[TokenSequence]) -> list[list[_Reading]]:
+        rows = iter(read(*ordered_logits(model, batch), None))
+        return [[next(rows) for _ in range(one.targets)] for one in batch]
+
+    sequences = engine.encode(texts)
+    stream = Stream(engine.model, forward, engine.batch_tokens, engine.progress)
+    rows = collect(stream(sequences, frozenset()), len(sequences))
+    policy = f"first token: {engine.policy}, in the order of the text"
+    return [_record(engine.model, policy, *of_text, None) for of_text in zip(texts, rows, strict=True)]
 
 
 def _check_lengths(model: LoadedModel, texts: Sequence[str], room: int) -> None:

@@ -22,6 +22,7 @@ from workbench.trace.interventions import (
 )
 from workbench.trace.observing import AttentionObserver, observe_attention
 from workbench.trace.recording import trace
+from workbench.trace.streams import TwoStreams, two_streams
 from workbench.trace.structure import Route, Structure, stacks_of, structure_of
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "Text",
     "TextTrace",
     "Trace",
+    "TwoStreams",
     "ablate_heads",
     "attention_implementation",
     "capture",
@@ -52,6 +54,7 @@ __all__ = [
     "stacks_of",
     "structure_of",
     "trace",
+    "two_streams",
 ]
 
 callable_room(__name__, trace)
