@@ -46,6 +46,7 @@ def _pair(
         heads=HEADS,
         bias=False,
         is_causal=is_causal,
+        across_buckets=True,
     )
     for layer in (theirs.query_key, theirs.value):
         torch.nn.init.normal_(layer.weight, std=0.5)

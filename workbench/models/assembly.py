@@ -153,6 +153,7 @@ def form_settings(config: TransformerConfig, kind: str) -> dict[str, Any]:
             "block": chosen.block,
             "rounds": chosen.rounds,
             "buckets": chosen.buckets,
+            "across_buckets": chosen.across_buckets,
             "seed": chosen.seed,
         },
         "synthesizer_dense": places,

@@ -104,7 +104,6 @@ class TransformerConfig(BuiltInConfig):
             require(
                 is_odd, "form.kernel", form.kernel, "none or an odd number, with form.kind = nystromformer"
             )
-
         if form.kind == "reformer":
             shared, heads = self.attention.key_value_heads, self.attention.heads
             allowed = (

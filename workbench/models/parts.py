@@ -101,9 +101,10 @@ class FormConfig:
     itself and those before it), ``global_tokens`` (Longformer, the first ones), ``block`` (BigBird, Reformer) and
     ``random_blocks`` (BigBird) are numbers of tokens or blocks; a length that is no multiple of ``block`` is padded
     inside. ``rank`` is Linformer's, ``landmarks`` Nyströmformer's, ``features`` Performer's, ``rounds`` and ``buckets``
-    Reformer's, ``factor`` that of a factorised Synthesizer, ``kernel`` the width of a convolution (31 by default
-    where it is the form). What is drawn at random (BigBird's blocks, Performer's features, Reformer's rotations, the
-    scores of a fixed Synthesizer) comes from ``seed`` and the layer's number.
+    Reformer's, as is ``across_buckets`` (in a decoder, the paper's chunks, which depend on later tokens), ``factor``
+    that of a factorised Synthesizer, ``kernel`` the width of a convolution (31 by default where it is the form). What
+    is drawn at random (BigBird's blocks, Performer's features, Reformer's rotations, the scores of a fixed Synthesizer)
+    comes from ``seed`` and the layer's number.
     """
 
     kind: str = "full"
@@ -116,6 +117,7 @@ class FormConfig:
     features: int = 256
     rounds: int = 4
     buckets: int = 32
+    across_buckets: bool = False
     factor: int = 8
     kernel: int | None = None
     seed: int = 0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from collections.abc import Iterator
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from torch import Tensor
 from workbench.errors import ConfigError
 from workbench.models.configuration import EncoderConfig
 from workbench.models.parts import AttentionConfig, FormConfig
-from workbench.nn import AttentionContext, eager_attention
+from workbench.nn import AttentionContext, eager_attention, sdpa_attention
 from workbench.nn.forms import Layout, ReformerAttention
 
 HEADS, SIZE = 2, 16
@@ -117,36 +118,63 @@ def test_near_tokens_meet_at_least_as_often_as_they_share_a_bucket(rounds: int) 
 
 def _by_hand(form: ReformerAttention, query: Tensor, key: Tensor) -> Tensor:
     """The map (T, T) of one head of one text, token by token; keys met twice count twice."""
-    length, rounds = len(query), form.rounds
-    buckets = form.hashed(query.expand(1, HEADS, -1, -1))[0, 0]
-    orders = [sorted(range(length), key=lambda t, r=r: (int(buckets[r, t]), t)) for r in range(rounds)]
-    parts = [[o[i : i + form.block] for i in range(0, length, form.block)] for o in orders]
-    chunks = [chunk for part in parts for chunk in part]
+    length = len(query)
+    buckets = form.hashed(query.expand(1, HEADS, -1, -1))[0, 0].tolist()
+    orders = [sorted(range(length), key=lambda t, r=r: (r[t], t)) for r in buckets]
+    meetings = _nearest_of_the_bucket(form, buckets) if form.is_strict else _in_chunks(form, orders)
     exponentials = torch.zeros(length, length, dtype=torch.float64)
-    for before, chunk in pairwise([chunks[-1], *chunks]):
-        for token in chunk:
-            for other in (*before, *chunk):
-                if other != token and not (form.is_causal and other > token):
-                    exponentials[token, other] += math.exp(float(query[token] @ key[other]) * form.scaling)
+    for token, other in meetings:
+        if other != token and not (form.is_causal and other > token):
+            exponentials[token, other] += math.exp(float(query[token] @ key[other]) * form.scaling)
     alone = exponentials.sum(-1) == 0
     exponentials[alone] = torch.eye(length, dtype=torch.float64)[alone]
     return exponentials / exponentials.sum(-1, keepdim=True)
 
 
-@pytest.mark.parametrize("is_causal", [False, True])
+def _in_chunks(form: ReformerAttention, orders: list[list[int]]) -> Iterator[tuple[int, int]]:
+    """Tokens of a chunk and those of it and of the chunk before."""
+    chunks = [order[i : i + form.block] for order in orders for i in range(0, len(order), form.block)]
+    for before, chunk in pairwise([chunks[-1], *chunks]):
+        yield from product(chunk, (*before, *chunk))
+
+
+def _nearest_of_the_bucket(form: ReformerAttention, buckets: list[list[int]]) -> Iterator[tuple[int, int]]:
+    """Tokens and the nearest earlier ones in the same bucket."""
+    for row in buckets:
+        for token, bucket in enumerate(row):
+            earlier = [other for other in range(token) if row[other] == bucket]
+            yield from product([token], earlier[-form.block :])
+
+
+@pytest.mark.parametrize("form", [{}, {"is_causal": True}, {"is_causal": True, "across_buckets": True}])
 @pytest.mark.parametrize("length", [1, 4, 11, 19])
-def test_its_map_is_the_one_made_by_hand(is_causal: bool, length: int) -> None:
+def test_its_map_is_the_one_made_by_hand(form: dict[str, bool], length: int) -> None:
     """In a batch with a longer text, at lengths that are no multiple of the block."""
-    form, hidden = _make(rounds=3, is_causal=is_causal), _hidden(24)
+    made, hidden = _make(rounds=3, buckets=2, **form), _hidden(24)
     tokens = torch.ones(2, 24, dtype=torch.bool)
     tokens[1, length:] = False
     context = AttentionContext(function=eager_attention, tokens=tokens)
     with torch.no_grad():
-        query, key, _ = form.project(hidden, context)
-        found = form(hidden, context)[1][1, 0, :length]
-    expected = _by_hand(form, query[1, 0, :length], key[1, 0, :length])
+        query, key, _ = made.project(hidden, context)
+        found = made(hidden, context)[1][1, 0, :length]
+    expected = _by_hand(made, query[1, 0, :length], key[1, 0, :length])
     torch.testing.assert_close(found[:, :length], expected, rtol=0, atol=1e-12)
     assert not found[:, length:].any()
+
+
+@pytest.mark.parametrize("across_buckets", [False, True])
+def test_later_tokens_change_nothing_unless_chunks_go_across_buckets(across_buckets: bool) -> None:
+    """With the paper's chunks they change which earlier tokens are seen, though none of them is."""
+    form = _make(rounds=2, is_causal=True, across_buckets=across_buckets)
+    changed = _hidden(32)
+    changed[:, 16:] = changed[:, 16:].flip(-1)
+    with torch.no_grad():
+        first, second = (
+            form(hidden, AttentionContext(function=sdpa_attention))[0][:, :16]
+            for hidden in (_hidden(32), changed)
+        )
+    difference = float((first - second).abs().max())
+    assert difference > 1e-3 if across_buckets else difference < 1e-12
 
 
 def test_a_token_attends_to_itself_only_where_it_is_alone() -> None:

@@ -250,6 +250,8 @@ def cached_generation(loaded: LoadedModel) -> Finding:
         raise NotApplicable(f"a model of kind {loaded.kind} does not generate")
     if loaded.config.is_encoder_decoder and not cache_works(loaded.model):
         raise NotApplicable("the cache of transformers fails for this model; texts are generated without it")
+    if getattr(loaded.config, "use_cache", True) is False:
+        raise NotApplicable("its configuration says use_cache = false; texts are generated without a cache")
     prompt = sample_sequences(loaded)[0][: max(loaded.max_length // 2, 1)]
     (with_cache, cached), (without_cache, plain) = (
         _greedy(loaded, prompt, use_cache) for use_cache in (True, False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -27,17 +28,28 @@ class ReformerAttention(EfficientAttention):
     else is there. Before the first chunk of a round comes the last one, of this text alone, of the round before (of the
     last round, for the first). Rounds are weighted by the sums of their exponentiated scores. Padding is sorted last.
 
-    As in the paper, a causal form shows no later token, but later tokens do decide which chunk a token falls into.
-    There is no step over cached keys for the same reason: a new token would move the chunks of all the others.
+    In the paper's causal form later tokens get no weight, but how many fall into which bucket decides where chunks are
+    cut, and so which earlier tokens are seen. It is taken with ``across_buckets``. Without, a causal form depends on
+    nothing later: a token attends to up to ``block`` earlier ones, the nearest of those in its own bucket.
     """
 
     can_be_causal: ClassVar[bool] = True
     can_cache: ClassVar[bool] = False
     rotations: Tensor
 
-    def __init__(self, *, block: int, rounds: int, buckets: int, seed: int, **attention: Any) -> None:
+    def __init__(
+        self,
+        *,
+        block: int,
+        rounds: int,
+        buckets: int,
+        seed: int,
+        across_buckets: bool = False,
+        **attention: Any,
+    ) -> None:
         super().__init__(**attention)
         del self.key
+        self.is_strict = self.is_causal and not across_buckets
         self.block, self.rounds, self.buckets = block, rounds, buckets
         generator = torch.Generator().manual_seed(seed + self.layer_idx)
         shape = (self.heads, self.head_size, rounds, buckets // 2)
@@ -72,48 +84,73 @@ class ReformerAttention(EfficientAttention):
 
     def efficient(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor, layout: Layout) -> Tensor:
         """Chunk by chunk, then back to the order of the text."""
-        length = query.shape[2]
-        query, key, value = (_padded(states, self.block) for states in (query, key, value))
-        order = self.chunks(query, layout)  # (B, H, R, N, block)
-        weights, logs = self._weights(query, key, order, layout)
-        values = _with_previous(_gathered(value, order), layout, self.block)
-        mixed = F.dropout(weights.to(value.dtype), self.dropout, self.training) @ values
-        back = _inverse(order.flatten(3))  # (B, H, R, T)
-        mixed = mixed.flatten(3, 4).take_along_dim(back[..., None], 3)
-        share = logs.flatten(3).take_along_dim(back, 3).softmax(2).to(value.dtype)
-        return (mixed * share[..., None]).sum(2)[:, :, :length].transpose(1, 2)
+        found = self._rounds(query, key, layout)
+        values = _with_previous(_gathered(_padded(value, self.block), found.order), layout, self.block)
+        weights = F.dropout(found.weights * found.share[..., None], self.dropout, self.training)
+        mixed = (weights.to(value.dtype) @ values).flatten(3, 4)  # (B, H, R, T, d)
+        back = _inverse(found.order.flatten(3))[..., None]
+        return mixed.take_along_dim(back, 3).sum(2)[:, :, : query.shape[2]].transpose(1, 2)
 
     def effective_map(
         self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor, layout: Layout
     ) -> tuple[EffectiveMap, Tensor]:
-        """The sum of the rounds' maps, each row times the round's share; a token is visible where a chunk meets it."""
-        length = query.shape[2]
+        """The sum of the rounds' maps."""
+        length, found = query.shape[2], self._rounds(query, key, layout)
+        width = length + -length % self.block
+        pairs = (found.order[..., :, None] * width + found.places[..., None, :]).flatten(2)
+        empty = found.weights.new_zeros(*query.shape[:2], width * width)
+        weights, seen = (
+            empty.scatter_add(2, pairs, added.flatten(2)).unflatten(2, (width, width))[..., :length, :length]
+            for added in (found.weights * found.share[..., None], found.seen.to(empty.dtype))
+        )
+        visible = (seen > 0) & layout.visible(length, is_causal=self.is_causal)
+        return EffectiveMap(weights.to(value.dtype)), visible
+
+    def _rounds(self, query: Tensor, key: Tensor, layout: Layout) -> _Rounds:
         query, key = _padded(query, self.block), _padded(key, self.block)
         order = self.chunks(query, layout)
-        weights, logs = self._weights(query, key, order, layout)
-        back = _inverse(order.flatten(3))
-        share = logs.flatten(3).take_along_dim(back, 3).softmax(2)  # (B, H, R, T)
-        weights = weights * share.take_along_dim(order.flatten(3), 3).view_as(logs)[..., None]
-        places = (
-            order[..., :, None] * query.shape[2] + _with_previous(order, layout, self.block)[..., None, :]
-        )
-        flat = weights.new_zeros(*query.shape[:2], query.shape[2] ** 2)
-        found = flat.scatter_add(2, places.flatten(2), weights.flatten(2))
-        met = flat.scatter(2, places.flatten(2), 1.0).bool()
-        found, met = (wide.unflatten(2, (query.shape[2], -1))[..., :length, :length] for wide in (found, met))
-        return EffectiveMap(found.to(value.dtype)), met & layout.visible(length, is_causal=self.is_causal)
-
-    def _weights(self, query: Tensor, key: Tensor, order: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
-        """Weights (B, H, R, N, block, 2 · block) within each round, and logarithms of the sums of their scores."""
+        places = _with_previous(order, layout, self.block)
         keys = _with_previous(_gathered(key, order), layout, self.block)
         scores = _gathered(query, order) @ keys.transpose(-1, -2) * self.scaling
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-        own, other = order[..., :, None], _with_previous(order, layout, self.block)[..., None, :]
-        barred = other >= layout.lengths.view(-1, 1, 1, 1, 1, 1)
+        is_itself = order[..., :, None] == places[..., None, :]
+        seen = self._allowed(query, order, places, layout)
+        scores = scores.masked_fill(~seen, _BARRED).masked_fill(is_itself, _ITSELF)
+        sums = scores.logsumexp(-1).flatten(3)  # (B, H, R, T)
+        share = sums.take_along_dim(_inverse(order.flatten(3)), 3).softmax(2)
+        share = share.take_along_dim(order.flatten(3), 3).view_as(order)
+        return _Rounds(order, places, scores.softmax(-1), share, seen | is_itself)
+
+    def _allowed(self, query: Tensor, order: Tensor, places: Tensor, layout: Layout) -> Tensor:
+        """Which tokens of two chunks may be attended to, (B, H, R, N, block, 2 · block)."""
+        own, other = order[..., :, None], places[..., None, :]
+        allowed = (other < layout.lengths.view(-1, 1, 1, 1, 1, 1)).expand(*own.shape[:-1], other.shape[-1])
         if self.is_causal:
-            barred = barred | (other > own)
-        scores = scores.masked_fill(barred, _BARRED).masked_fill(own == other, _ITSELF)
-        return scores.softmax(-1), scores.logsumexp(-1)
+            allowed = allowed & (other <= own)
+        if not self.is_strict:
+            return allowed
+        rounds = (
+            torch.arange(self.rounds, device=order.device)[:, None] * self.buckets
+        )  # no bucket in two rounds
+        bucket = (self.hashed(query) + rounds).take_along_dim(order.flatten(3), 3).view_as(order)
+        nearby = torch.arange(2 * self.block, device=order.device)
+        is_near = nearby[self.block :, None] - nearby <= self.block
+        return (
+            allowed
+            & is_near
+            & (bucket[..., None] == _with_previous(bucket, layout, self.block)[..., None, :])
+        )
+
+
+@dataclass(frozen=True)
+class _Rounds:
+    """Sorted tokens and what they attend to: ``share`` of its round in a token's row, ``seen`` the keys in a chunk."""
+
+    order: Tensor  # (B, H, R, N, block): places in the text
+    places: Tensor  # (B, H, R, N, 2 · block), of the keys
+    weights: Tensor  # (B, H, R, N, block, 2 · block), within the round
+    share: Tensor  # (B, H, R, N, block)
+    seen: Tensor  # (B, H, R, N, block, 2 · block)
 
 
 def _padded(states: Tensor, block: int) -> Tensor:
