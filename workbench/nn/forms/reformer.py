@@ -88,8 +88,7 @@ class ReformerAttention(EfficientAttention):
         values = _with_previous(_gathered(_padded(value, self.block), found.order), layout, self.block)
         weights = F.dropout(found.weights * found.share[..., None], self.dropout, self.training)
         mixed = (weights.to(value.dtype) @ values).flatten(3, 4)  # (B, H, R, T, d)
-        back = _inverse(found.order.flatten(3))[..., None]
-        return mixed.take_along_dim(back, 3).sum(2)[:, :, : query.shape[2]].transpose(1, 2)
+        return _rows(mixed, _inverse(found.order.flatten(3))).sum(2)[:, :, : query.shape[2]].transpose(1, 2)
 
     def effective_map(
         self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor, layout: Layout
@@ -160,7 +159,14 @@ def _padded(states: Tensor, block: int) -> Tensor:
 
 def _gathered(states: Tensor, order: Tensor) -> Tensor:
     """States (B, H, T, d) at places (B, H, R, N, block): (B, H, R, N, block, d)."""
-    return states.take_along_dim(order.flatten(2)[..., None], 2).unflatten(2, order.shape[2:])
+    return _rows(states, order.flatten(2)).unflatten(2, order.shape[2:])
+
+
+def _rows(states: Tensor, index: Tensor) -> Tensor:
+    """Vectors of states (…, T, d) at places (…, S): (…, S, d)."""
+    first = torch.arange(index[..., 0].numel(), device=index.device).view(index.shape[:-1]) * states.shape[-2]
+    chosen = states.flatten(0, -2).index_select(0, (index + first[..., None]).flatten())
+    return chosen.view(*index.shape, -1)
 
 
 def _inverse(order: Tensor) -> Tensor:

@@ -1,0 +1,324 @@
+"""Time and memory of one layer against the length of the text, for all forms of attention and what came before them.
+
+python benchmarks/attention_cost.py [--device cuda] [--cpu-time] [--limit-gib 8] [--json FILE] [--figure FILE.png]
+
+One text through one layer of width 128 (four heads of 32, projections included), the forms with the sizes of their
+defaults. Forward alone is without gradients; forward and backward gives those of weights and input. Each form runs in a
+process of its own. Memory is the highest during a pass above what was held before it: resident memory, or what PyTorch
+allocated on the device. The first length that needs more than the limit ends a series. While times are taken, memory
+that is free stays with the process, as it does on a device, so that they do not count pages of the system.
+
+Exponents are slopes of log(cost) against log(length) by least squares from 2,048 tokens on, with their 95 % intervals;
+beside them the slope of the theoretical complexity over the same lengths, which for n log n is above 1. These are of
+Vaswani et al. 2017, table 1, and of the papers of the forms; memory is what their maps or states take.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import gc
+import json
+import math
+import multiprocessing
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import cycle
+from pathlib import Path
+
+import numpy as np
+import torch
+from _frame import machine, parser, peak_mib, reset_peak
+from matplotlib.figure import Figure
+from scipy import stats
+from torch import Tensor, nn
+
+from workbench.figures.palette import OKABE_ITO
+from workbench.models.assembly import make_layer
+from workbench.models.configuration import EncoderConfig
+from workbench.models.parts import AttentionConfig, FormConfig, PositionConfig
+from workbench.nn import AttentionContext, eager_attention, sdpa_attention
+from workbench.nn.forms import FORMS
+
+WIDTH, HEADS = 128, 4
+LENGTHS = [2**power for power in range(8, 15)]
+FITTED_FROM, TOLERANCE = 2048, 0.25
+NAMES = ["full, eager", "full, fused", *FORMS, "GRU", "convolution"]
+PASSES = ("forward", "forward and backward")
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_MMAP_MAX = -1, -3, -4  # of mallopt in the C library
+
+# complexity in time, then in memory
+QUADRATIC, RESTRICTED, BANDED = ("n² d", "n²"), ("r n d", "n d"), ("k n d", "n d")
+COMPLEXITY = {
+    "full, eager": QUADRATIC,
+    "full, fused": ("n² d", "n d"),
+    "synthesizer_dense": QUADRATIC,
+    "synthesizer_factorised": QUADRATIC,
+    "synthesizer_random": QUADRATIC,
+    "reformer": ("n log n d", "n d"),
+    "lightweight_conv": BANDED,
+    "dynamic_conv": BANDED,
+    "GRU": ("n d²", "n d"),
+    "convolution": ("k n d²", "n d"),
+}
+
+
+@dataclass(frozen=True)
+class Point:
+    """What one pass over a text of ``length`` tokens took; without numbers where it did not fit."""
+
+    form: str
+    what: str
+    length: int
+    seconds: float | None = None
+    mib: float | None = None
+
+
+@dataclass(frozen=True)
+class Exponent:
+    """A fitted slope with its interval beside the theoretical one."""
+
+    form: str
+    what: str
+    cost: str
+    complexity: str
+    theory: float
+    slope: float
+    low: float
+    high: float
+
+    @property
+    def met(self) -> bool:
+        """Whether the slope is near enough to theory."""
+        return abs(self.slope - self.theory) <= TOLERANCE
+
+
+def layer(form: str, length: int) -> tuple[nn.Module, Callable[[Tensor], Tensor]]:
+    """One layer and how to call it: hidden states (1, T, D) in and out."""
+    if form == "GRU":
+        recurrent = nn.GRU(WIDTH, WIDTH, batch_first=True)
+        return recurrent, lambda hidden: recurrent(hidden)[0]
+    if form == "convolution":
+        convolution = nn.Conv1d(WIDTH, WIDTH, 3, padding=1)
+        return convolution, lambda hidden: convolution(hidden.transpose(1, 2)).transpose(1, 2)
+    config = EncoderConfig(
+        hidden_size=WIDTH,
+        attention=AttentionConfig(heads=HEADS),
+        form=FormConfig(kind=form if form in FORMS else "full"),
+        positions=PositionConfig(kind="none", max_length=length),
+    )
+    attention = make_layer(config, 0, is_causal=False, has_source=False).attention
+    context = AttentionContext(function=eager_attention if form == "full, eager" else sdpa_attention)
+    return attention, lambda hidden: attention(hidden, context)[0]
+
+
+def one_pass(module: nn.Module, call: Callable[[Tensor], Tensor], hidden: Tensor, what: str) -> None:
+    """Forward without gradients, or forward and backward."""
+    with torch.set_grad_enabled(what != "forward"):
+        output = call(hidden.detach().requires_grad_(what != "forward"))
+        if what != "forward":
+            output.sum().backward()
+            module.zero_grad(set_to_none=True)
+
+
+def timed(run: Callable[[], None], options: argparse.Namespace) -> float:
+    """Median seconds after one run that does not count; what takes more than 3 s is run once."""
+    clock = time.process_time if options.cpu_time else time.perf_counter
+    seconds: list[float] = []
+    while len(seconds) <= options.repeats and max(seconds, default=0.0) < 3:
+        started = clock()
+        run()
+        if options.device == "cuda":
+            torch.cuda.synchronize()
+        seconds.append(clock() - started)
+    return statistics.median(seconds[1:] or seconds)
+
+
+def peak(run: Callable[[], None], device: str) -> float:
+    """MiB of one run above what was held before it."""
+    gc.collect()
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        held = torch.cuda.memory_allocated()
+        run()
+        return (torch.cuda.max_memory_allocated() - held) / 2**20
+    keep_free_memory(False)
+    reset_peak()
+    held_mib = peak_mib()
+    run()
+    found = peak_mib() - held_mib
+    keep_free_memory(True)
+    return found
+
+
+def keep_free_memory(is_kept: bool) -> None:
+    """Whether this process keeps what it frees for its next tensors, or gives it back to the system at once."""
+    library = ctypes.CDLL(None)
+    library.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1 if is_kept else 0)
+    library.mallopt(_M_MMAP_THRESHOLD, 2**16)
+    library.mallopt(_M_MMAP_MAX, 0 if is_kept else 2**16)
+    if not is_kept:
+        library.malloc_trim(0)
+
+
+def measure(form: str, what: str, length: int, options: argparse.Namespace) -> Point:
+    """Time and memory of one point, or neither where memory is not enough."""
+    torch.manual_seed(0)
+    try:
+        module, call = layer(form, length)
+        hidden = torch.randn(1, length, WIDTH, device=options.device)
+        run = partial(one_pass, module.to(options.device), call, hidden, what)
+        return Point(form, what, length, timed(run, options), peak(run, options.device))
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "memory" not in str(error) and "alloc" not in str(error):
+            raise
+        return Point(form, what, length)
+
+
+def series(form: str, options: argparse.Namespace) -> list[Point]:
+    """All lengths that fit into the limit, which is set for this process."""
+    limit = int(options.limit_gib * 2**30)
+    if options.device == "cuda":
+        total = torch.cuda.get_device_properties(0).total_memory
+        torch.cuda.set_per_process_memory_fraction(min(limit / total, 1.0))
+    else:
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+        keep_free_memory(True)
+    points: list[Point] = []
+    for what in PASSES:
+        for length in LENGTHS:
+            points.append(measure(form, what, length, options))
+            if points[-1].seconds is None:
+                break
+    return points
+
+
+def growth(complexity: str, length: int) -> float:
+    """A complexity as a function of the length alone."""
+    if "n²" in complexity:
+        return float(length) ** 2
+    return length * math.log(length) if "log n" in complexity else float(length)
+
+
+def exponent(points: list[Point], cost: str) -> Exponent | None:
+    """The slope of one cost over the points of one form and pass; none for fewer than three."""
+    form, what = points[0].form, points[0].what
+    costs = {p.length: getattr(p, cost) for p in points if p.length >= FITTED_FROM}
+    costs = {length: value for length, value in costs.items() if value}
+    if len(costs) < 3:
+        return None
+    logs, complexity = np.log(list(costs)), COMPLEXITY.get(form, RESTRICTED)[cost == "mib"]
+    fit = stats.linregress(logs, np.log(list(costs.values())))
+    margin = stats.t.ppf(0.975, len(costs) - 2) * fit.stderr
+    theory = stats.linregress(logs, np.log([growth(complexity, length) for length in costs])).slope
+    return Exponent(form, what, cost, complexity, theory, fit.slope, fit.slope - margin, fit.slope + margin)
+
+
+def by_series(points: list[Point]) -> dict[tuple[str, str], list[Point]]:
+    """The points of each form and pass, in order of length."""
+    found: dict[tuple[str, str], list[Point]] = {}
+    for point in points:
+        found.setdefault((point.form, point.what), []).append(point)
+    return found
+
+
+def tables(points: list[Point], exponents: list[Exponent]) -> str:
+    """Exponents of time and of memory, and the costs themselves, as Markdown."""
+    lines = [
+        "| form | pass | time | theory | slope | memory | theory | slope |",
+        "|---|---|---|--:|--:|---|--:|--:|",
+    ]
+    found = {(e.form, e.what, e.cost): e for e in exponents}
+    for form, what in by_series(points):
+        cells = [_exponent_cells(found.get((form, what, cost))) for cost in ("seconds", "mib")]
+        lines.append(f"| {form} | {what} | {' | '.join(cells)} |")
+    for cost, unit in (("seconds", "milliseconds"), ("mib", "MiB")):
+        lines += ["", f"| {unit} | pass | " + " | ".join(f"{length:,}" for length in LENGTHS) + " |"]
+        lines.append("|---|---|" + "--:|" * len(LENGTHS))
+        for (form, what), some in by_series(points).items():
+            values = {p.length: getattr(p, cost) for p in some}
+            row = [_number(values.get(length), 1000 if cost == "seconds" else 1) for length in LENGTHS]
+            lines.append(f"| {form} | {what} | {' | '.join(row)} |")
+    return "\n".join(lines)
+
+
+def _exponent_cells(found: Exponent | None) -> str:
+    if found is None:
+        return "| | too few lengths fit"
+    verdict = "" if found.met else " MISSED"
+    interval = f"[{found.low:.2f}, {found.high:.2f}]"
+    return f"{found.complexity} | {found.theory:.2f} | {found.slope:.2f} {interval}{verdict}"
+
+
+def _number(value: float | None, factor: float) -> str:
+    return (
+        ""
+        if value is None
+        else f"{value * factor:,.3g}"
+        if value * factor < 1000
+        else f"{value * factor:,.0f}"
+    )
+
+
+def draw(points: list[Point], file: Path) -> None:
+    """Both costs of both passes against the length, one line a form."""
+    figure = Figure(figsize=(11, 9), layout="constrained")
+    panels = figure.subplots(2, 2, sharex=True)
+    for row, cost, label in zip(panels, ("seconds", "mib"), ("seconds", "MiB"), strict=True):
+        for axes, what in zip(row, PASSES, strict=True):
+            _draw_panel(axes, {f: some for (f, w), some in by_series(points).items() if w == what}, cost)
+            axes.set(title=what, xlabel="tokens", ylabel=label)
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside right center", frameon=False)
+    figure.savefig(file, dpi=110)
+
+
+def _draw_panel(axes: object, lines: dict[str, list[Point]], cost: str) -> None:
+    styles = cycle([(dash, color) for dash in ("-", "--", ":") for color in OKABE_ITO[:6]])
+    for (form, some), (dash, color) in zip(lines.items(), styles, strict=False):
+        measured = [p for p in some if getattr(p, cost)]
+        axes.plot(
+            [p.length for p in measured],
+            [getattr(p, cost) for p in measured],
+            dash,
+            color=color,
+            marker="o",
+            markersize=3,
+            label=form,
+        )
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.grid(alpha=0.3)
+
+
+def main() -> None:
+    options = parser(__doc__.splitlines()[0])
+    options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    options.add_argument(
+        "--limit-gib", type=float, default=8.0, help="memory of one process, or on the device"
+    )
+    options.add_argument("--forms", nargs="+", default=NAMES, choices=NAMES)
+    options.add_argument("--figure", type=Path, help="write a figure (.png, .svg or .pdf)")
+    chosen = options.parse_args()
+    points: list[Point] = []
+    processes = multiprocessing.get_context("fork" if chosen.device == "cpu" else "spawn")
+    with processes.Pool(1, maxtasksperchild=1) as pool:
+        for some in pool.imap(partial(series, options=chosen), chosen.forms, chunksize=1):
+            print(f"measured: {some[0].form}", file=sys.stderr)
+            points += some
+    fits = [exponent(some, cost) for some in by_series(points).values() for cost in ("seconds", "mib")]
+    exponents = [fit for fit in fits if fit is not None]
+    print(f"machine: {machine()}\n\n{tables(points, exponents)}")
+    if chosen.json:
+        rows = {"points": [asdict(p) for p in points], "exponents": [asdict(e) for e in exponents]}
+        chosen.json.write_text(json.dumps(rows, indent=1))
+    if chosen.figure:
+        draw(points, chosen.figure)
+
+
+if __name__ == "__main__":
+    main()
