@@ -59,6 +59,7 @@ COMPLEXITY = {
     "full, fused": ("n² d", "n d"),
     "synthesizer_dense": QUADRATIC,
     "synthesizer_factorised": QUADRATIC,
+    "synthesizer_fixed": QUADRATIC,
     "synthesizer_random": QUADRATIC,
     "reformer": ("n log n d", "n d"),
     "lightweight_conv": BANDED,

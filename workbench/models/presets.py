@@ -206,7 +206,7 @@ def _bloom() -> TransformerConfig:
     )
 
 
-def _with_form(kind: str, *, is_causal: bool = False, length: int = 1024, **sizes: int) -> TransformerConfig:
+def _with_form(kind: str, *, is_causal: bool = False, length: int = 1024, **sizes: Any) -> TransformerConfig:
     """A small encoder as in BERT, or decoder as in GPT-2, with another form of self-attention."""
     config = _gpt(4, 256, 4) if is_causal else _bert(4, 256, 4)
     config.form = FormConfig(kind=kind, **sizes)
