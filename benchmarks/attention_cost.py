@@ -6,7 +6,7 @@ One text through one layer of width 128 (four heads of 32, projections included)
 defaults. Forward alone is without gradients; forward and backward gives those of weights and input. Each form runs in a
 process of its own. Memory is the highest during a pass above what was held before it: resident memory, or what PyTorch
 allocated on the device. The first length that needs more than the limit ends a series. While times are taken, memory
-that is free stays with the process, as it does on a device, so that they do not count pages of the system.
+that is free stays with the process, as it does on a device: they do not count getting it from the system.
 
 Exponents are slopes of log(cost) against log(length) by least squares from 2,048 tokens on, with their 95 % intervals;
 beside them the slope of the theoretical complexity over the same lengths, which for n log n is above 1. These are of
@@ -21,11 +21,13 @@ import gc
 import json
 import math
 import multiprocessing
+import re
 import resource
 import statistics
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import cycle
@@ -48,9 +50,10 @@ from workbench.nn.forms import FORMS
 WIDTH, HEADS = 128, 4
 LENGTHS = [2**power for power in range(8, 15)]
 FITTED_FROM, TOLERANCE = 2048, 0.25
-NAMES = ["full, eager", "full, fused", *FORMS, "GRU", "convolution"]
+NAMES = ["GRU", "convolution", *FORMS, "full, fused", "full, eager"]
 PASSES = ("forward", "forward and backward")
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_MMAP_MAX = -1, -3, -4  # of mallopt in the C library
+_C_LIBRARY = ctypes.CDLL(None)
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4  # settings of its mallopt
 
 # complexity in time, then in memory
 QUADRATIC, RESTRICTED, BANDED = ("n² d", "n²"), ("r n d", "n d"), ("k n d", "n d")
@@ -96,7 +99,7 @@ class Exponent:
     @property
     def met(self) -> bool:
         """Whether the slope is near enough to theory."""
-        return abs(self.slope - self.theory) <= TOLERANCE
+        return bool(abs(self.slope - self.theory) <= TOLERANCE)
 
 
 def layer(form: str, length: int) -> tuple[nn.Module, Callable[[Tensor], Tensor]]:
@@ -127,19 +130,6 @@ def one_pass(module: nn.Module, call: Callable[[Tensor], Tensor], hidden: Tensor
             module.zero_grad(set_to_none=True)
 
 
-def timed(run: Callable[[], None], options: argparse.Namespace) -> float:
-    """Median seconds after one run that does not count; what takes more than 3 s is run once."""
-    clock = time.process_time if options.cpu_time else time.perf_counter
-    seconds: list[float] = []
-    while len(seconds) <= options.repeats and max(seconds, default=0.0) < 3:
-        started = clock()
-        run()
-        if options.device == "cuda":
-            torch.cuda.synchronize()
-        seconds.append(clock() - started)
-    return statistics.median(seconds[1:] or seconds)
-
-
 def peak(run: Callable[[], None], device: str) -> float:
     """MiB of one run above what was held before it."""
     gc.collect()
@@ -148,55 +138,68 @@ def peak(run: Callable[[], None], device: str) -> float:
         held = torch.cuda.memory_allocated()
         run()
         return (torch.cuda.max_memory_allocated() - held) / 2**20
-    keep_free_memory(False)
+    _C_LIBRARY.malloc_trim(0)
     reset_peak()
     held_mib = peak_mib()
     run()
-    found = peak_mib() - held_mib
-    keep_free_memory(True)
+    return peak_mib() - held_mib
+
+
+def timed(run: Callable[[], None], options: argparse.Namespace) -> float:
+    """Median seconds after one run that does not count; what takes more than a second is run once."""
+    clock = time.process_time if options.cpu_time else time.perf_counter
+    seconds: list[float] = []
+    while len(seconds) <= options.repeats and max(seconds, default=0.0) < 1:
+        started = clock()
+        run()
+        if options.device == "cuda":
+            torch.cuda.synchronize()
+        seconds.append(clock() - started)
+    return statistics.median(seconds[1:] or seconds)
+
+
+def measured(
+    form: str, lengths: dict[str, list[int]], device: str, cost: Callable[[Callable[[], None]], float]
+) -> dict[tuple[str, int], float]:
+    """A cost at the lengths of each pass, up to the first that needs too much memory."""
+    found: dict[tuple[str, int], float] = {}
+    for length in sorted({length for some in lengths.values() for length in some}):
+        for what in [what for what, some in lengths.items() if length in some]:
+            torch.manual_seed(0)
+            try:
+                module, call = layer(form, length)
+                hidden = torch.randn(1, length, WIDTH, device=device)
+                found[what, length] = cost(partial(one_pass, module.to(device), call, hidden, what))
+            except (MemoryError, RuntimeError) as error:
+                if isinstance(error, RuntimeError) and not re.search("memory|alloc", str(error)):
+                    raise
+                lengths = lengths | {what: []}
     return found
 
 
-def keep_free_memory(is_kept: bool) -> None:
-    """Whether this process keeps what it frees for its next tensors, or gives it back to the system at once."""
-    library = ctypes.CDLL(None)
-    library.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1 if is_kept else 0)
-    library.mallopt(_M_MMAP_THRESHOLD, 2**16)
-    library.mallopt(_M_MMAP_MAX, 0 if is_kept else 2**16)
-    if not is_kept:
-        library.malloc_trim(0)
-
-
-def measure(form: str, what: str, length: int, options: argparse.Namespace) -> Point:
-    """Time and memory of one point, or neither where memory is not enough."""
-    torch.manual_seed(0)
-    try:
-        module, call = layer(form, length)
-        hidden = torch.randn(1, length, WIDTH, device=options.device)
-        run = partial(one_pass, module.to(options.device), call, hidden, what)
-        return Point(form, what, length, timed(run, options), peak(run, options.device))
-    except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and "memory" not in str(error) and "alloc" not in str(error):
-            raise
-        return Point(form, what, length)
-
-
 def series(form: str, options: argparse.Namespace) -> list[Point]:
-    """All lengths that fit into the limit, which is set for this process."""
+    """All lengths that fit into the limit, which is set for this process: memory first, then time."""
     limit = int(options.limit_gib * 2**30)
     if options.device == "cuda":
         total = torch.cuda.get_device_properties(0).total_memory
         torch.cuda.set_per_process_memory_fraction(min(limit / total, 1.0))
     else:
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-        keep_free_memory(True)
-    points: list[Point] = []
-    for what in PASSES:
-        for length in LENGTHS:
-            points.append(measure(form, what, length, options))
-            if points[-1].seconds is None:
-                break
-    return points
+        _C_LIBRARY.mallopt(_MMAP_THRESHOLD, 2**16)  # so that what is freed goes back to the system
+    mib = measured(form, dict.fromkeys(PASSES, LENGTHS), options.device, partial(peak, device=options.device))
+    if options.device == "cpu":
+        reserve(max(mib.values()))
+    lengths = {what: [length for w, length in mib if w == what] for what in PASSES}
+    seconds = measured(form, lengths, options.device, partial(timed, options=options))
+    return [Point(form, *key, seconds.get(key), mib[key]) for key in mib]
+
+
+def reserve(mib: float) -> None:
+    """From here on this process keeps what it frees for its next tensors, and so much to begin with."""
+    for setting, value in ((_MMAP_MAX, 0), (_TRIM_THRESHOLD, 2**31 - 1)):
+        _C_LIBRARY.mallopt(setting, value)
+    with suppress(RuntimeError):  # too much, together with what the process holds
+        torch.zeros(int(mib * 2**18)).add_(1)
 
 
 def growth(complexity: str, length: int) -> float:
@@ -218,6 +221,12 @@ def exponent(points: list[Point], cost: str) -> Exponent | None:
     margin = stats.t.ppf(0.975, len(costs) - 2) * fit.stderr
     theory = stats.linregress(logs, np.log([growth(complexity, length) for length in costs])).slope
     return Exponent(form, what, cost, complexity, theory, fit.slope, fit.slope - margin, fit.slope + margin)
+
+
+def fitted(points: list[Point]) -> list[Exponent]:
+    """Exponents of all forms, passes and costs that fit at three lengths or more."""
+    fits = [exponent(some, cost) for some in by_series(points).values() for cost in ("seconds", "mib")]
+    return [fit for fit in fits if fit is not None]
 
 
 def by_series(points: list[Point]) -> dict[tuple[str, str], list[Point]]:
@@ -311,14 +320,20 @@ def main() -> None:
         for some in pool.imap(partial(series, options=chosen), chosen.forms, chunksize=1):
             print(f"measured: {some[0].form}", file=sys.stderr)
             points += some
-    fits = [exponent(some, cost) for some in by_series(points).values() for cost in ("seconds", "mib")]
-    exponents = [fit for fit in fits if fit is not None]
-    print(f"machine: {machine()}\n\n{tables(points, exponents)}")
-    if chosen.json:
-        rows = {"points": [asdict(p) for p in points], "exponents": [asdict(e) for e in exponents]}
-        chosen.json.write_text(json.dumps(rows, indent=1))
-    if chosen.figure:
-        draw(points, chosen.figure)
+            write(points, chosen)
+    print(f"machine: {machine()}\n\n{tables(points, fitted(points))}")
+
+
+def write(points: list[Point], options: argparse.Namespace) -> None:
+    """What is measured so far, in the files that were asked for."""
+    if options.json:
+        rows = {
+            "points": [asdict(p) for p in points],
+            "exponents": [asdict(e) | {"met": e.met} for e in fitted(points)],
+        }
+        options.json.write_text(json.dumps(rows, indent=1))
+    if options.figure:
+        draw(points, options.figure)
 
 
 if __name__ == "__main__":
