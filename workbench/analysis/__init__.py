@@ -21,6 +21,7 @@ _ROOMS = (
     "heads",
     "importance",
     "lens",
+    "neighbours",
     "neurons",
     "patching",
     "pooling",

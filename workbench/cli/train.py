@@ -36,6 +36,13 @@ def recipe_options(function: Command) -> Command:
         click.option("--objective", help="clm, mlm, translation, …  [default: clm]"),
         click.option("--teacher", help="Distil this model: match its probabilities and states."),
         click.option("--rate", type=NUMBER, help="Share of tokens that the objective hides."),
+        click.option("--window", type=COUNT, help="Skip-gram: farthest neighbour of a word.  [default: 5]"),
+        click.option("--negatives", type=COUNT, help="Skip-gram: drawn words a neighbour.  [default: 5]"),
+        click.option(
+            "--subsample",
+            type=NUMBER,
+            help="Skip-gram: share of the corpus above which occurrences of a word are left out.  [default: 0.001]",
+        ),
         click.option(
             "--corpus",
             help="File (.txt .xz .gz .zst .jsonl .parquet), folder, or hub:NAME[@REVISION].",
@@ -132,7 +139,7 @@ _FIELDS = {
     },
     "objective": ("objective", "name"),
     "rate": ("objective", "rate"),
-    "teacher": ("objective", "teacher"),
+    **{name: ("objective", name) for name in ("teacher", "window", "negatives", "subsample")},
     **{name: ("optimisation", name) for name in ("steps", "batch_size", "lr", "schedule", "warmup", "seed")},
     **{
         name: ("loop", name)

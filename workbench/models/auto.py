@@ -21,6 +21,7 @@ from workbench.models.ancestors.recurrent import (
     RecurrentEncoderDecoderForConditionalGeneration,
 )
 from workbench.models.ancestors.recurrent_configuration import RecurrentConfig
+from workbench.models.ancestors.skip_gram import SkipGramConfig, SkipGramModel, SkipGramPairs
 from workbench.models.built_in import BuiltInConfig
 from workbench.models.configuration import (
     DecoderConfig,
@@ -99,6 +100,10 @@ AUTO_CLASSES: dict[type[BuiltInConfig], dict[str, type[PreTrainedModel]]] = {
     ElmoConfig: {
         "AutoModel": ElmoModel,
         "AutoModelForPreTraining": ElmoLanguageModel,
+    },
+    SkipGramConfig: {
+        "AutoModel": SkipGramModel,
+        "AutoModelForPreTraining": SkipGramPairs,
     },
     RecurrentConfig: {
         "AutoModel": RecurrentEncoderDecoder,

@@ -334,6 +334,10 @@ PRESETS = {
     "elmo-tiny": Preset(
         lambda: ancestors.elmo(8000, 64, 128), "Peters et al. 2018, made tiny", _PRE_TRAINING
     ),
+    "skip-gram": Preset(ancestors.skip_gram, "Mikolov et al. 2013, section 3", _PRE_TRAINING),
+    "skip-gram-tiny": Preset(
+        lambda: ancestors.skip_gram(8000, 64), "Mikolov et al. 2013, made tiny", _PRE_TRAINING
+    ),
     "luong": Preset(ancestors.luong, "Luong et al. 2015, section 4.1", _SEQ2SEQ),
     "luong-tiny": Preset(
         lambda: ancestors.luong(8000, 128, 2, 0.1), "Luong et al. 2015, made tiny", _SEQ2SEQ

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from workbench.data.corpus_tokens import TokenFile
@@ -15,7 +16,14 @@ from workbench.training._arguments import find_precision, rows_at_once
 from workbench.training.blocks import Blocks
 from workbench.training.building import build_model, build_pair, make_config
 from workbench.training.corpora import Corpora, prepare_corpora
-from workbench.training.objectives import Objective, ObjectiveName, SpecialIds, make_objective, role_of
+from workbench.training.objectives import (
+    Objective,
+    ObjectiveName,
+    SpecialIds,
+    make_objective,
+    needs_counts,
+    role_of,
+)
 from workbench.training.objectives.distillation import Distilled
 from workbench.training.objectives.span_boundary import SpanBoundaries
 from workbench.training.pair_corpora import PairRows, TokenPairs, prepare_pairs
@@ -24,6 +32,7 @@ from workbench.training.settings import TrainSettings
 __all__ = ["TrainingWork", "prepare"]
 
 DEFAULT_LENGTH = 256
+_COUNTED_AT_ONCE = 1 << 24  # tokens
 _LONGEST = 2**20  # tokens of a row, where a model has no limit of its own
 _DISTILLED = ("AutoModelForCausalLM", "AutoModelForMaskedLM")
 _OWN_HEADS = (ObjectiveName.REPLACED_TOKENS, ObjectiveName.SPAN_BOUNDARY)
@@ -50,7 +59,8 @@ class TrainingWork:
         seed, choice = settings.optimisation.seed, settings.objective
         if choice.name == ObjectiveName.REPLACED_TOKENS:
             return build_pair(settings.model, tokenizer, seed)
-        model = build_model(settings.model, self.objective.auto, tokenizer, seed)
+        trains = getattr(self.objective, "trains", None)
+        model = build_model(settings.model, self.objective.auto, tokenizer, seed, trains)
         if choice.name == ObjectiveName.SPAN_BOUNDARY:
             return SpanBoundaries(model, seed=seed, folder=settings.model.model)
         if choice.teacher is None:
@@ -67,7 +77,7 @@ def prepare(settings: TrainSettings, device: torch.device, *, show: bool) -> Tra
     length = _length(settings, corpora)
     objective = make_objective(
         settings.objective,
-        SpecialIds.of(corpora.tokenizer),
+        _special_ids(settings, corpora),
         length,
         isolate_documents=settings.data.isolate_documents,
     )
@@ -93,6 +103,19 @@ def prepare(settings: TrainSettings, device: torch.device, *, show: bool) -> Tra
         ),
         length=length,
     )
+
+
+def _special_ids(settings: TrainSettings, corpora: Corpora) -> SpecialIds:
+    """Those of the tokenizer; counted in the training corpus where the objective draws by frequency."""
+    special = SpecialIds.of(corpora.tokenizer)
+    if not needs_counts(settings.objective.name):
+        return special
+    assert isinstance(corpora.train, TokenFile)
+    counts = np.zeros(special.vocab_size, dtype=np.int64)
+    for start in range(0, len(corpora.train), _COUNTED_AT_ONCE):
+        part = corpora.train.ids[start : start + _COUNTED_AT_ONCE]
+        counts += np.bincount(part, minlength=special.vocab_size)
+    return replace(special, counts=counts)
 
 
 def _length(settings: TrainSettings, corpora: Corpora) -> int:

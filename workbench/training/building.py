@@ -12,7 +12,9 @@ from workbench.models import Kind, load
 from workbench.models.auto import AUTO_CLASSES
 from workbench.models.built_in import BuiltInConfig
 from workbench.models.configuration import EncoderConfig
+from workbench.models.loading import locate
 from workbench.models.presets import preset
+from workbench.pretrained import from_pretrained
 from workbench.training.objectives.replaced_tokens import ReplacedTokens
 from workbench.training.settings import ModelSource
 from workbench.yaml_reader import parse, read_values
@@ -96,17 +98,21 @@ def _set(settings: dict[str, Any], path: str, value: Any) -> None:
     part[last] = None if value == "none" and not is_name else value
 
 
-def build_model(source: ModelSource, auto: str, tokenizer: Any, seed: int) -> Any:
+def build_model(
+    source: ModelSource, auto: str, tokenizer: Any, seed: int, trains: type[BuiltInConfig] | None = None
+) -> Any:
     """The model to train, in float32: fresh weights drawn from ``seed``, or those of ``source.model``.
 
-    Raises :class:`~workbench.errors.ConfigError` if the shape of the model does not fit the objective.
+    ``trains``: the only configuration that the objective is for. Raises :class:`~workbench.errors.ConfigError` if the
+    shape of the model does not fit the objective.
     """
     if source.model is not None:
-        return _given_model(source.model, auto, tokenizer)
+        return _given_model(source.model, auto, tokenizer, trains)
     config = make_config(source, tokenizer)
     models = AUTO_CLASSES[type(config)]
-    if auto not in models:
-        fitting = sorted({kind.model_type for kind, autos in AUTO_CLASSES.items() if auto in autos})
+    if auto not in models or (trains is not None and type(config) is not trains):
+        kinds = [trains] if trains is not None else [k for k, autos in AUTO_CLASSES.items() if auto in autos]
+        fitting = sorted({kind.model_type for kind in kinds})
         raise ConfigError(
             f"this objective trains {', '.join(fitting)} models, and the configuration is a {config.model_type}; "
             "choose another preset (workbench models --presets) or objective"
@@ -124,17 +130,24 @@ _KINDS = {
 }
 
 
-def _given_model(name: str, auto: str, tokenizer: Any) -> Any:
+def _given_model(name: str, auto: str, tokenizer: Any, trains: type[BuiltInConfig] | None) -> Any:
     loaded = load(name, dtype="float32", device="cpu")
     kind = _KINDS.get(auto, loaded.kind)
     if loaded.kind is not kind:
         raise ConfigError(f"this objective trains {kind} models, and {name} is of kind {loaded.kind}")
+    foreign = trains is EncoderConfig and not isinstance(loaded.config, BuiltInConfig)
+    if trains is not None and not (foreign or isinstance(loaded.config, trains)):
+        kind_of = loaded.config.model_type
+        raise ConfigError(f"this objective trains {trains.model_type} models, and {name} is a {kind_of}")
     rows = loaded.model.get_input_embeddings().num_embeddings
     if len(tokenizer) > rows:
         raise ConfigError(
             f"the tokenizer has {len(tokenizer)} tokens and {name} only {rows}; leave out --tokenizer for its own"
         )
-    return loaded.model
+    if trains in (None, EncoderConfig):
+        return loaded.model
+    whole = AUTO_CLASSES[trains][auto]  # which was loaded as an encoder, without what it is trained with
+    return from_pretrained(whole, locate(name), dtype="float32", use_safetensors=True)
 
 
 def build_pair(source: ModelSource, tokenizer: Any, seed: int) -> ReplacedTokens:

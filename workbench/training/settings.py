@@ -93,7 +93,11 @@ class DataSource:
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectiveChoice:
-    """What it learns; fields left ``None`` take the objective's own defaults."""
+    """What it learns; fields left ``None`` take the objective's own defaults.
+
+    ``window``, ``negatives`` and ``subsample`` are of skip-gram: the farthest neighbour, drawn words for each, and the
+    share of the corpus above which occurrences of a word are left out.
+    """
 
     name: str = "clm"
     rate: float | None = None
@@ -102,9 +106,17 @@ class ObjectiveChoice:
     noise: tuple[str, ...] = ()
     teacher: str | None = None
     temperature: float = 2.0
+    window: int | None = None
+    negatives: int | None = None
+    subsample: float | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, "objective.")
+        of_words = (self.window, self.negatives, self.subsample)
+        if self.name != "skip-gram" and any(value is not None for value in of_words):
+            raise ConfigError(
+                f"window, negatives and subsample go with --objective skip-gram, not with {self.name}; leave them out"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

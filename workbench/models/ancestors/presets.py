@@ -21,8 +21,9 @@ from workbench.models.ancestors.recurrent_configuration import (
     ReadoutConfig,
     RecurrentConfig,
 )
+from workbench.models.ancestors.skip_gram import SkipGramConfig
 
-__all__ = ["bahdanau", "convs2s", "elmo", "luong"]
+__all__ = ["bahdanau", "convs2s", "elmo", "luong", "skip_gram"]
 
 _IDS: dict[str, Any] = {
     "pad_token_id": 0,
@@ -100,4 +101,11 @@ def elmo(vocabulary: int = 793471, width: int = 512, units: int = 4096, layers: 
         pad_token_id=0,
         bos_token_id=1,
         eos_token_id=2,
+    )
+
+
+def skip_gram(vocabulary: int = 692000, width: int = 300) -> SkipGramConfig:
+    """Section 3 of the paper: 300 dimensions, the 692 thousand words that a corpus of news has at least five times."""
+    return SkipGramConfig(
+        vocab_size=vocabulary, hidden_size=width, pad_token_id=0, bos_token_id=1, eos_token_id=2
     )

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from workbench.training.objectives._choose import OBJECTIVES, ObjectiveName, make_objective, role_of
+from workbench.training.objectives._choose import (
+    OBJECTIVES,
+    ObjectiveName,
+    make_objective,
+    needs_counts,
+    role_of,
+)
 from workbench.training.objectives._draw import (
     IGNORED,
     MASK_RATE,
@@ -22,6 +28,7 @@ from workbench.training.objectives.gap_sentences import GapSentences
 from workbench.training.objectives.masked import MaskedLM, MaskUnit
 from workbench.training.objectives.replaced_tokens import ReplacedTokens
 from workbench.training.objectives.sentence_pairs import PairTask, SentencePairs
+from workbench.training.objectives.skip_gram import SkipGram
 from workbench.training.objectives.span_boundary import SpanBoundaries
 from workbench.training.objectives.span_corruption import PrefixLM, SpanCorruption
 from workbench.training.objectives.translation import Translation
@@ -48,12 +55,14 @@ __all__ = [
     "PrefixLM",
     "ReplacedTokens",
     "SentencePairs",
+    "SkipGram",
     "SpanBoundaries",
     "SpanCorruption",
     "SpecialIds",
     "Term",
     "Translation",
     "make_objective",
+    "needs_counts",
     "role_of",
     "terms_of",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
 
 from workbench.errors import ConfigError, did_you_mean
 from workbench.text import Role
@@ -15,11 +16,12 @@ from workbench.training.objectives.denoising import Denoising, Noise
 from workbench.training.objectives.gap_sentences import GapSentences
 from workbench.training.objectives.masked import MaskedLM, MaskUnit
 from workbench.training.objectives.sentence_pairs import PairTask, SentencePairs
+from workbench.training.objectives.skip_gram import NEGATIVES, SUBSAMPLE, WINDOW, SkipGram
 from workbench.training.objectives.span_corruption import PrefixLM, SpanCorruption
 from workbench.training.objectives.translation import Translation
 from workbench.training.settings import ObjectiveChoice
 
-__all__ = ["OBJECTIVES", "ObjectiveName", "make_objective", "role_of"]
+__all__ = ["OBJECTIVES", "ObjectiveName", "make_objective", "needs_counts", "role_of"]
 
 
 class ObjectiveName(StrEnum):
@@ -39,6 +41,7 @@ class ObjectiveName(StrEnum):
     REPLACED_TOKENS = "replaced-tokens"
     TRANSLATION = "translation"
     BIDIRECTIONAL = "bidirectional-lm"
+    SKIP_GRAM = "skip-gram"
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,15 @@ class _Recipe:
     role: Role
     about: str
     make: Callable[[SpecialIds, int, ObjectiveChoice, bool], Objective]
+    by_frequency: bool = False  # it draws by how often ids stand in the corpus
+
+
+Value = TypeVar("Value")
+
+
+def _default(value: Value | None, usual: Value) -> Value:
+    """``usual`` where no value is chosen."""
+    return usual if value is None else value
 
 
 def _masked(unit: MaskUnit) -> Callable[[SpecialIds, int, ObjectiveChoice, bool], Objective]:
@@ -115,6 +127,18 @@ OBJECTIVES: dict[ObjectiveName, _Recipe] = {
         "each token from those before and from those after it (ELMo)",
         lambda special, length, _, __: BidirectionalLM(special, length),
     ),
+    ObjectiveName.SKIP_GRAM: _Recipe(
+        Role.ENCODER,
+        "neighbours from drawn words (word2vec)",
+        lambda special, length, choice, _: SkipGram(
+            special,
+            length,
+            window=_default(choice.window, WINDOW),
+            negatives=_default(choice.negatives, NEGATIVES),
+            subsample=_default(choice.subsample, SUBSAMPLE),
+        ),
+        by_frequency=True,
+    ),
 }
 
 
@@ -125,6 +149,11 @@ def _recipe(name: str) -> _Recipe:
         raise ConfigError(
             f"unknown objective {name!r}; {did_you_mean(name, [*map(str, ObjectiveName)])}"
         ) from None
+
+
+def needs_counts(name: str) -> bool:
+    """Whether the objective draws by how often ids stand in the corpus (``SpecialIds.counts``)."""
+    return _recipe(name).by_frequency
 
 
 def role_of(name: str) -> Role:

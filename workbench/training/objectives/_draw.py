@@ -76,7 +76,10 @@ class Objective(Protocol):
 
 @dataclass(frozen=True)
 class SpecialIds:
-    """Ids with a meaning, and the vocabulary they belong to; those a tokenizer lacks are ``None``."""
+    """Ids with a meaning, and the vocabulary they belong to; those a tokenizer lacks are ``None``.
+
+    ``counts`` (V,): how often each id stands in the corpus, for objectives that draw by it.
+    """
 
     vocab_size: int
     pad: int = 0
@@ -88,6 +91,7 @@ class SpecialIds:
     sentinels: tuple[int, ...] = ()
     reserved: frozenset[int] = frozenset()
     pieces: tuple[str, ...] = ()  # spelling of each id, for what counts as the start of a word
+    counts: Ids | None = None
 
     @classmethod
     def of(cls, tokenizer: Any) -> SpecialIds:
@@ -213,6 +217,9 @@ def terms_of(model: Any, batch: dict[str, Tensor], auto: str) -> list[Term]:
         found: list[Term] = model.terms(**batch)
         return found
     output, labels = model(**batch), batch["labels"]
+    if "negative_ids" in batch:
+        above = output.logits[..., 0] > output.logits[..., 1:].amax(-1)
+        return [Term("", 1.0, output.losses, labels != IGNORED, above)]
     if "next_sentence_label" in batch:
         pair = pair_term(output.seq_relationship_logits, batch["next_sentence_label"])
         return [token_term(output.prediction_logits, labels, name="masked"), pair]

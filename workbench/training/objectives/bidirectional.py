@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from workbench.models.ancestors.elmo_configuration import ElmoConfig
 from workbench.training.objectives._draw import IGNORED, Batch, Draw, SpecialIds, pad_rows
 
 __all__ = ["BidirectionalLM"]
@@ -19,6 +20,7 @@ class BidirectionalLM:
     """
 
     auto = "AutoModelForPreTraining"
+    trains = ElmoConfig
 
     def __init__(self, special: SpecialIds, length: int) -> None:
         self.special = special

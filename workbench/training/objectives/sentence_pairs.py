@@ -10,6 +10,7 @@ import torch
 
 from workbench.choices import member
 from workbench.errors import ConfigError
+from workbench.models.configuration import EncoderConfig
 from workbench.training.objectives._draw import (
     IGNORED,
     Batch,
@@ -40,6 +41,7 @@ class SentencePairs:
     """
 
     auto = "AutoModelForPreTraining"
+    trains = EncoderConfig
 
     def __init__(
         self,
