@@ -104,9 +104,9 @@ _COUNTS = (
 
 def check_config(config: Any, location: str) -> None:
     """Raise :class:`~workbench.errors.ModelError` for a model of no layers, heads, width or vocabulary."""
-    if isinstance(config, BuiltInConfig):  # it checks itself; some have no attention, or no layers
-        return
     text_config = config.get_text_config()
+    if isinstance(text_config, BuiltInConfig):  # it checks itself; some have no attention, or no layers
+        return
     for name in _COUNTS:
         value = getattr(text_config, name, None)
         if isinstance(value, int) and value < 1:

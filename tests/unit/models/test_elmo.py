@@ -174,6 +174,23 @@ def test_its_layers_are_traced_and_probed(tmp_path: Path) -> None:
     torch.testing.assert_close(torch.tensor(features.layer(2)[:3]), expected[2], atol=1e-5, rtol=1e-4)
 
 
+def test_finetuned_with_pooled_states(tmp_path: Path) -> None:
+    """It has no classifier of its own: one that pools its states is put around it, saved and loaded with it."""
+    elmo().save_pretrained(tmp_path / "elmo")
+    word_tokenizer().save_pretrained(tmp_path / "elmo")
+    rows = [{"text": text, "label": text[-3:]} for text in ("the cat", "the key", "a cat", "a key")] * 6
+    options: Any = {"epochs": 6, "lr": 0.02, "batch_size": 8, "precision": "float32", "device": "cpu"}
+    with pytest.raises(
+        ModelError, match=r"no head for class; .* or any encoder with --pooling mean or attention"
+    ):
+        workbench.finetune(str(tmp_path / "elmo"), rows, tmp_path / "no", **options)
+    run = workbench.finetune(str(tmp_path / "elmo"), rows, tmp_path / "out", pooling="attention", **options)
+    assert run.results["rows"]["accuracy"].value == 1.0
+    loaded = workbench.load(str(tmp_path / "out"), device="cpu")
+    assert loaded.kind is Kind.CLASSIFIER
+    assert type(loaded.model.model).__name__ == "ElmoModel"
+
+
 def test_impossible_settings_are_one_line() -> None:
     with pytest.raises(ConfigError, match=r"hidden_size = 7 is not allowed; allowed: even"):
         ElmoConfig(hidden_size=7)

@@ -29,6 +29,8 @@ _AUTO = {
     AnswerKind.RESPONSE: "AutoModelForCausalLM",
 }
 
+_POOLED = (AnswerKind.CLASS, AnswerKind.NUMBER)  # what one vector of a text is enough for
+
 
 @dataclass(frozen=True)
 class Headed:
@@ -53,7 +55,7 @@ class Pooling:
 
 def check_pools(pooling: str | None, kind: AnswerKind) -> None:
     """Raise :class:`~workbench.errors.ConfigError` for pooling where no vector stands for a text."""
-    if pooling is not None and kind not in (AnswerKind.CLASS, AnswerKind.NUMBER):
+    if pooling is not None and kind not in _POOLED:
         raise ConfigError(f"pooling {pooling} does not go with --kind {kind}; allowed: class, number")
 
 
@@ -84,6 +86,8 @@ def load_with_head(
         problem = reason(error)
         if "Unrecognized configuration class" in problem or "model identifier" in problem:
             problem = f"it has no head for {task.kind}; allowed: models of transformers' {_AUTO[task.kind]}"
+            if task.kind in _POOLED:
+                problem += ", or any encoder with --pooling mean or attention"
         raise ModelError(f"{name} cannot be fine-tuned on {task.name}: {problem}") from error
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
