@@ -8,6 +8,7 @@ exit code 2 and one line that names the extra to install.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -44,6 +45,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "probe": ("workbench probe novels-encoder --task pos --limit 300 --seeds 1",),
     "attend": (
         'workbench attend novels-encoder "The old man opened the letter." --view head --out head.html',
+        "workbench attend grammar-bahdanau --alignment pairs.jsonl",
     ),
     "attribute": (
         'workbench attribute novels-decoder "The keys to the cabinet" --target " are" --contrast " is"',
@@ -125,8 +127,11 @@ def _is_read(verb: str, verbs: list[str]) -> bool:
 
 def _prepare(place: Path) -> None:
     from workbench.data.grammar import sentences as generate
+    from workbench.data.grammar.invented import invented_pairs
 
     sentences = [sentence.text for sentence in generate(3000, seed=0)]
+    pairs = "".join(json.dumps(pair.to_dict()) + "\n" for pair in invented_pairs(100))
+    (place / "pairs.jsonl").write_text(pairs, encoding="utf-8")
     (place / "novel.txt").write_text("\n".join(sentences), encoding="utf-8")
     rows = [f'"The food was {word}.",{label}' for word, label in _WORDS for _ in range(20)]
     (place / "reviews.csv").write_text("text,label\n" + "\n".join(rows) + "\n", encoding="utf-8")

@@ -33,7 +33,7 @@ VARIES = re.compile(
 LEFT_OUT = {"run", "throughput", "doctor", "seconds"}
 
 DECODER, ENCODER, CLASSIFIER, SEQ2SEQ, PAIRS = (
-    "novels-decoder", "novels-encoder", "planted-sentiment-encoder", "novels-seq2seq", "nli-encoder",
+    "novels-decoder", "novels-encoder", "planted-sentiment-encoder", "grammar-transformer", "nli-encoder",
 )  # fmt: skip
 TEXT = "The old man opened the letter and read it slowly."
 EXACT = "--dtype float32 --no-doctor --json"

@@ -35,7 +35,7 @@ class Step(StrEnum):
 
 @dataclass(frozen=True)
 class HeadAlignment:
-    """One head of a layer, or the mean of its heads (``head`` is ``None``)."""
+    """One head of a layer, or the mean of its heads (``head`` is ``None``) where it has several."""
 
     layer: int
     head: int | None
@@ -113,7 +113,7 @@ def alignment_error(
         from workbench.data.grammar.invented import invented_pairs
 
         pairs = [pair.linked() for pair in invented_pairs(8, seed=1)]
-        print(alignment_error("novels-seq2seq", pairs).to_frame())
+        print(alignment_error("grammar-transformer", pairs).to_frame())
         ```
     """
     model, chosen = as_model(model), member(Step, step, "step")
@@ -136,7 +136,7 @@ def alignment_error(
         ]
     )  # (pair, layer, head, 4)
     heads = tuple(
-        _judged(layer, head if head < counts.shape[2] - 1 else None, counts[:, layer, head], seed)
+        _judged(layer, None if head and head == counts.shape[2] - 1 else head, counts[:, layer, head], seed)
         for layer in range(counts.shape[1])
         for head in range(counts.shape[2])
     )
@@ -185,8 +185,9 @@ def attention_links(weights: Float[Array, "target source"], threshold: float | N
 def _counts(
     weights: Float[Array, "layer head target source"], gold: WordLinks, threshold: float | None
 ) -> Float[Array, "layer head count"]:
-    """|A & S|, |A & P|, |A| and |S| of each head, and behind them of the mean over heads."""
-    both = np.concatenate((weights, weights.mean(1, keepdims=True)), axis=1)
+    """|A & S|, |A & P|, |A| and |S| of each head, and behind them, where there are several, of their mean."""
+    mean = weights.mean(1, keepdims=True) if weights.shape[1] > 1 else weights[:, :0]
+    both = np.concatenate((weights, mean), axis=1)
     counts = np.zeros((*both.shape[:2], 4))
     for place in np.ndindex(both.shape[:2]):
         links = attention_links(both[place], threshold)

@@ -36,7 +36,7 @@ def measure_translator(model: LoadedModel, card: dict[str, Any]) -> dict[str, An
     The best head, or mean of heads, and the step whose attention is read are chosen on the validation pairs.
     """
     with tempfile.TemporaryDirectory() as folder:
-        results = evaluate(model, tasks=_TASK, out=folder).results[_TASK]
+        results = evaluate(model, tasks=_TASK, data_dir=str(_PAIRS.parent), out=folder).results[_TASK]
     pairs = read_linked_pairs(_PAIRS)
     choosing = [pair.linked() for pair in invented_pairs(2 * len(pairs))[len(pairs) :]]
     judged = {step: alignment_error(model, pairs, step=step).heads for step in Step}

@@ -81,7 +81,7 @@ def _card(run: Run, name: str, about: str, note: str) -> dict[str, Any]:
         "about": about,
         "command": _train_command(run, name) if run.record.verb == "train" else _finetune_command(run),
         "recipe": _recipe(run),
-        "model": run.record.model,
+        "model": {**run.record.model, "name": Path(str(run.record.model["name"])).name},
         "seed": run.record.seeds["training"],
         "data": run.record.data,
         "hardware": ", ".join(filter(None, (_hardware(run), note))),
@@ -101,15 +101,26 @@ def _recipe(run: Run) -> dict[str, Any]:
     for field in ("corpus", "validation"):
         if data.get(field):
             data[field] = Path(data[field]).name
+    if recipe.get("model", {}).get("model"):
+        recipe["model"]["model"] = "FIRST"
     return recipe
 
 
-def _train_command(run: Run, name: str) -> str:
-    minutes, data = run.record.recipe["loop"]["minutes"], _recipe(run)["data"]
-    timed = f" --minutes {minutes:g}" if minutes else ""
-    return (
+def _train_command(run: Run, name: str, out: str = "DIR") -> str:
+    """The command; of a model that was trained further, first that of the run before."""
+    recipe, data = run.record.recipe, _recipe(run)["data"]
+    minutes, before = recipe["loop"]["minutes"], recipe["model"]["model"]
+    further = f" --minutes {minutes:g}" if minutes else ""
+    if before is not None:
+        chosen = recipe["optimisation"]
+        numbers = " ".join(f"--{field} {chosen[field]:g}" for field in ("steps", "lr", "seed"))
+        further += f" --model FIRST {numbers}"
+    command = (
         f"workbench train --recipe workbench/training/recipes/{name}.yaml "
-        f"--corpus {data['corpus']} --validation {data['validation']}{timed} --out DIR"
+        f"--corpus {data['corpus']} --validation {data['validation']}{further} --out {out}"
+    )
+    return (
+        command if before is None else f"{_train_command(Run.open(Path(before)), name, 'FIRST')} && {command}"
     )
 
 

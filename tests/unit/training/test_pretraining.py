@@ -562,7 +562,6 @@ def test_recipes_that_come_with_the_package_are_readable() -> None:
         "grammar-transformer": 128,
         "novels-decoder": 192,
         "novels-encoder": 192,
-        "novels-seq2seq": 192,
     }
     assert {p.stem for p in found} == set(widths)
     tokenizer = train_tokenizer(["a"], "bytes")
