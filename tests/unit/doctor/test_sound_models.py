@@ -12,6 +12,9 @@ import transformers
 from tests.unit.doctor import models
 from workbench.evaluate.doctor import CHECKS, _examine, _internals, examine, self_check
 from workbench.models import Kind, LoadedModel
+from workbench.models.configuration import DecoderConfig
+from workbench.models.heads.causal import TransformerDecoderForCausalLM
+from workbench.models.parts import AttentionConfig, DepthConfig, FeedForwardConfig, FormConfig, PositionConfig
 
 NOT_GENERATING = {"causal_attention", "causal_outputs", "cached_generation"}
 NOT_SCORED = NOT_GENERATING | {"scorer_log_probabilities"}
@@ -46,6 +49,25 @@ def t5_encoder_decoder() -> LoadedModel:
     return models.t5(transformers.T5Model, Kind.ENCODER)
 
 
+def reformer() -> LoadedModel:
+    """A causal model that keeps no cache, whose chunks are shorter than the texts."""
+    torch.manual_seed(0)
+    config = DecoderConfig(
+        vocab_size=len(models.VOCABULARY),
+        hidden_size=32,
+        attention=AttentionConfig(heads=4),
+        form=FormConfig(kind="reformer", block=8, buckets=4, rounds=2),
+        positions=PositionConfig(max_length=64),
+        feed_forward=FeedForwardConfig(size=48),
+        depth=DepthConfig(layers=2),
+        initializer_range=0.2,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+    )
+    return models.loaded(TransformerDecoderForCausalLM(config), Kind.CAUSAL)
+
+
 # What is skipped follows from the kind: only causal and seq2seq models generate and look back only,
 # those and masked ones give texts log-probabilities, an encoder has no probabilities; BART's positions count the
 # padding, BERT's pooler reads the first place, T5's classifier decodes the padded text; Llama's reads the last token,
@@ -53,6 +75,7 @@ def t5_encoder_decoder() -> LoadedModel:
 EXPECTED_SKIPS = [
     (models.llama, set()),
     (models.gpt2, set()),
+    (reformer, {"cached_generation"}),
     (models.bert, NOT_GENERATING),
     (models.roberta, NOT_GENERATING),
     (models.t5, set()),
