@@ -10,10 +10,12 @@ import torch
 import transformers
 
 from tests.unit.doctor import models
+from tests.unit.models.tiny import encoder_decoder
 from workbench.evaluate.doctor import CHECKS, _examine, _internals, examine, self_check
 from workbench.models import Kind, LoadedModel
 from workbench.models.configuration import DecoderConfig
 from workbench.models.heads.causal import TransformerDecoderForCausalLM
+from workbench.models.heads.generation import TransformerEncoderDecoderForConditionalGeneration
 from workbench.models.parts import AttentionConfig, DepthConfig, FeedForwardConfig, FormConfig, PositionConfig
 
 NOT_GENERATING = {"causal_attention", "causal_outputs", "cached_generation"}
@@ -68,6 +70,14 @@ def reformer() -> LoadedModel:
     return models.loaded(TransformerDecoderForCausalLM(config), Kind.CAUSAL)
 
 
+def sinusoidal_encoder_decoder() -> LoadedModel:
+    """Positions that are computed, not learned, and count the padding all the same."""
+    torch.manual_seed(0)
+    changes = {"vocab_size": len(models.VOCABULARY), "initializer_range": 0.2}
+    config = encoder_decoder(**changes, positions=PositionConfig(kind="sinusoidal"))
+    return models.loaded(TransformerEncoderDecoderForConditionalGeneration(config), Kind.SEQ2SEQ)
+
+
 # What is skipped follows from the kind: only causal and seq2seq models generate and look back only,
 # those and masked ones give texts log-probabilities, an encoder has no probabilities; BART's positions count the
 # padding, BERT's pooler reads the first place, T5's classifier decodes the padded text; Llama's reads the last token,
@@ -80,6 +90,7 @@ EXPECTED_SKIPS = [
     (models.roberta, NOT_GENERATING),
     (models.t5, set()),
     (models.bart, {"left_padding"}),
+    (sinusoidal_encoder_decoder, {"left_padding"}),
     (bert_encoder, NOT_SCORED | {"probabilities_sum"}),
     (bert_classifier, NOT_SCORED | {"left_padding"}),
     (question_answering, NOT_SCORED),

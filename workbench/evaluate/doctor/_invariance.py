@@ -22,6 +22,7 @@ from workbench.evaluate.doctor._subject import (
 )
 from workbench.models import Kind, LoadedModel
 from workbench.models.batching import HeadOutput, HeadRow, Padding, head_outputs, padding_of
+from workbench.nn import SinusoidalPositions
 from workbench.trace import attention_implementation
 from workbench.trace.padding import padding_matters
 
@@ -207,8 +208,9 @@ def _alone(loaded: LoadedModel, sequences: list[list[int]], read: Reader = real_
 
 
 def _has_position_table(model: nn.Module) -> bool:
-    """Whether there is a table of absolute positions (relative ones do not mind padding)."""
+    """Whether there is a table of absolute positions, learned or computed (relative ones do not mind padding)."""
     return any(
-        isinstance(module, nn.Embedding) and "position" in name and "relative" not in name
+        isinstance(module, SinusoidalPositions)
+        or (isinstance(module, nn.Embedding) and "position" in name and "relative" not in name)
         for name, module in model.named_modules()
     )
