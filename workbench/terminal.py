@@ -10,7 +10,7 @@ from typing import Any
 
 from workbench.characters import neutral
 
-__all__ = ["LOGGER", "counted", "say", "say_json", "shows_progress"]
+__all__ = ["LOGGER", "counted", "say", "say_json", "shows_progress", "with_article"]
 
 LOGGER = logging.getLogger("workbench")  # its level is what --quiet and --verbose set
 
@@ -20,6 +20,11 @@ def counted(number: int, noun: str) -> str:
     if number == 1:
         return f"1 {noun}"
     return f"{number:,} {noun}{'es' if noun.endswith('s') else 's'}"
+
+
+def with_article(noun: str) -> str:
+    """The noun with "a" or, before a vowel, "an"."""
+    return f"{'an' if noun[:1] in 'aeiou' else 'a'} {noun}"
 
 
 def shows_progress() -> bool:

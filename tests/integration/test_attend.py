@@ -139,8 +139,8 @@ def test_a_text_longer_than_the_model_is_cut_and_counted(attend: Attend, bert: s
 
 
 BAD = {
-    "no input": ([], "give either a TEXT in quotes or --corpus FILE"),
-    "both inputs": (["cat", "--corpus", "x.txt"], "give either"),
+    "no input": ([], "give one of a TEXT in quotes, --corpus FILE and --alignment FILE"),
+    "both inputs": (["cat", "--corpus", "x.txt"], "give one of"),
     "no out": (["cat"], "--out head.html"),
     "empty text": (["", "--out", "x.html"], "text 0 is empty"),
     "lone surrogate": (["cat \udcff", "--out", "x.html"], "surrogate"),

@@ -13,7 +13,7 @@ import pytest
 import challenge_sets
 import probes
 import workbench
-from challenge_sets.pairs import CausalPairs, MaskedPairs, Seq2SeqPairs
+from challenge_sets.pairs import CausalPairs, DetectorPairs, MaskedPairs, PermutationPairs, Seq2SeqPairs
 from challenge_sets.suites.expectations import Monotonic
 from challenge_sets.suites.tests import Test
 from probes._data import ProbeData
@@ -60,6 +60,8 @@ OPTIONS: list[tuple[type, str, str, dict[str, Any]]] = [
     (MaskedPairs, "reduction", "mean", {"model": ANY}),
     (CausalPairs, "reduction", "word", {"model": ANY}),
     (Seq2SeqPairs, "reduction", "mean", {"model": ANY}),
+    (DetectorPairs, "reduction", "mean", {"model": ANY}),
+    (PermutationPairs, "reduction", "mean", {"model": ANY}),
     (Monotonic, "change", "down", {"label": None}),
     (Test, "kind", "DIR", {"name": "", "capability": "", "cases": (), "expectation": ANY}),
     (ProbeData, "unit", "word", {"task": "", "sentences": (), "items": (), "identity": ANY}),

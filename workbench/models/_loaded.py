@@ -18,6 +18,7 @@ from workbench.models.dispatched import parameter_count
 from workbench.models.measured import longest_input, looks_ahead, takes_order
 from workbench.models.weights import hash_of
 from workbench.records import settings_of
+from workbench.terminal import with_article
 from workbench.text import Alignment, PromptFormat, SpecialTokens, align, align_words
 from workbench.text.prompts import chat_alignment
 from workbench.text.words import join_words
@@ -177,10 +178,10 @@ class LoadedModel:
                     "sides of each token: use it as a masked model (workbench.load finds out whether it is one)"
                 )
             return
-        allowed = " or ".join(kinds)
+        allowed = with_article(" or ".join(kinds))
         if self.kind is Kind.ENCODER and takes_order(self.model):
             raise ModelError(
-                f"{verb} needs a {allowed} model; {self.name} is an encoder that predicts tokens in an order it is "
+                f"{verb} needs {allowed} model; {self.name} is an encoder that predicts tokens in an order it is "
                 "given: workbench surprisal and minimal pairs score it from left to right"
             )
         reason = {
@@ -190,7 +191,7 @@ class LoadedModel:
             Kind.CLASSIFIER: "its head is a classifier",
             Kind.DETECTOR: "its head says which tokens were replaced (workbench.scoring.detect_replaced)",
         }.get(self.kind, f"it is a {self.kind} model")
-        raise ModelError(f"{verb} needs a {allowed} model; {self.name} is of kind {self.kind}: {reason}")
+        raise ModelError(f"{verb} needs {allowed} model; {self.name} is of kind {self.kind}: {reason}")
 
 
 def _declared_length(config: Any) -> int | None:

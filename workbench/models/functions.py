@@ -13,7 +13,7 @@ from jaxtyping import Float
 from workbench.errors import ModelError, NumericsError, WorkbenchError
 from workbench.models._loaded import Kind
 from workbench.shapes import Array
-from workbench.terminal import counted
+from workbench.terminal import counted, with_article
 
 __all__ = [
     "FUNCTIONS_GO_WITH",
@@ -70,9 +70,9 @@ class TextFunction:
     def require(self, *kinds: Kind, verb: str) -> None:
         """Raise :class:`~workbench.errors.ModelError` unless functions are among ``kinds``."""
         if Kind.FUNCTION not in kinds:
+            wanted = with_article(" or ".join(kinds))
             raise ModelError(
-                f"{verb} needs a {' or '.join(kinds)} model; {self.name} is a function from texts to labels: "
-                f"{FUNCTIONS_GO_WITH}"
+                f"{verb} needs {wanted} model; {self.name} is a function from texts to labels: {FUNCTIONS_GO_WITH}"
             )
 
     def identity(self) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class PermutationEngine:
     """
 
     model: LoadedModel
-    first_token: FirstToken | str = FirstToken.AUTO
+    first_token: str = "auto"
     batch_tokens: str | int = "auto"
     progress: bool = False
 

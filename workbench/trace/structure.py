@@ -242,7 +242,9 @@ def _from_outputs(model: Any) -> Structure:
 
 def _from_states(model: Any) -> Structure:
     """Of a model without attention: the layers of its hidden states, in one stack."""
-    if model.config.is_encoder_decoder:
+    takes = inspect.signature(model.base_model.forward).parameters.values()
+    gives_states = any(p.name == "output_hidden_states" or p.kind is p.VAR_KEYWORD for p in takes)
+    if model.config.is_encoder_decoder or not gives_states:
         raise _no_attention(model)
     inputs = sample_inputs(model)
     other = inputs | {"input_ids": inputs["input_ids"].clone()}

@@ -58,5 +58,5 @@ def test_the_embedding_score_is_the_cosine_of_mean_states() -> None:
     assert same == pytest.approx(1, abs=1e-6)
     expected = torch.cosine_similarity(mean("the cat"), mean("the dogs ran on the mat"), dim=0)
     assert other == pytest.approx(float(expected), abs=1e-5)
-    with pytest.raises(ModelError, match="a paraphrase score needs a encoder model"):
+    with pytest.raises(ModelError, match="a paraphrase score needs an encoder or detector model"):
         embedding_similarity(tiny_causal())

@@ -89,12 +89,27 @@ def test_an_output_layer_that_is_not_new_stays_as_it_is(method: Method) -> None:
     assert not any("lm_head" in name for name in trained)
 
 
+def test_a_prefix_trains_a_built_in_decoder(models: Path, tmp_path: Path) -> None:
+    """Its keys and values come in as ``past_key_values``; the opened folder has what was learned."""
+    settings = FineSettings(
+        method=Method.PREFIX, epochs=2, batch_size=8, lr=0.1, virtual_tokens=3, precision="float32"
+    )
+    rows = rows_of("response", tmp_path)
+    assert finetune(str(models / "decoder"), rows, tmp_path / "out", settings, device="cpu").complete
+    ids = torch.tensor([[3, 4, 5]])
+    before, after = (
+        workbench.load(str(path), dtype="float32", device="cpu").model(ids, use_cache=False).logits.detach()
+        for path in (models / "decoder", tmp_path / "out")
+    )
+    assert after.shape == before.shape
+    assert not torch.allclose(before, after, atol=1e-3)
+
+
 REFUSED = [
     ("encoder", "class", "prefix", "cannot train this .* to --kind class"),
     ("encoder", "choice", "prompt", "method prompt does not go with --kind choice"),
     ("encoder", "tokens", "prompt", "method prompt does not go with --kind tokens"),
     ("encoder", "span", "prompt", "method prompt does not go with --kind span"),
-    ("decoder", "response", "prefix", "cannot train this .* to --kind response"),
     ("decoder", "response", "head", "method head does not go with --kind response"),
 ]
 
