@@ -170,7 +170,7 @@ class MaskedPairs:
         for first, second in zip(texts[::2], texts[1::2], strict=True):
             places = _common_places(first.ids, second.ids) if self.shared_only else (None, None)
             groups += [engine.rows(first, places[0]), engine.rows(second, places[1])]
-        finished = {2 * n + k for n in done for k in (0, 1)}
+        finished = _members(done)
         yield from _by_pair(engine.stream_rows(groups, finished), pairs, self.reduction)
 
 
@@ -187,6 +187,11 @@ def _by_pair(
             if len(members) == 2:
                 ready.append((place // 2, half.pop(place // 2)))
         yield [(n, _compared(pairs[n], (m[0], m[1]), reduction)) for n, m in ready]
+
+
+def _members(pairs: Set[int]) -> set[int]:
+    """Places of both members of the pairs among all texts."""
+    return {2 * n + k for n in pairs for k in (0, 1)}
 
 
 def _common_places(first: Sequence[int], second: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -223,7 +228,7 @@ class DetectorPairs:
 
     def stream(self, pairs: Sequence[TextPair], done: Set[int] = frozenset()) -> Stream:
         """See :class:`PairScorer`."""
-        finished = {2 * n + k for n in done for k in (0, 1)}
+        finished = _members(done)
         yield from _by_pair(self._engine().stream(self.encode(pairs), finished), pairs, self.reduction)
 
 
@@ -258,7 +263,7 @@ class PermutationPairs:
     def stream(self, pairs: Sequence[TextPair], done: Set[int] = frozenset()) -> Stream:
         """See :class:`PairScorer`."""
         engine = self._engine()
-        finished = {2 * n + k for n in done for k in (0, 1)}
+        finished = _members(done)
         sequences = engine.encode(self._texts(pairs))
         yield from _by_pair(engine.stream(sequences, finished), pairs, self.reduction)
 
@@ -295,7 +300,7 @@ class Seq2SeqPairs:
     def stream(self, pairs: Sequence[TextPair], done: Set[int] = frozenset()) -> Stream:
         """See :class:`PairScorer`."""
         requests = [request for pair in pairs for request in self._requests(pair)]
-        finished = {2 * n + k for n in done for k in (0, 1)}
+        finished = _members(done)
         yield from _by_pair(self._engine().stream(requests, finished), pairs, self.reduction)
 
     def _requests(self, pair: TextPair) -> tuple[Request, Request]:

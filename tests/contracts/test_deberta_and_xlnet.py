@@ -37,10 +37,10 @@ def built(name: str, auto: str, kind: Kind) -> LoadedModel:
     return tiny.loaded(model, kind, special=True)
 
 
-def own(model: LoadedModel, **asked: bool) -> Any:
+def own(model: LoadedModel, **record: bool) -> Any:
     read = model.tokenizer(TEXT, return_tensors="pt")
     with torch.no_grad():
-        return model.model(**read, **asked)
+        return model.model(**read, **record)
 
 
 @pytest.mark.parametrize("name", CONFIGS)

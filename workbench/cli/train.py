@@ -23,62 +23,64 @@ __all__ = ["command", "recipe_options", "settings_from"]
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+# what is trained, and on what
+_SOURCES = (
+    click.option("--recipe", type=PATH, help="YAML recipe; options given change it."),
+    click.option("--preset", help="Configuration by name; see: workbench models --presets."),
+    click.option("--config", help="Configuration as a YAML file."),
+    click.option("--model", help="Go on training this model."),
+    click.option("--set", "changes", multiple=True, help="Change a field: norm.placement=pre. Repeatable."),
+    click.option("--objective", help="clm, mlm, translation, …  [default: clm]"),
+    click.option("--teacher", help="Distil this model: match its probabilities and states."),
+    click.option("--rate", type=NUMBER, help="Share of tokens that the objective hides."),
+    click.option("--window", type=COUNT, help="Skip-gram: farthest neighbour of a word.  [default: 5]"),
+    click.option("--negatives", type=COUNT, help="Skip-gram: drawn words a neighbour.  [default: 5]"),
+    click.option(
+        "--subsample",
+        type=NUMBER,
+        help="Skip-gram: share of the corpus above which occurrences of a word are left out.  [default: 0.001]",
+    ),
+    click.option(
+        "--corpus",
+        help="File (.txt .xz .gz .zst .jsonl .parquet), folder, or hub:NAME[@REVISION].",
+    ),
+    click.option("--validation", help="Corpus to validate on (default: the last hundredth)."),
+    click.option("--text-column", help="Column of JSONL and Parquet files.  [default: text]"),
+    click.option(
+        "--target-column",
+        help="Of a corpus of pairs: column beside --text-column, or end of a name: CORPUS.fr beside CORPUS.en.",
+    ),
+    click.option("--tokenizer", help="byte-bpe, bpe, wordpiece, unigram, bytes, a folder, or a model."),
+    click.option("--vocab-size", type=COUNT, help="Of a tokenizer to train.  [default: 8192]"),
+    click.option("--length", type=COUNT, help="Tokens of a row.  [default: 256]"),
+    click.option("--isolate-documents", is_flag=True, default=None, help="Attention stays in a document."),
+)
+# how, and how long
+_LOOP = (
+    click.option("--steps", type=COUNT, help="Optimizer steps.  [default: 1000]"),
+    click.option("--batch-size", type=COUNT, help="Rows of one step, over all processes.  [default: 16]"),
+    click.option("--batch-tokens", type=COUNT, help="The same in tokens."),
+    click.option("--micro-batch", type=COUNT, help="Rows of one forward pass (default: what fits)."),
+    click.option("--lr", type=NUMBER, help="Highest learning rate.  [default: 0.001]"),
+    click.option("--schedule", help="cosine, wsd, inverse_sqrt, linear, constant.  [default: cosine]"),
+    click.option("--warmup", type=NUMBER, help="Share of the steps.  [default: 0.05]"),
+    click.option("--seed", type=SEED, help="Of weights, order and masks.  [default: 0]"),
+    click.option("--precision", help="auto, float32 or bfloat16.  [default: auto]"),
+    click.option("--compile", is_flag=True, default=None, help="Compile the model with torch.compile."),
+    click.option("--log-every", type=COUNT, help="Steps.  [default: 10]"),
+    click.option("--eval-every", type=COUNT, help="Steps between validations."),
+    click.option("--save-every", type=COUNT, help="Steps between checkpoints to resume from."),
+    click.option("--minutes", type=NUMBER, help="Stop by the clock; the schedule ends with it."),
+    click.option("--keep-steps", help="Models to keep: 0,1,2,4,… (… goes on doubling)."),
+    click.option(
+        "--report-to", help="tensorboard, wandb, mlflow or none, by commas.  [default: tensorboard]"
+    ),
+)
+
+
 def recipe_options(function: Command) -> Command:
     """The options that make a recipe; ``train`` and ``sweep`` share them."""
-    options = (
-        click.option("--recipe", type=PATH, help="YAML recipe; options given change it."),
-        click.option("--preset", help="Configuration by name; see: workbench models --presets."),
-        click.option("--config", help="Configuration as a YAML file."),
-        click.option("--model", help="Go on training this model."),
-        click.option(
-            "--set", "changes", multiple=True, help="Change a field: norm.placement=pre. Repeatable."
-        ),
-        click.option("--objective", help="clm, mlm, translation, …  [default: clm]"),
-        click.option("--teacher", help="Distil this model: match its probabilities and states."),
-        click.option("--rate", type=NUMBER, help="Share of tokens that the objective hides."),
-        click.option("--window", type=COUNT, help="Skip-gram: farthest neighbour of a word.  [default: 5]"),
-        click.option("--negatives", type=COUNT, help="Skip-gram: drawn words a neighbour.  [default: 5]"),
-        click.option(
-            "--subsample",
-            type=NUMBER,
-            help="Skip-gram: share of the corpus above which occurrences of a word are left out.  [default: 0.001]",
-        ),
-        click.option(
-            "--corpus",
-            help="File (.txt .xz .gz .zst .jsonl .parquet), folder, or hub:NAME[@REVISION].",
-        ),
-        click.option("--validation", help="Corpus to validate on (default: the last hundredth)."),
-        click.option("--text-column", help="Column of JSONL and Parquet files.  [default: text]"),
-        click.option(
-            "--target-column",
-            help="Of a corpus of pairs: column beside --text-column, or end of a name: CORPUS.fr beside CORPUS.en.",
-        ),
-        click.option("--tokenizer", help="byte-bpe, bpe, wordpiece, unigram, bytes, a folder, or a model."),
-        click.option("--vocab-size", type=COUNT, help="Of a tokenizer to train.  [default: 8192]"),
-        click.option("--length", type=COUNT, help="Tokens of a row.  [default: 256]"),
-        click.option(
-            "--isolate-documents", is_flag=True, default=None, help="Attention stays in a document."
-        ),
-        click.option("--steps", type=COUNT, help="Optimizer steps.  [default: 1000]"),
-        click.option("--batch-size", type=COUNT, help="Rows of one step, over all processes.  [default: 16]"),
-        click.option("--batch-tokens", type=COUNT, help="The same in tokens."),
-        click.option("--micro-batch", type=COUNT, help="Rows of one forward pass (default: what fits)."),
-        click.option("--lr", type=NUMBER, help="Highest learning rate.  [default: 0.001]"),
-        click.option("--schedule", help="cosine, wsd, inverse_sqrt, linear, constant.  [default: cosine]"),
-        click.option("--warmup", type=NUMBER, help="Share of the steps.  [default: 0.05]"),
-        click.option("--seed", type=SEED, help="Of weights, order and masks.  [default: 0]"),
-        click.option("--precision", help="auto, float32 or bfloat16.  [default: auto]"),
-        click.option("--compile", is_flag=True, default=None, help="Compile the model with torch.compile."),
-        click.option("--log-every", type=COUNT, help="Steps.  [default: 10]"),
-        click.option("--eval-every", type=COUNT, help="Steps between validations."),
-        click.option("--save-every", type=COUNT, help="Steps between checkpoints to resume from."),
-        click.option("--minutes", type=NUMBER, help="Stop by the clock; the schedule ends with it."),
-        click.option("--keep-steps", help="Models to keep: 0,1,2,4,… (… goes on doubling)."),
-        click.option(
-            "--report-to", help="tensorboard, wandb, mlflow or none, by commas.  [default: tensorboard]"
-        ),
-    )
-    for option in reversed(options):
+    for option in reversed((*_SOURCES, *_LOOP)):
         function = option(function)
     return function
 

@@ -17,11 +17,11 @@ from workbench.data.tables import FORMATS, is_table, read_table
 from workbench.data.word_links import WordLinks
 from workbench.errors import DataError
 
-__all__ = ["LinkedPair", "TextPair", "aligned_lines", "pairs_hash", "read_linked_pairs", "read_pairs"]
+__all__ = ["LinkedPair", "ParallelPair", "aligned_lines", "pairs_hash", "read_linked_pairs", "read_pairs"]
 
 
 @dataclass(frozen=True)
-class TextPair:
+class ParallelPair:
     """A text and what it should become."""
 
     source: str
@@ -29,13 +29,13 @@ class TextPair:
 
 
 @dataclass(frozen=True)
-class LinkedPair(TextPair):
+class LinkedPair(ParallelPair):
     """A pair with the links between its words, which spaces separate."""
 
     links: WordLinks
 
 
-def read_pairs(place: str | Path, source: str = "source", target: str = "target") -> list[TextPair]:
+def read_pairs(place: str | Path, source: str = "source", target: str = "target") -> list[ParallelPair]:
     """The pairs at ``place``: a table with the columns ``source`` and ``target``, or the files ``PLACE.source`` and
     ``PLACE.target``, of which equal lines belong together (as in Moses, ``train.en`` and ``train.fr``).
 
@@ -53,7 +53,9 @@ def read_pairs(place: str | Path, source: str = "source", target: str = "target"
         print(read_pairs("train", "en", "fr")[0])
         ```
     """
-    pairs = [TextPair(*_texts(row, where, source, target)) for where, row in _records(place, source, target)]
+    pairs = [
+        ParallelPair(*_texts(row, where, source, target)) for where, row in _records(place, source, target)
+    ]
     if not pairs:
         raise DataError(f"{place} has no pairs")
     return pairs

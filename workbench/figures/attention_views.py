@@ -43,21 +43,19 @@ def head_view(
 ) -> View:
     """Attention of one layer as lines from attending tokens (left) to tokens attended to (right).
 
-    The positional arguments are BertViz's. Attention is a tuple with (1, head, query, key) per layer or
-    one (layer, head, query, key) array, of one text, softmaxed, padding removed. ``layer`` and ``heads``
-    say what is shown first (the first layer; all heads); ``include_heads`` are the only ones in the view.
+    The positional arguments are BertViz's. Attention is a tuple with (1, head, query, key) per layer or one (layer,
+    head, query, key) array, of one text, softmaxed, padding removed. ``layer`` and ``heads`` are shown first (the first
+    layer; all heads); ``include_heads`` are the only ones in the view.
 
     Args:
         words: word number per token (``BatchEncoding.word_ids()``); gives the word / sub-word switch.
         merge_words: start with word pieces joined: sum over pieces attended to, mean over attending.
         hide_sinks: start without attention to the first token and separators; nothing is renormalised.
-        signed: weights may be negative or above 1, as those of Linformer and Nyströmformer are by design; colours
-            then tell the sign, not the head.
+        signed: weights may be negative or above 1, as Linformer's are by design; colours show the sign, not the head.
         display_mode: ``auto`` (the reader's preference), ``light`` or ``dark``.
 
-    Weights are stored in 16 bits, beyond a million of them in 8 (steps of 0.004).
-    Up to 4 million weights are kept whole, beyond that the strongest keys of each query; 2,500 lines are
-    drawn at once. The view says so where either bites.
+    Weights are stored in 16 bits, beyond a million in 8 (steps of 0.004). Up to 4 million are kept whole, beyond that
+    the strongest keys of each query; 2,500 lines are drawn at once. The view says where this applies.
 
     Raises:
         ConfigError: shapes and tokens that do not fit, or more than 2,048 tokens.

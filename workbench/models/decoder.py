@@ -10,8 +10,7 @@ from workbench.errors import ConfigError
 from workbench.models.base import TransformerPreTrainedModel, tuple_on_request
 from workbench.models.configuration import DecoderConfig, TransformerConfig
 from workbench.models.contexts import new_cache, one_cache, self_contexts, source_context
-from workbench.models.outputs import StackOutput
-from workbench.models.stack import pick_vectors
+from workbench.models.outputs import StackOutput, pick_vectors
 from workbench.models.stacks import make_stack
 
 __all__ = ["TransformerDecoder"]
@@ -62,7 +61,7 @@ class TransformerDecoder(TransformerPreTrainedModel):
         ``use_cache`` defaults to the configuration's while evaluating, and to false while training.
         """
         cache = one_cache(cache, past_key_values)
-        vectors = pick_vectors(self.stack, input_ids, inputs_embeds)
+        vectors = pick_vectors(self.stack.embeddings.look_up, input_ids, inputs_embeds)
         if self.has_source and encoder_hidden_states is None:
             raise ConfigError(
                 "encoder_hidden_states = None: cross-attention needs the encoder's states (B, S, D)"

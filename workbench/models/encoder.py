@@ -7,8 +7,7 @@ from torch import Tensor, nn
 from workbench.models.base import TransformerPreTrainedModel, relabel, tuple_on_request
 from workbench.models.configuration import EncoderConfig, TransformerConfig
 from workbench.models.contexts import self_contexts
-from workbench.models.outputs import EncoderOutput
-from workbench.models.stack import pick_vectors
+from workbench.models.outputs import EncoderOutput, pick_vectors
 from workbench.models.stacks import make_stack
 from workbench.nn import ACTIVATIONS, first_token
 
@@ -60,9 +59,8 @@ class TransformerEncoder(TransformerPreTrainedModel):
         output_hidden_states: bool | None = None,
     ) -> EncoderOutput:
         """Ids (B, T) to states (B, T, D); ``attention_mask`` (B, T) is nonzero at tokens."""
-        vectors = pick_vectors(self.stack, input_ids, inputs_embeds)
-        if position_ids is None:
-            position_ids = self._positions(input_ids, vectors)
+        vectors = pick_vectors(self.stack.embeddings.look_up, input_ids, inputs_embeds)
+        position_ids = self._positions(input_ids, vectors) if position_ids is None else position_ids
         hidden = self.stack.embeddings(vectors, position_ids, token_type_ids)
         output = self.stack(
             hidden,

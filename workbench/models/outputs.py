@@ -1,10 +1,13 @@
-"""transformers' outputs with what some built-in models add to their loss in training."""
+"""What built-in models read and return: token vectors, what is kept of a pass, and losses that training adds."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
+from transformers import PreTrainedConfig
 from transformers.modeling_outputs import (
     BaseModelOutputWithPastAndCrossAttentions,
     BaseModelOutputWithPooling,
@@ -15,6 +18,7 @@ from transformers.modeling_outputs import (
 )
 from transformers.utils.generic import ModelOutput
 
+from workbench.errors import ConfigError
 from workbench.nn.experts import Routing
 
 __all__ = [
@@ -25,6 +29,8 @@ __all__ = [
     "PreTrainingOutput",
     "Seq2SeqOutput",
     "StackOutput",
+    "kept",
+    "pick_vectors",
 ]
 
 
@@ -85,3 +91,18 @@ class PreTrainingOutput(ModelOutput):
     hidden_states: tuple[Tensor, ...] | None = None
     attentions: tuple[Tensor, ...] | None = None
     auxiliary_loss: Tensor | None = None
+
+
+def pick_vectors(table: Callable[[Tensor], Tensor], ids: Tensor | None, vectors: Tensor | None) -> Tensor:
+    """Token vectors (B, T, E), looked up in ``table`` unless the caller gives them; exactly one must be given."""
+    if ids is not None and vectors is None:
+        return table(ids)
+    if ids is None and vectors is not None:
+        return vectors
+    raise ConfigError("give exactly one of input_ids and inputs_embeds; allowed: one, and the other none")
+
+
+def kept(config: PreTrainedConfig, hidden: bool | None, attentions: bool | None) -> tuple[Any, Any]:
+    """Whether hidden states and attentions are kept: as the caller says, by default as configured."""
+    hidden = config.output_hidden_states if hidden is None else hidden
+    return hidden, config.output_attentions if attentions is None else attentions

@@ -245,9 +245,9 @@ class EmbeddingConfig:
 class DepthConfig:
     """``decoder_layers`` is for encoder-decoders. ``groups``: how many layers differ (ALBERT).
 
-    With one group layers are steps of a recurrence (Universal Transformer): ``step_encoding`` tells each its number and
-    the positions again; ``halting`` is the sum of halting probabilities, such as 0.99, at which a position stops before
-    the last step, and ``ponder`` the weight of the number of steps in the loss in training.
+    With one group layers are steps of a recurrence (Universal Transformer): ``step_encoding`` adds its number and
+    the positions to each; ``halting`` is the sum of halting probabilities, such as 0.99, at which a position stops
+    before the last step, and ``ponder`` the weight of the number of steps in the loss in training.
 
     ``pool_every`` halves the tokens of an encoder after every so many layers, until the last ``upsampled_layers``,
     which read all tokens again (Funnel-Transformer).

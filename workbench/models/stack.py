@@ -8,15 +8,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from workbench.errors import ConfigError
 from workbench.models.assembly import make_embeddings, make_layer, make_norm, make_positions
 from workbench.models.configuration import TransformerConfig
-from workbench.models.outputs import StackOutput
+from workbench.models.outputs import StackOutput, kept
 from workbench.nn import AttentionContext, balance_loss
 from workbench.nn.block import BlockOutput
 from workbench.nn.universal import HaltingState
 
-__all__ = ["LayerStack", "Passed", "pick_vectors"]
+__all__ = ["LayerStack", "Passed"]
 
 
 class Passed(NamedTuple):
@@ -62,8 +61,7 @@ class LayerStack(nn.Module):
         passed = self.run(hidden, contexts, source_context, positions)
         hidden = self.final_norm(passed.hidden)
         states, weights, source_weights, routings = zip(*passed.blocks, strict=True)
-        keep_hidden = self.config.output_hidden_states if keep_hidden is None else keep_hidden
-        keep_attentions = self.config.output_attentions if keep_attentions is None else keep_attentions
+        keep_hidden, keep_attentions = kept(self.config, keep_hidden, keep_attentions)
         return StackOutput(
             last_hidden_state=hidden,
             hidden_states=(*states[:-1], hidden) if keep_hidden else None,
@@ -113,15 +111,6 @@ class LayerStack(nn.Module):
         if isinstance(seen, int):
             self.config.check_length(seen + length)
         return (torch.arange(length, device=vectors.device) + seen)[None]
-
-
-def pick_vectors(stack: LayerStack, ids: Tensor | None, vectors: Tensor | None) -> Tensor:
-    """Token vectors (B, T, E), looked up unless the caller gives them; exactly one must be given."""
-    if vectors is not None and ids is None:
-        return vectors
-    if vectors is None and ids is not None:
-        return stack.embeddings.look_up(ids)
-    raise ConfigError("give exactly one of input_ids and inputs_embeds; allowed: one, and the other none")
 
 
 def _present(

@@ -14,7 +14,7 @@ __all__ = ["UniversalStack"]
 
 
 class UniversalStack(LayerStack):
-    """One module as every layer, which is told the step; Dehghani et al. 2019, "Universal Transformers", section 2.
+    """One module as every layer, given the step's number; Dehghani et al. 2019, "Universal Transformers", section 2.
 
     With ``depth.halting`` each position takes as many steps as it needs: see :class:`workbench.nn.universal.Halting`.
     """

@@ -49,7 +49,7 @@ class Block(nn.Module):
     def forward(
         self, hidden: Tensor, context: AttentionContext, source_context: AttentionContext | None = None
     ) -> BlockOutput:
-        """The next hidden states, and what the parts told."""
+        """The next hidden states, and what the parts return."""
         update, weights = self.attention(self.attention_residual.enter(hidden), context)
         hidden = self.attention_residual.leave(hidden, update)
 

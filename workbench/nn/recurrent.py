@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-__all__ = ["CELLS", "SCORES", "Alignment", "Cell", "RecurrentLayer", "TokenOrder"]
+__all__ = ["CELLS", "SCORES", "AlignmentScore", "RecurrentCell", "RecurrentLayer", "TokenOrder"]
 
 CELLS = ("gru", "lstm")
 SCORES = ("additive", "dot", "general")
@@ -94,7 +94,7 @@ def _differentiable(module: nn.Module, vectors: Tensor) -> Iterator[None]:
         yield
 
 
-class Cell(nn.Module):
+class RecurrentCell(nn.Module):
     """One step of a GRU or LSTM: what it reads (B, E) and its state to its next state."""
 
     def __init__(self, *, kind: str, inputs: int, width: int) -> None:
@@ -109,7 +109,7 @@ class Cell(nn.Module):
         return (self.step(vector, state[0]),)
 
 
-class Alignment(nn.Module):
+class AlignmentScore(nn.Module):
     """Attention of decoder states to a source: scores, weights after the softmax, and the weighted mean.
 
     ``additive``: v·tanh(W s + U h), Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align

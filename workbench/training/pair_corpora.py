@@ -12,7 +12,7 @@ import numpy as np
 from torch.utils.data import Dataset
 
 from workbench.data.corpus_tokens import TokenFileInfo, tokenizer_hash
-from workbench.data.pairs import TextPair, pairs_hash, read_pairs
+from workbench.data.pairs import ParallelPair, pairs_hash, read_pairs
 from workbench.errors import ConfigError, DataError
 from workbench.text import Role
 from workbench.training.blocks import reading_order
@@ -34,7 +34,7 @@ class TokenPairs:
     info: TokenFileInfo
 
     @classmethod
-    def of(cls, pairs: Sequence[TextPair], tokenizer: Any, sha256: str) -> TokenPairs:
+    def of(cls, pairs: Sequence[ParallelPair], tokenizer: Any, sha256: str) -> TokenPairs:
         """Encode each text by itself, with the tokens that the tokenizer adds to a source and to a target."""
         sources = tokenizer([pair.source for pair in pairs], verbose=False)["input_ids"]
         targets = tokenizer(text_target=[pair.target for pair in pairs], verbose=False)["input_ids"]

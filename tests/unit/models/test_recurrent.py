@@ -17,7 +17,7 @@ from workbench.models.auto import AUTO_CLASSES
 from workbench.models.built_in import BuiltInConfig
 from workbench.models.exporting import to_original
 from workbench.models.presets import build, describe
-from workbench.nn.recurrent import Alignment, RecurrentLayer, TokenOrder
+from workbench.nn.recurrent import AlignmentScore, RecurrentLayer, TokenOrder
 
 IDS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
 CURRENT: dict[str, Any] = {
@@ -67,12 +67,12 @@ def test_layer_is_pytorchs_over_the_tokens_alone() -> None:
 def test_scores_by_hand() -> None:
     state, source = torch.tensor([[1.0, 2.0]]), torch.tensor([[[1.0, 0.0], [0.0, 1.0], [5.0, 5.0]]])
     seen = torch.tensor([[1, 1, 0]])
-    dot = Alignment(score="dot", query=2, source=2, size=2)
+    dot = AlignmentScore(score="dot", query=2, source=2, size=2)
     context, weights = dot(state, dot.keys(source), source, seen)  # scores 1 and 2
     share = 1 / (1 + torch.tensor(1.0).exp())
     torch.testing.assert_close(weights, torch.tensor([[share, 1 - share, 0.0]]))
     torch.testing.assert_close(context, torch.tensor([[share, 1 - share]]))
-    general = Alignment(score="general", query=2, source=2, size=2)
+    general = AlignmentScore(score="general", query=2, source=2, size=2)
     general.key.weight.data = torch.tensor([[0.0, 3.0], [1.0, 0.0]])  # W h: (0, 1) and (3, 0)
     _, weights = general(state, general.keys(source), source, seen)  # scores 2 and 3
     torch.testing.assert_close(weights, torch.tensor([[share, 1 - share, 0.0]]))

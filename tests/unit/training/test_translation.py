@@ -13,7 +13,7 @@ import torch
 
 import workbench
 from tests.unit.training.test_pretraining import place, recipe
-from workbench.data.pairs import TextPair, pairs_hash, read_pairs
+from workbench.data.pairs import ParallelPair, pairs_hash, read_pairs
 from workbench.errors import ConfigError, DataError
 from workbench.text import train_tokenizer
 from workbench.training import pretrain
@@ -77,7 +77,7 @@ def test_a_batch_has_the_texts_as_the_tokenizer_encodes_them(pairs: Path) -> Non
 def test_batches_hold_pairs_of_like_length_and_epochs_every_pair(pairs: Path) -> None:
     """Seven pairs a batch, which does not divide forty: batches that two epochs share stay whole."""
     made = TokenPairs.of(
-        [TextPair("a" * n, "b" * (n % 9 + 1)) for n in range(1, 41)], train_tokenizer(["a"], "bytes"), ""
+        [ParallelPair("a" * n, "b" * (n % 9 + 1)) for n in range(1, 41)], train_tokenizer(["a"], "bytes"), ""
     )
     rows = PairRows(made, 99, 120, batch=7)
     read = [rows[i].ids.tolist() for i in range(120)]
@@ -90,7 +90,7 @@ def test_batches_hold_pairs_of_like_length_and_epochs_every_pair(pairs: Path) ->
 
 
 def test_long_texts_are_truncated_and_said(pairs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    long = TextPair("one cat " * 20, "chat un")
+    long = ParallelPair("one cat " * 20, "chat un")
     rows = [{"en": long.source, "fr": long.target}, {"en": "one", "fr": "un"}, {"en": "cat", "fr": "chat"}]
     (pairs / "long.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     work = prepare(settings(pairs, "long.jsonl"), torch.device("cpu"), show=False)

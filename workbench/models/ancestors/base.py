@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers import initialization as init
 
-from workbench.errors import ConfigError
 from workbench.models.built_in import BuiltInConfig
 
-__all__ = ["AncestorPreTrainedModel", "LinearHead", "kept", "look_up", "new_tokens"]
+__all__ = ["AncestorPreTrainedModel", "LinearHead", "TokenTable", "new_tokens"]
 
 _RECURRENCES = nn.GRU | nn.LSTM | nn.GRUCell | nn.LSTMCell
 
@@ -47,6 +44,20 @@ class AncestorPreTrainedModel(PreTrainedModel):
                     init.xavier_uniform_(weight)
 
 
+class TokenTable:
+    """Of a model whose token vectors are ``tokens``: how transformers reads and replaces them."""
+
+    tokens: nn.Module
+
+    def get_input_embeddings(self) -> nn.Module:
+        """The token table."""
+        return self.tokens
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """Replace the token table."""
+        self.tokens = value
+
+
 class LinearHead(nn.Module):
     """States (B, T, E) to logits (B, T, V)."""
 
@@ -59,23 +70,8 @@ class LinearHead(nn.Module):
         return self.output(hidden)
 
 
-def look_up(table: nn.Module, ids: Tensor | None, vectors: Tensor | None) -> Tensor:
-    """Token vectors (B, T, E), looked up unless the caller gives them; exactly one must be given."""
-    if (ids is None) == (vectors is None):
-        raise ConfigError("give exactly one of input_ids and inputs_embeds; allowed: one, and the other none")
-    return table(ids) if vectors is None else vectors
-
-
 def new_tokens(mask: Tensor | None, vectors: Tensor) -> Tensor:
     """Which of the new tokens (B, T, E) are no padding, (B, T); ``mask`` may begin with those read before."""
     if mask is None:
         return torch.ones(vectors.shape[:2], dtype=torch.bool, device=vectors.device)
     return mask[:, -vectors.shape[1] :].ne(0)
-
-
-def kept(config: BuiltInConfig, hidden: bool | None, attentions: bool | None) -> tuple[Any, Any]:
-    """Whether hidden states and attentions are to be kept: as asked for, or as configured."""
-    return (
-        config.output_hidden_states if hidden is None else hidden,
-        config.output_attentions if attentions is None else attentions,
-    )

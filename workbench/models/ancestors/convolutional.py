@@ -17,12 +17,13 @@ from transformers.modeling_outputs import BaseModelOutput, BaseModelOutputWithPa
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from workbench.errors import ConfigError
-from workbench.models.ancestors.base import AncestorPreTrainedModel, LinearHead, kept, look_up, new_tokens
+from workbench.models.ancestors.base import AncestorPreTrainedModel, LinearHead, TokenTable, new_tokens
 from workbench.models.ancestors.convolutional_configuration import ConvolutionalConfig
 from workbench.models.ancestors.states import DecoderStates
 from workbench.models.base import tuple_on_request
 from workbench.models.encoder_decoder import EncoderDecoderBody
 from workbench.models.heads.generation import ConditionalGeneration
+from workbench.models.outputs import kept, pick_vectors
 from workbench.nn.attention_functions import eager_attention
 from workbench.nn.convolutional import (
     ConvolutionBlock,
@@ -56,7 +57,7 @@ class ConvolutionalPreTrainedModel(AncestorPreTrainedModel):
             init.normal_(module.weight, mean=0.0, std=math.sqrt(4 * (1 - self.config.dropout) / inputs))
 
 
-class ConvolutionStack(ConvolutionalPreTrainedModel):
+class ConvolutionStack(TokenTable, ConvolutionalPreTrainedModel):
     """Token vectors with learned positions, convolutions, and what maps between their widths."""
 
     config_class = ConvolutionalConfig
@@ -81,14 +82,6 @@ class ConvolutionStack(ConvolutionalPreTrainedModel):
             for layer in range(layers)
         )
         self.leave = nn.Linear(width, size)
-
-    def get_input_embeddings(self) -> nn.Module:
-        """The token table."""
-        return self.tokens
-
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replace the token table."""
-        self.tokens = value  # type: ignore[assignment]
 
     def embed(self, vectors: Tensor, mask: Tensor | None, seen: int = 0) -> Tensor:
         """Token vectors (B, T, E) with the position of each, after ``seen`` tokens; padding has no place of its own."""
@@ -122,7 +115,7 @@ class ConvolutionalEncoder(ConvolutionStack):
         Hidden states are the token vectors with positions (B, S, E), the output of each layer (B, S, D), and z (B, S,
         E) in the place of the last. The mask is nonzero at tokens.
         """
-        vectors = look_up(self.tokens, input_ids, inputs_embeds)
+        vectors = pick_vectors(self.tokens, input_ids, inputs_embeds)
         is_token = new_tokens(attention_mask, vectors)
         embedded = self.embed(vectors, attention_mask)
         states = [self.enter(embedded)]
@@ -163,7 +156,7 @@ class ConvolutionalDecoder(ConvolutionStack):
         """
         if encoder_hidden_states is None:
             raise ConfigError("encoder_hidden_states = None: the decoder attends to the encoder's output")
-        vectors = look_up(self.tokens, input_ids, inputs_embeds)
+        vectors = pick_vectors(self.tokens, input_ids, inputs_embeds)
         seen = 0 if cache is None else cache.seen
         target = self.embed(vectors, attention_mask, seen)
         source = self._source(target, encoder_hidden_states, encoder_attention_mask)

@@ -15,10 +15,11 @@ from torch.nn import functional as F
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils.generic import ModelOutput
 
-from workbench.models.ancestors.base import AncestorPreTrainedModel, LinearHead, kept, look_up
+from workbench.models.ancestors.base import AncestorPreTrainedModel, LinearHead, TokenTable
 from workbench.models.ancestors.elmo_configuration import ElmoConfig
 from workbench.models.base import tuple_on_request
 from workbench.models.heads.base import IGNORED_LABEL, OutputLayer, token_loss
+from workbench.models.outputs import kept, pick_vectors
 from workbench.nn.recurrent import RecurrentLayer, TokenOrder
 
 __all__ = ["BidirectionalOutput", "ElmoLanguageModel", "ElmoModel"]
@@ -42,7 +43,7 @@ class ElmoLayer(nn.Module):
         return states + found if self.adds else found
 
 
-class ElmoModel(AncestorPreTrainedModel):
+class ElmoModel(TokenTable, AncestorPreTrainedModel):
     """Tokens in, states (B, T, 2 E) out; of each layer, and of the token vectors, doubled, before them."""
 
     config_class = ElmoConfig
@@ -55,14 +56,6 @@ class ElmoModel(AncestorPreTrainedModel):
             ElmoLayer(config, is_first=number == 0) for number in range(config.depth.layers)
         )
         self.post_init()
-
-    def get_input_embeddings(self) -> nn.Module:
-        """The token table."""
-        return self.tokens
-
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replace the token table."""
-        self.tokens = value  # type: ignore[assignment]
 
     @tuple_on_request
     def forward(
@@ -78,7 +71,7 @@ class ElmoModel(AncestorPreTrainedModel):
         The forward half of a state knows its token and those before it, the backward half its token and those after.
         Hidden states begin with the token vectors twice over (equation 1, j = 0).
         """
-        vectors = look_up(self.tokens, input_ids, inputs_embeds)
+        vectors = pick_vectors(self.tokens, input_ids, inputs_embeds)
         order = TokenOrder.of(attention_mask, vectors)
         states = [torch.cat((vectors, vectors), dim=-1)]
         for layer in self.layers:

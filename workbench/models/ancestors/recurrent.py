@@ -12,13 +12,14 @@ from torch import Tensor, nn
 from transformers.modeling_outputs import BaseModelOutput, BaseModelOutputWithPastAndCrossAttentions
 
 from workbench.errors import ConfigError
-from workbench.models.ancestors.base import AncestorPreTrainedModel, LinearHead, kept, look_up, new_tokens
+from workbench.models.ancestors.base import AncestorPreTrainedModel, LinearHead, TokenTable, new_tokens
 from workbench.models.ancestors.recurrent_configuration import RecurrentConfig
 from workbench.models.ancestors.states import DecoderStates
 from workbench.models.base import tuple_on_request
 from workbench.models.encoder_decoder import EncoderDecoderBody
 from workbench.models.heads.generation import ConditionalGeneration
-from workbench.nn.recurrent import Alignment, Cell, RecurrentLayer, State, TokenOrder
+from workbench.models.outputs import kept, pick_vectors
+from workbench.nn.recurrent import AlignmentScore, RecurrentCell, RecurrentLayer, State, TokenOrder
 
 __all__ = [
     "RecurrentDecoder",
@@ -28,7 +29,7 @@ __all__ = [
 ]
 
 
-class RecurrentEncoder(AncestorPreTrainedModel):
+class RecurrentEncoder(TokenTable, AncestorPreTrainedModel):
     """Layers of a GRU or LSTM over the source; their states are what the decoder attends to."""
 
     config_class = RecurrentConfig
@@ -46,14 +47,6 @@ class RecurrentEncoder(AncestorPreTrainedModel):
         )
         self.post_init()
 
-    def get_input_embeddings(self) -> nn.Module:
-        """The token table."""
-        return self.tokens
-
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replace the token table."""
-        self.tokens = value  # type: ignore[assignment]
-
     @tuple_on_request
     def forward(
         self,
@@ -67,7 +60,7 @@ class RecurrentEncoder(AncestorPreTrainedModel):
 
         Hidden states are the token vectors (B, S, E) and the output of each layer.
         """
-        states = [look_up(self.tokens, input_ids, inputs_embeds)]
+        states = [pick_vectors(self.tokens, input_ids, inputs_embeds)]
         order = TokenOrder.of(attention_mask, states[0])
         for layer in self.layers:
             states.append(layer(self.dropout(states[-1]), order))
@@ -77,7 +70,7 @@ class RecurrentEncoder(AncestorPreTrainedModel):
         )
 
 
-class Readout(nn.Module):
+class RecurrentReadout(nn.Module):
     """What the output layer reads: state, context and, where it is seen, the token read; (B, …, width) each.
 
     ``maxout``: Bahdanau et al. 2015, appendix A.2.2, on the state that the token has been read into, as their equation
@@ -113,7 +106,7 @@ class _Source(NamedTuple):
     mask: Tensor | None  # (B, S)
 
 
-class RecurrentDecoder(AncestorPreTrainedModel):
+class RecurrentDecoder(TokenTable, AncestorPreTrainedModel):
     """A GRU or LSTM over the target that attends to the source at each token.
 
     Its first state is a layer over the encoder's states: over the backward one of the first token where it reads both
@@ -133,21 +126,15 @@ class RecurrentDecoder(AncestorPreTrainedModel):
         self.fed_size = config.readout_size if chosen.input_feeding else 0
         beside = config.source_size if self.attends_before else self.fed_size
         sizes = [config.token_size + beside] + [width] * (config.num_hidden_layers - 1)
-        self.layers = nn.ModuleList(Cell(kind=config.cell.kind, inputs=size, width=width) for size in sizes)
+        self.layers = nn.ModuleList(
+            RecurrentCell(kind=config.cell.kind, inputs=size, width=width) for size in sizes
+        )
         self.first_states = nn.ModuleList(nn.Linear(width, width) for _ in sizes)
-        self.alignment = Alignment(
+        self.alignment = AlignmentScore(
             score=chosen.score, query=width, source=config.source_size, size=chosen.size or width
         )
-        self.readout = Readout(config)
+        self.readout = RecurrentReadout(config)
         self.post_init()
-
-    def get_input_embeddings(self) -> nn.Module:
-        """The token table."""
-        return self.tokens
-
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replace the token table."""
-        self.tokens = value  # type: ignore[assignment]
 
     @tuple_on_request
     def forward(
@@ -169,7 +156,7 @@ class RecurrentDecoder(AncestorPreTrainedModel):
         """
         if encoder_hidden_states is None:
             raise ConfigError("encoder_hidden_states = None: the decoder attends to the encoder's states")
-        vectors = look_up(self.tokens, input_ids, inputs_embeds)
+        vectors = pick_vectors(self.tokens, input_ids, inputs_embeds)
         is_token = new_tokens(attention_mask, vectors)
         keys = self.alignment.keys(encoder_hidden_states) if cache is None else cache.rest[0]
         source = _Source(keys, encoder_hidden_states, encoder_attention_mask)

@@ -16,10 +16,11 @@ from transformers import initialization as init
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils.generic import ModelOutput
 
-from workbench.models.ancestors.base import AncestorPreTrainedModel, kept, look_up
+from workbench.models.ancestors.base import AncestorPreTrainedModel, TokenTable
 from workbench.models.base import tuple_on_request
 from workbench.models.built_in import BuiltInConfig
 from workbench.models.heads.base import IGNORED_LABEL
+from workbench.models.outputs import kept, pick_vectors
 
 __all__ = ["PairOutput", "SkipGramConfig", "SkipGramModel", "SkipGramPairs"]
 
@@ -50,7 +51,7 @@ class SkipGramConfig(BuiltInConfig):
         )
 
 
-class SkipGramModel(AncestorPreTrainedModel):
+class SkipGramModel(TokenTable, AncestorPreTrainedModel):
     """The vectors as an encoder without layers: each token's own vector, whatever stands around it."""
 
     config_class = SkipGramConfig
@@ -60,14 +61,6 @@ class SkipGramModel(AncestorPreTrainedModel):
         super().__init__(config)
         self.tokens = nn.Embedding(config.vocab_size, config.hidden_size)
         self.post_init()
-
-    def get_input_embeddings(self) -> nn.Module:
-        """The table of words."""
-        return self.tokens
-
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replace the table of words."""
-        self.tokens = value  # type: ignore[assignment]
 
     @tuple_on_request
     def forward(
@@ -79,7 +72,7 @@ class SkipGramModel(AncestorPreTrainedModel):
         output_hidden_states: bool | None = None,
     ) -> BaseModelOutput:
         """Ids (B, T) to vectors (B, T, D), the only hidden states."""
-        vectors = look_up(self.tokens, input_ids, inputs_embeds)
+        vectors = pick_vectors(self.tokens, input_ids, inputs_embeds)
         keep_hidden, _ = kept(self.config, output_hidden_states, output_attentions)
         return BaseModelOutput(last_hidden_state=vectors, hidden_states=(vectors,) if keep_hidden else None)
 

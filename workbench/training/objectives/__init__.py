@@ -31,7 +31,7 @@ from workbench.training.objectives.sentence_pairs import PairTask, SentencePairs
 from workbench.training.objectives.skip_gram import SkipGram
 from workbench.training.objectives.span_boundary import SpanBoundaries
 from workbench.training.objectives.span_corruption import PrefixLM, SpanCorruption
-from workbench.training.objectives.translation import Translation
+from workbench.training.objectives.translation import TranslationPairs
 
 __all__ = [
     "IGNORED",
@@ -60,7 +60,7 @@ __all__ = [
     "SpanCorruption",
     "SpecialIds",
     "Term",
-    "Translation",
+    "TranslationPairs",
     "make_objective",
     "needs_counts",
     "role_of",

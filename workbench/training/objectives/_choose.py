@@ -18,7 +18,7 @@ from workbench.training.objectives.masked import MaskedLM, MaskUnit
 from workbench.training.objectives.sentence_pairs import PairTask, SentencePairs
 from workbench.training.objectives.skip_gram import NEGATIVES, SUBSAMPLE, WINDOW, SkipGram
 from workbench.training.objectives.span_corruption import PrefixLM, SpanCorruption
-from workbench.training.objectives.translation import Translation
+from workbench.training.objectives.translation import TranslationPairs
 from workbench.training.settings import ObjectiveChoice
 
 __all__ = ["OBJECTIVES", "ObjectiveName", "make_objective", "needs_counts", "role_of"]
@@ -120,7 +120,7 @@ OBJECTIVES: dict[ObjectiveName, _Recipe] = {
         Role.ENCODER, "replaced tokens (ELECTRA)", _masked(MaskUnit.TOKEN)
     ),
     ObjectiveName.TRANSLATION: _Recipe(
-        Role.SEQ2SEQ, "targets from sources", lambda special, length, _, __: Translation(special, length)
+        Role.SEQ2SEQ, "targets from sources", lambda special, length, _, __: TranslationPairs(special, length)
     ),
     ObjectiveName.BIDIRECTIONAL: _Recipe(
         Role.DECODER,

@@ -9,10 +9,10 @@ import numpy as np
 from workbench.training.objectives._draw import Batch, Draw, SpecialIds
 from workbench.training.objectives.span_corruption import source_and_target
 
-__all__ = ["Translation"]
+__all__ = ["TranslationPairs"]
 
 
-class Translation:
+class TranslationPairs:
     """Source and target as the tokenizer encodes them, its special tokens included.
 
     A draw is a pair: the source's ids, then the target's, which start at the draw's only sentence border. The loss is
