@@ -23,7 +23,7 @@ $(VENV)/weights: $(VENV)/base
 	touch $@
 
 $(VENV)/dev: $(VENV)/weights
-	$(BIN)/python $(INSTALL) -e ".[dev,dashboard,browser,docs,harness,hub,ray,text,train]"
+	$(BIN)/python $(INSTALL) -e ".[dev,dashboard,browser,docs,harness,hub,ray,text,train,align]"
 	touch $@
 
 $(VENV)/dashboard: $(VENV)/weights

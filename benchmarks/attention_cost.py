@@ -3,10 +3,11 @@
 python benchmarks/attention_cost.py [--device cuda] [--cpu-time] [--limit-gib 8] [--json FILE] [--figure FILE.png]
 
 One text through one layer of width 128 (four heads of 32, projections included), the forms with the sizes of their
-defaults. Forward alone is without gradients; forward and backward gives those of weights and input. Each form runs in a
-process of its own. Memory is the highest during a pass above what was held before it: resident memory, or what PyTorch
-allocated on the device. The first length that needs more than the limit ends a series. While times are taken, memory
-that is free stays with the process, as it does on a device: they do not count getting it from the system.
+defaults. Forward alone is without gradients; forward and backward gives those of weights and input. Time and memory of
+each form are measured in processes of their own. Memory is the highest during a pass above what was held before it:
+resident memory, or what PyTorch allocated on the device. The first length that needs more than the limit ends a series.
+While times are taken, memory that is free stays with the process, as it does on a device: they do not count getting it
+from the system.
 
 Exponents are slopes of log(cost) against log(length) by least squares from 2,048 tokens on, with their 95 % intervals;
 beside them the slope of the theoretical complexity over the same lengths, which for n log n is above 1. These are of
@@ -177,21 +178,35 @@ def measured(
     return found
 
 
-def series(form: str, options: argparse.Namespace) -> list[Point]:
-    """All lengths that fit into the limit, which is set for this process: memory first, then time."""
-    limit = int(options.limit_gib * 2**30)
-    if options.device == "cuda":
-        total = torch.cuda.get_device_properties(0).total_memory
-        torch.cuda.set_per_process_memory_fraction(min(limit / total, 1.0))
-    else:
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+def highest_memory(form: str, options: argparse.Namespace) -> dict[tuple[str, int], float]:
+    """MiB at all lengths that fit into the limit, which is set for this process."""
+    limit(options)
+    if options.device == "cpu":
         _C_LIBRARY.mallopt(_MMAP_THRESHOLD, 2**16)  # so that what is freed goes back to the system
-    mib = measured(form, dict.fromkeys(PASSES, LENGTHS), options.device, partial(peak, device=options.device))
+    return measured(
+        form, dict.fromkeys(PASSES, LENGTHS), options.device, partial(peak, device=options.device)
+    )
+
+
+def times(
+    form: str, options: argparse.Namespace, mib: dict[tuple[str, int], float]
+) -> dict[tuple[str, int], float]:
+    """Seconds at the lengths that fit, by a process that has measured nothing else."""
+    limit(options)
     if options.device == "cpu":
         reserve(max(mib.values()))
     lengths = {what: [length for w, length in mib if w == what] for what in PASSES}
-    seconds = measured(form, lengths, options.device, partial(timed, options=options))
-    return [Point(form, *key, seconds.get(key), mib[key]) for key in mib]
+    return measured(form, lengths, options.device, partial(timed, options=options))
+
+
+def limit(options: argparse.Namespace) -> None:
+    """Let this process have no more memory than the options say."""
+    most = int(options.limit_gib * 2**30)
+    if options.device == "cuda":
+        total = torch.cuda.get_device_properties(0).total_memory
+        torch.cuda.set_per_process_memory_fraction(min(most / total, 1.0))
+    else:
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
 def reserve(mib: float) -> None:
@@ -317,9 +332,11 @@ def main() -> None:
     points: list[Point] = []
     processes = multiprocessing.get_context("fork" if chosen.device == "cpu" else "spawn")
     with processes.Pool(1, maxtasksperchild=1) as pool:
-        for some in pool.imap(partial(series, options=chosen), chosen.forms, chunksize=1):
-            print(f"measured: {some[0].form}", file=sys.stderr)
-            points += some
+        for form in chosen.forms:
+            mib = pool.apply(highest_memory, (form, chosen))
+            seconds = pool.apply(times, (form, chosen, mib))
+            print(f"measured: {form}", file=sys.stderr)
+            points += [Point(form, *key, seconds.get(key), mib[key]) for key in mib]
             write(points, chosen)
     print(f"machine: {machine()}\n\n{tables(points, fitted(points))}")
 
