@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pandas as pd
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -98,11 +99,17 @@ def test_a_pair_splits_where_the_second_text_begins(attend: Attend, bert: str, t
     assert re.search(r'"split":\s*5\b', (tmp_path / "pair.html").read_text())
 
 
-def test_alignment_shows_cross_attention_of_a_given_target(attend: Attend, bart: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("step", "rows"), [("predicts", ["a", "cat"]), ("reads", ["</s>", "a", "cat"])])
+def test_alignment_shows_cross_attention_of_a_given_target(
+    attend: Attend, bart: str, tmp_path: Path, step: str, rows: list[str]
+) -> None:
     from workbench.models import load
 
-    code, _, err = attend(bart, "the cat sat", "--target", "a cat", "--view", "alignment", "--out", "a.csv")
+    code, _, err = attend(
+        bart, "the cat sat", "--target", "a cat", "--view", "alignment", "--step", step, "--out", "a.csv"
+    )
     assert (code, err) == (0, "")
+    assert list(pd.read_csv(tmp_path / "a.csv")["query_token"].unique()) == rows
     model = load(bart, dtype="float32")
     model.model.set_attn_implementation("eager")
     source = model.tokenizer("the cat sat", return_tensors="pt").input_ids
@@ -112,7 +119,7 @@ def test_alignment_shows_cross_attention_of_a_given_target(attend: Attend, bart:
     )  # decoder start, then the target; no token is forced to stand between
     with torch.no_grad():
         found = model.model(input_ids=source, decoder_input_ids=target, output_attentions=True)
-    expected = torch.cat(found.cross_attentions).numpy()
+    expected = torch.cat(found.cross_attentions).numpy()[:, :, : len(rows)]  # each row predicts the next token
     shown = weights_of(tmp_path / "a.csv")
     np.testing.assert_allclose(shown, expected, atol=1e-5)
 

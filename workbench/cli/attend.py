@@ -75,7 +75,7 @@ def _numbers(context: click.Context, option: click.Parameter, value: str | None)
     type=click.Choice(["predicts", "reads"]),
     default="predicts",
     show_default=True,
-    help="With --alignment: whose attention is a target word's, the step that predicts it or that reads it.",
+    help="Of alignments: whose attention is a target token's, the step that predicts it or that reads it.",
 )
 @click.option(
     "--threshold",
@@ -166,6 +166,7 @@ def _show_text(name: str, text: str, options: dict[str, Any], as_json: bool) -> 
         include_layers=options["include_layers"],
         merge_words=options["words"],
         hide_sinks=options["hide_sinks"],
+        step=options["step"],
     )
     model = load_named(name, options)
     source = _source(text, options)

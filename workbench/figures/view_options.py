@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.analysis.alignment_error import Step
 from workbench.choices import as_members
 from workbench.errors import ConfigError, TraceError
 from workbench.figures._maps import MAX_TOKENS
@@ -42,7 +43,8 @@ class ViewOptions:
     """What of a text's attention is shown. ``None`` leaves the choice to the view.
 
     ``layer`` and ``heads`` are shown first; ``include_layers`` are the only ones in the view. Words, sinks and
-    ``display_mode`` as in :func:`~workbench.figures.head_view`.
+    ``display_mode`` as in :func:`~workbench.figures.head_view`. ``step`` is of the alignment view: a row has the token
+    that its step "predicts", whose source it shows, or the one that it "reads", one earlier.
     """
 
     kind: ViewKind = ViewKind.HEAD
@@ -51,6 +53,7 @@ class ViewOptions:
     include_layers: tuple[int, ...] | None = None
     merge_words: bool = False
     hide_sinks: bool = False
+    step: Step = Step.PREDICTS
     display_mode: str = "auto"
 
     def __post_init__(self) -> None:
@@ -247,19 +250,22 @@ def _alignment(traced: _Traced) -> View:
         raise TraceError(
             f"{traced.trace.model} has no attention from a decoder to an encoder; use another view"
         )
+    first, steps = (0, len(text.tokens)) if options.step is Step.READS else (1, len(text.tokens) - 1)
+    if not steps:
+        raise TraceError("the target has one token, so no step predicts another; give a longer one: --target")
     return alignment_view(
-        traced.layers(Stack.CROSS, text.get("cross_attention")),
+        traced.layers(Stack.CROSS, text.get("cross_attention")[..., :steps, :]),
         text.source.tokens,
-        text.tokens,
+        text.tokens[first:],
         layer=options.layer,
         head=_first(options.heads),
         include_layers=options.include_layers,
         encoder_words=text.source.word_ids,
-        decoder_words=text.alignment.word_ids,
+        decoder_words=text.alignment.word_ids[first:],
         merge_words=options.merge_words,
         hide_sinks=options.hide_sinks,
         display_mode=options.display_mode,
-        title=traced.title("Alignment of target and source"),
+        title=traced.title(f"Alignment: source of the target token that each step {options.step}"),
     )
 
 

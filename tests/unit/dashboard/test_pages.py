@@ -282,7 +282,9 @@ def test_each_view_of_an_encoder_decoder(open_page: Any, view: str) -> None:
     if view == "alignment":
         record = view_data(frames(page)[0])["maps"][0]
         assert record["keys"]["tokens"] == ["<s>", "the", "cat", "sat", "</s>"]
-        assert record["queries"]["tokens"][-2:] == ["a", "cat"]
+        assert record["queries"]["tokens"] == ["a", "cat"]  # each step's token is the one that it predicts
+        page = open_page("inspect", model="bart", text="the cat sat", target="a cat", view=view, step="reads")
+        assert len(view_data(frames(page)[0])["maps"][0]["queries"]["tokens"]) == 3
 
 
 def test_a_value_out_of_range_in_a_link_does_no_harm(open_page: Any) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import streamlit as st
 
+from workbench.analysis.alignment_error import Step
 from workbench.citations import papers
 from workbench.dashboard.inspection.texts import Texts
 from workbench.dashboard.resources import load_code, traced
@@ -43,14 +44,28 @@ def _view_options(models: Sequence[LoadedModel]) -> ViewOptions:
             bind="query-params",
             help="Leave out attention to the first token and to separators; nothing is renormalised.",
         )
+        step = _step() if kind == ViewKind.ALIGNMENT else Step.PREDICTS
     return ViewOptions(
         kind=ViewKind(kind or "head"),
         layer=layer,
         heads=None if head == "all" else (int(head),),
         merge_words=words,
         hide_sinks=sinks,
+        step=step,
         display_mode=theme(),
     )
+
+
+def _step() -> Step:
+    chosen = st.segmented_control(
+        "A row is the token that its step",
+        [str(step) for step in Step],
+        default="predicts",
+        required=True,
+        key="step",
+        bind="query-params",
+    )
+    return Step(chosen or "predicts")
 
 
 def _fitting(view_options: ViewOptions, structure: Structure) -> ViewOptions:
@@ -90,6 +105,7 @@ def _code(model: LoadedModel, texts: Texts, view_options: ViewOptions) -> str:
         "heads": view_options.heads,
         "merge_words": view_options.merge_words,
         "hide_sinks": view_options.hide_sinks,
+        "step": None if view_options.step is Step.PREDICTS else repr(str(view_options.step)),
     }
     arguments = ", ".join(f"{name}={value}" for name, value in shown.items() if value not in (None, False))
     ending = f", target={texts.target!r}" if texts.target and model.config.is_encoder_decoder else ""
