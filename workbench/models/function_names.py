@@ -14,7 +14,7 @@ from typing import Any
 from workbench.errors import ModelError, did_you_mean
 from workbench.models.functions import TextFunction, in_a_line, wrap_function
 
-__all__ = ["is_function_name", "load_function"]
+__all__ = ["import_named", "is_function_name", "load_function"]
 
 _DOTTED = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 _NAME = re.compile(f"({_DOTTED}):({_DOTTED})")
@@ -31,15 +31,23 @@ def load_function(name: str) -> TextFunction:
     Only for names that the user gives to a command: never for one that stands in a file, a link or a page. Raises
     :class:`~workbench.errors.ModelError` for a module that cannot be imported, and for what is no such function.
     """
+    return wrap_function(import_named(name), name=name)
+
+
+def import_named(name: str) -> Any:
+    """What ``module:function`` names, imported as :func:`load_function` does.
+
+    Raises :class:`~workbench.errors.ModelError` for another form of name, and for what cannot be imported.
+    """
     match = _NAME.fullmatch(name)
-    assert match is not None, name
+    if match is None:
+        raise ModelError(f"{name!r:.80} is no name of a function; write module:function")
     module = _imported(match[1])
     try:
-        found = reduce(getattr, match[2].split("."), module)
+        return reduce(getattr, match[2].split("."), module)
     except AttributeError:
         public = [word for word in vars(module) if not word.startswith("_")]
         raise ModelError(f"module {match[1]} has no {match[2]!r}; {did_you_mean(match[2], public)}") from None
-    return wrap_function(found, name=name)
 
 
 def _imported(name: str) -> Any:

@@ -21,6 +21,14 @@ from workbench.scoring.engine import Engine, score, score_rolling
 from workbench.scoring.masked import MaskedEngine, Masking, pseudo_log_likelihood
 from workbench.scoring.permutation import PermutationEngine
 from workbench.scoring.prefix_tree import PrefixGroup
+from workbench.scoring.rewards import (
+    CheckedReward,
+    ModelReward,
+    PatternReward,
+    PythonReward,
+    Reward,
+    find_reward,
+)
 from workbench.scoring.seq2seq import Seq2SeqEngine
 from workbench.scoring.streams import Lanes, collect, lanes, token_budget
 from workbench.scoring.surprisal import Surprisal, Surprisals, WordBoundary, surprisal
@@ -28,6 +36,7 @@ from workbench.scoring.surprisal import Surprisal, Surprisals, WordBoundary, sur
 __all__ = [
     "Blank",
     "Boundary",
+    "CheckedReward",
     "ClozeScore",
     "Detection",
     "DetectionEngine",
@@ -37,10 +46,14 @@ __all__ = [
     "Lanes",
     "MaskedEngine",
     "Masking",
+    "ModelReward",
+    "PatternReward",
     "PermutationEngine",
     "PrefixGroup",
     "Projected",
+    "PythonReward",
     "Request",
+    "Reward",
     "RollingScore",
     "Score",
     "Seq2SeqEngine",
@@ -51,6 +64,7 @@ __all__ = [
     "collect",
     "detect_replaced",
     "encode_texts",
+    "find_reward",
     "lanes",
     "leading_bos",
     "prefix_ids",
