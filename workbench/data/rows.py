@@ -5,7 +5,8 @@ Rows of equal ``cluster`` share a text and are not independent of one another.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 __all__ = [
     "Blanked",
@@ -13,12 +14,17 @@ __all__ = [
     "Document",
     "Preference",
     "Question",
+    "RatedReply",
     "SpanPair",
     "TaggedWords",
     "TextPair",
     "ToxicPrompt",
     "Transfer",
+    "Turn",
 ]
+
+Turn: TypeAlias = tuple[str, str]
+"""A message of a dialogue: the role of who wrote it (user, assistant, system), and its text."""
 
 
 @dataclass(frozen=True)
@@ -127,13 +133,29 @@ class Document:
 
 @dataclass(frozen=True)
 class Preference:
-    """Two continuations of a prompt, the first preferred."""
+    """Two continuations of a prompt, the first preferred; the text of a dialogue is the prompt and a reply.
+
+    ``turns`` are the prompt's messages, where it is known to be a dialogue.
+    """
 
     id: str
     prompt: str
     chosen: str
     rejected: str
     cluster: str | None = None
+    turns: tuple[Turn, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True)
+class RatedReply:
+    """A continuation of a prompt and its score: higher is better, for two labels 1 and 0."""
+
+    id: str
+    prompt: str
+    response: str
+    score: float
+    cluster: str | None = None
+    turns: tuple[Turn, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)

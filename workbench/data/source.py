@@ -59,19 +59,22 @@ class Source(Generic[Row]):
 
     def read(self, data_dir: Path | None, split: str = VALIDATION) -> Dataset[Row]:
         """All rows of ``split``. Raises :class:`MissingData`, or :class:`~workbench.errors.DataError` for bad ones."""
-        if split not in self.files:
-            raise DataError(f"{self.name} has no {split} split; allowed: {', '.join(self.files)}")
-        if data_dir is None:
-            where, records = self._from_hub(split)
-        else:
-            path = self._find(Path(data_dir), split)
-            where, records = str(path), (self.records or read_table)(path)
+        where, records = self.raw(data_dir, split)
         rows: list[Row] = []
         for number, (place, record) in enumerate(records):
             rows += self.parse(record, place, f"{self.name}-{number:05d}")
         if not rows:
             raise DataError(f"{where} has no rows for {self.name}")
         return Dataset(tuple(rows), DataIdentity(self.name, where, content_hash(map(repr, rows)), len(rows)))
+
+    def raw(self, data_dir: Path | None, split: str) -> tuple[str, Iterable[tuple[str, Record]]]:
+        """Where the split was found, and each of its records with its place; raises as :meth:`read` does."""
+        if split not in self.files:
+            raise DataError(f"{self.name} has no {split} split; allowed: {', '.join(self.files)}")
+        if data_dir is None:
+            return self._from_hub(split)
+        path = self._find(Path(data_dir), split)
+        return str(path), (self.records or read_table)(path)
 
     def has(self, data_dir: Path | None, split: str) -> bool:
         """Whether the split's file is in the folder; of the hub it is assumed."""

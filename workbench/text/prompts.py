@@ -25,6 +25,7 @@ __all__ = [
     "chat_text",
     "render",
     "rendered_ids",
+    "turns_text",
 ]
 
 _STAND_IN = "\ue000text\ue001"  # private characters, which no template has
@@ -80,20 +81,33 @@ class Rendered:
 def chat_text(tokenizer: PreTrainedTokenizerBase, text: str, system: str | None = None) -> str:
     """``text`` as one user message, and the generation prompt.
 
+    Raises :class:`~workbench.errors.ModelError` as :func:`turns_text` does.
+    """
+    before = [] if system is None else [("system", system)]
+    return turns_text(tokenizer, [*before, ("user", text)])
+
+
+def turns_text(
+    tokenizer: PreTrainedTokenizerBase, turns: Sequence[tuple[str, str]], *, reply_follows: bool = True
+) -> str:
+    """Messages, each a role and a text, in the chat template; the generation prompt where a reply follows.
+
     Raises :class:`~workbench.errors.ModelError` for a tokenizer without a chat template, and for a template that
     refuses the messages (some take no system message).
     """
     from jinja2 import TemplateError
 
-    messages = [] if system is None else [{"role": "system", "content": system}]
-    messages.append({"role": "user", "content": text})
+    messages = [{"role": role, "content": content} for role, content in turns]
     if not tokenizer.chat_template:
         raise ModelError("the tokenizer has no chat template; leave out --chat")
     try:
-        return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+        return str(
+            tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=reply_follows)
+        )
     except TemplateError as error:
-        role = "the message" if system is None else "a system message"
-        raise ModelError(f"the chat template refuses {role}: {str(error)[:120]}") from None
+        refused = "a system message" if turns[0][0] == "system" else "the message"
+        refused = f"these {len(turns)} messages" if len(turns) > 2 else refused
+        raise ModelError(f"the chat template refuses {refused}: {str(error)[:120]}") from None
 
 
 def render(tokenizer: PreTrainedTokenizerBase, text: str, system: str | None = None) -> Rendered:

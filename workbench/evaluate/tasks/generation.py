@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from workbench import data
-from workbench.data.alignment import HH_RLHF, PREFERENCES, TOXICITY
 from workbench.data.bbh import BBH_TASKS, bbh_source, read_cot_prompt
+from workbench.data.preferences import HH_RLHF, PREFERENCES
 from workbench.data.rows import Question, Transfer
+from workbench.data.toxicity import TOXICITY
 from workbench.data.transfers import INVENTED, LANGUAGES, SUMMARIES, multi30k_source
 from workbench.evaluate._task import Task, TaskData
 from workbench.evaluate.metrics import BLEU, CHRF, ROUGE_METRICS, Mean
