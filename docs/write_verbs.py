@@ -64,6 +64,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "workbench sweep --preset llama-tiny --objective clm --vary positions=rope,alibi --corpus novel.txt "
         "--steps 10 --out sweep",
     ),
+    "align": ("workbench align novels-decoder --data preferences.jsonl --epochs 2 --out aligned",),
     "finetune": (
         "workbench finetune novels-encoder --task reviews.csv --text-column text --label-column label "
         "--method full --epochs 6 --lr 0.001 --out reviews",
@@ -135,6 +136,12 @@ def _prepare(place: Path) -> None:
     (place / "novel.txt").write_text("\n".join(sentences), encoding="utf-8")
     rows = [f'"The food was {word}.",{label}' for word, label in _WORDS for _ in range(20)]
     (place / "reviews.csv").write_text("text,label\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    wishes = [
+        {"prompt": f"Once upon a time there was {who}", "chosen": good, "rejected": bad}
+        for who in ("a king", "a queen", "an old man", "a young woman", "a soldier", "a child", "a fisherman")
+        for good, bad in ((" who was happy.", " who was sad."), (" with many friends.", " with no friends."))
+    ]
+    (place / "preferences.jsonl").write_text("".join(json.dumps(row) + "\n" for row in wishes), encoding="utf-8")
     (place / "grid.yaml").write_text(
         "models: [novels-decoder, smollm2-135m]\ntasks: [lambada_sample]\n", encoding="utf-8"
     )

@@ -20,6 +20,7 @@ _HOMES = {
     "LoadedModel": "workbench.models",
     "Statistic": "workbench.statistics",
     "WorkbenchError": "workbench.errors",
+    "align": "workbench.training.preferences.aligning",
     "attribute": "workbench.analysis.saliency",
     "capture": "workbench.trace",
     "check": "challenge_sets",
@@ -60,6 +61,7 @@ __all__ = [
     "Statistic",
     "WorkbenchError",
     "__version__",
+    "align",
     "attribute",
     "capture",
     "check",
@@ -93,6 +95,7 @@ if TYPE_CHECKING:
     from workbench.statistics import Estimate, Statistic
     from workbench.trace.capture import capture
     from workbench.training.finetuning.finetune import finetune
+    from workbench.training.preferences.aligning import align
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES, _ROOMS)
 find_drawings_in(lambda: __getattr__("figures"))

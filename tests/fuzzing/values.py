@@ -187,6 +187,7 @@ BASE = {
     "demo": "--quick --out FOLDER",
     "doctor": "MODEL",
     "evaluate": "MODEL --task lambada_sample --limit 2 --no-doctor --out FOLDER",
+    "align": "MODEL --data TABLE --epochs 0.1 --limit 8 --batch-size 4 --length 64 --out NEW",
     "finetune": "MODEL --task TABLE --epochs 0.1 --limit 8 --batch-size 4 --length 8 --out NEW",
     "generate": "MODEL TEXT --max-tokens 4",
     "grid": "GRID --out FOLDER",

@@ -23,6 +23,7 @@ VERBS = {
     "compare": ("workbench.evaluate.compare", "compare", "runs"),
     "doctor": ("workbench.evaluate.doctor", "examine", "model"),
     "evaluate": ("workbench.evaluate", "evaluate", "model"),
+    "align": ("workbench.training.preferences.aligning", "align", "model"),
     "finetune": ("workbench.training.finetuning", "finetune", "model"),
     "generate": ("workbench.evaluate.inference.generation", "generate", "model"),
     "lens": ("workbench.analysis.lens", "lens", "model"),

@@ -27,6 +27,7 @@ __all__ = ["main"]
 # verb -> (module that defines ``command``, one line of help)
 COMMANDS: dict[str, tuple[str, str]] = {
     "attend": ("workbench.cli.attend", "Show a text's attention, or measure all heads over a corpus."),
+    "align": ("workbench.cli.align", "Train a model on preferences or rewards."),
     "card": ("workbench.cli.card", "Write a model card in the hub's format from the stored runs."),
     "attribute": (
         "workbench.cli.attribute",

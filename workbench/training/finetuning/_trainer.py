@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
 from torch.utils.data import Dataset
-from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from workbench.errors import NumericsError
 from workbench.runs import write_atomically
 from workbench.training._arguments import find_precision, scheduler_name
-from workbench.training.checkpoints import mark_complete
+from workbench.training._resumable import Resumable, put_back, trained_weights
 from workbench.training.finetuning._losses import HeadLoss
 from workbench.training.finetuning.encoding import Features
 from workbench.training.finetuning.heads import Headed
@@ -27,7 +27,7 @@ from workbench.training.loop import devices_in_mean, of_all_devices
 from workbench.training.objectives import IGNORED
 from workbench.training.progress import Meter
 
-TRAINED, BEST = "trained.safetensors", "best.safetensors"
+BEST = "best.safetensors"
 
 __all__ = ["FeatureRows", "HeadTrainer", "Watch", "class_weights", "fine_arguments"]
 
@@ -87,7 +87,7 @@ class FeatureRows(Dataset[Features]):
         return self.features[index]
 
 
-class HeadTrainer(Trainer):
+class HeadTrainer(Resumable):
     """Trainer that counts tokens, stops at the first loss that is no number, and keeps what it trains to resume."""
 
     def __init__(self, *, headed: Headed, loss: HeadLoss, meter: Meter, watch: Watch, **options: Any) -> None:
@@ -105,20 +105,9 @@ class HeadTrainer(Trainer):
         if not self.watch.is_over:
             self.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
 
-    def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        super()._save_checkpoint(model, trial)
-        step = self.state.global_step
-        mark_complete(Path(str(self.args.output_dir)) / f"checkpoint-{step}", "", step)
-
-    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
-        """Only the weights that are trained; the others are in the model's own folder."""
-        folder = Path(output_dir or str(self.args.output_dir))
-        folder.mkdir(parents=True, exist_ok=True)
-        save_file(_trained_weights(self.model), folder / TRAINED)
+    def keep(self, folder: Path) -> None:
+        """The best weights so far go with a checkpoint."""
         self.watch.save(folder)
-
-    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        _put_back(self.model if model is None else model, load_file(Path(resume_from_checkpoint) / TRAINED))
 
     def compute_loss(
         self,
@@ -148,18 +137,6 @@ class HeadTrainer(Trainer):
             return None
         total = torch.stack([self._count(batch) for batch in batch_samples]).sum()
         return of_all_devices(self, total.to(device))
-
-
-def _trained_weights(model: Any) -> dict[str, torch.Tensor]:
-    """Copies of the parameters that are trained, by name."""
-    return {n: p.detach().clone().contiguous() for n, p in model.named_parameters() if p.requires_grad}
-
-
-def _put_back(model: Any, weights: Mapping[str, torch.Tensor]) -> None:
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if name in weights:
-                parameter.copy_(weights[name])
 
 
 class Watch(TrainerCallback):
@@ -193,14 +170,14 @@ class Watch(TrainerCallback):
         found = compute_metrics(self.task.kind, answers.predicted, answers.gold)[self.task.metric]
         value = found.value if found.higher_is_better else -found.value
         if self.best is None or value > self.best:
-            self.best, self.waited, self.weights = value, 0, _trained_weights(model)
+            self.best, self.waited, self.weights = value, 0, trained_weights(model)
         else:
             self.waited += 1
             control.should_training_stop = self.is_over
 
     def restore(self, model: Any) -> None:
         """Put the best weights back."""
-        _put_back(model, self.weights)
+        put_back(model, self.weights)
 
     def save(self, folder: Path) -> None:
         """Keep what it has seen in a checkpoint."""

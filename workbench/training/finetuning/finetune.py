@@ -17,7 +17,7 @@ from transformers import set_seed
 from transformers.trainer_callback import PrinterCallback
 
 from workbench.data.tables import Rows
-from workbench.errors import ConfigError, ModelError, WorkbenchError
+from workbench.errors import ModelError, WorkbenchError
 from workbench.estimate import Estimate
 from workbench.folders import share
 from workbench.models import LoadedModel
@@ -30,7 +30,9 @@ from workbench.records import settings_of, takes_fields_of
 from workbench.runs import Run, RunFolder, RunRecord, default_root
 from workbench.runs.trackers import LiveReport, check_trackers, report_run
 from workbench.statistics import over_seeds
-from workbench.terminal import counted, say, shows_progress
+from workbench.terminal import say, shows_progress
+from workbench.training._outcome import Outcome, peak_mib, read_outcome, seed_folder, store_outcome
+from workbench.training._resumable import with_fewer_rows
 from workbench.training.checkpoints import (
     claim_folder,
     discard_broken_checkpoints,
@@ -39,7 +41,6 @@ from workbench.training.checkpoints import (
     save_model_folder,
 )
 from workbench.training.finetuning._losses import HeadLoss, check_losses
-from workbench.training.finetuning._outcome import Outcome, peak_mib, read_outcome, seed_folder, store_outcome
 from workbench.training.finetuning._trainer import (
     FeatureRows,
     HeadTrainer,
@@ -61,10 +62,9 @@ from workbench.training.finetuning.metrics import compute_metrics
 from workbench.training.finetuning.predict import Answers, pads_left, predict
 from workbench.training.finetuning.settings import FineSettings
 from workbench.training.finetuning.tasks import AnswerKind, FineTask, TaskRows, load_task
-from workbench.training.libraries import should_reduce_batch_size
 from workbench.training.progress import Meter, ProgressLog
 
-__all__ = ["default_folder", "finetune", "model_identity"]
+__all__ = ["default_folder", "finetune", "folder_of", "longest_input", "model_identity"]
 
 
 @takes_fields_of(FineSettings)
@@ -274,20 +274,12 @@ def _one_seed(job: _Job) -> Outcome:
 
 
 def _trained(job: _Job) -> Outcome:
-    rows = job.settings.batch_size
-    while True:
-        try:
-            return _attempt(job, rows)
-        except (RuntimeError, MemoryError) as error:
-            if not (isinstance(error, MemoryError) or should_reduce_batch_size(error)):
-                raise
-            if rows == 1:
-                raise ConfigError(
-                    "out of memory with one row at a time; shorten --length, or use --method lora"
-                ) from error
-        shutil.rmtree(seed_folder(job.out, job.seed), ignore_errors=True)
-        rows = max(r for r in range(1, rows // 2 + 1) if job.settings.batch_size % r == 0)
-        say(f"out of memory: again with {counted(rows, 'row')} at a time, the batch stays", error=True)
+    return with_fewer_rows(
+        partial(_attempt, job),
+        job.settings.batch_size,
+        seed_folder(job.out, job.seed),
+        advice="shorten --length, or use --method lora",
+    )
 
 
 def _attempt(job: _Job, rows_at_once: int) -> Outcome:
@@ -379,7 +371,7 @@ def _answers(job: _Job, headed: Headed, features: list[Features], model: Any) ->
 def _features(job: _Job, headed: Headed) -> tuple[list[Features], list[Features]]:
     """Training and validation rows as inputs that the model takes."""
     settings, model, tokenizer = job.settings, headed.model, headed.tokenizer
-    length = _longest(model, tokenizer)
+    length = longest_input(model, tokenizer)
     if settings.method in PROMPTED:
         length -= settings.virtual_tokens
     accepted = {*inspect.signature(model.forward).parameters, "offsets", "marked"}
@@ -410,7 +402,8 @@ def _shows(job: _Job) -> bool:
     return job.show and shows_progress()
 
 
-def _longest(model: Any, tokenizer: Any) -> int:
+def longest_input(model: Any, tokenizer: Any) -> int:
+    """The most tokens that a model reads, as its configuration and its tokenizer say; 512 where neither does."""
     config = model.config.get_text_config()
     limits = [getattr(config, n, None) for n in ("max_position_embeddings", "n_positions")]
     known = [int(n) for n in [*limits, tokenizer.model_max_length] if n and n < 10**9]

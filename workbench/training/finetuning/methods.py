@@ -22,6 +22,7 @@ __all__ = [
     "Method",
     "apply_method",
     "check_goes_together",
+    "lora_config",
     "merged",
     "try_one_step",
 ]
@@ -126,20 +127,9 @@ def _with_peft(
         import peft
     except ImportError:
         raise ConfigError(needs_extra(f"method {method}", "peft", "train")) from None
-    task_type = _TASK_TYPES.get(kind)
-    if kind is AnswerKind.RESPONSE and model.config.is_encoder_decoder:
-        task_type = "SEQ_2_SEQ_LM"
-    whole = _trained_whole(model, kind, fresh)
     config: Any
     if method is Method.LORA:
-        config = peft.LoraConfig(
-            task_type=task_type,
-            r=rank,
-            lora_alpha=2 * rank,
-            lora_dropout=0.05,
-            target_modules=_linear_names(model, whole),
-            modules_to_save=whole or None,
-        )
+        config = lora_config(model, kind, fresh, rank)
     else:
         kinds = {Method.PREFIX: peft.PrefixTuningConfig, Method.PROMPT: peft.PromptTuningConfig}
         shape = model.config.get_text_config()
@@ -148,12 +138,12 @@ def _with_peft(
         if method is Method.PREFIX:  # one vector for each key/value head
             heads, width = shared, width // heads * shared
         config = kinds[method](
-            task_type=task_type,
+            task_type=_task_type(model, kind),
             num_virtual_tokens=virtual_tokens,
             num_layers=int(shape.num_hidden_layers),
             num_attention_heads=heads,
             token_dim=width,
-            modules_to_save=whole or None,
+            modules_to_save=_trained_whole(model, kind, fresh) or None,
         )
     try:
         with warnings.catch_warnings():  # peft asks transformers by a name that is on its way out
@@ -162,6 +152,28 @@ def _with_peft(
     except (ValueError, AttributeError, TypeError, KeyError) as error:
         reason = " ".join(str(error).split())[:160]
         raise ConfigError(f"method {method} does not go with {type(model).__name__}: {reason}") from error
+
+
+def lora_config(model: Any, kind: AnswerKind, fresh: Sequence[str], rank: int) -> Any:
+    """LoRA of every linear layer of the body, as peft takes it; heads and ``fresh`` weights are trained whole."""
+    import peft
+
+    whole = _trained_whole(model, kind, fresh)
+    return peft.LoraConfig(
+        task_type=_task_type(model, kind),
+        r=rank,
+        lora_alpha=2 * rank,
+        lora_dropout=0.05,
+        target_modules=_linear_names(model, whole),
+        modules_to_save=whole or None,
+    )
+
+
+def _task_type(model: Any, kind: AnswerKind) -> str | None:
+    """The kind of task, as peft names it."""
+    if kind is AnswerKind.RESPONSE and model.config.is_encoder_decoder:
+        return "SEQ_2_SEQ_LM"
+    return _TASK_TYPES.get(kind)
 
 
 def try_one_step(model: Any, method: Method, kind: AnswerKind, loss: Callable[[], Tensor]) -> None:

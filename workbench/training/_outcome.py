@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import resource
 import sys
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -19,15 +20,20 @@ __all__ = ["Outcome", "peak_mib", "read_outcome", "seed_folder", "store_outcome"
 
 @dataclass(frozen=True)
 class Outcome:
-    """Metrics, predicted and gold answers as texts, cost in seconds, MiB and tokens, weights trained and all."""
+    """Metrics, what was answered to each row, cost in seconds, MiB and tokens, weights trained and all.
+
+    ``answers`` are plain values, as JSON keeps them: (predicted, gold) as texts, or a mapping of scores. ``notes`` are
+    what else the run should say.
+    """
 
     metrics: dict[str, Estimate]
-    answers: tuple[tuple[str, str], ...]
+    answers: tuple[Any, ...]
     seconds: float
     memory: float
     trained: int
     parameters: int
     tokens: int
+    notes: dict[str, Any] = field(default_factory=dict)
 
 
 def seed_folder(out: Path, seed: int) -> Path:
@@ -51,8 +57,8 @@ def read_outcome(out: Path, seed: int) -> Outcome | None:
     try:
         content = json.loads(_file(out, seed).read_text(encoding="utf-8"))
         metrics = {name: Estimate.from_dict(values) for name, values in content.pop("metrics").items()}
-        found = Outcome(metrics=metrics, **content)
-        return replace(found, answers=tuple((str(p), str(g)) for p, g in found.answers))
+        answers = tuple(tuple(a) if isinstance(a, list) else a for a in content.pop("answers"))
+        return Outcome(metrics=metrics, answers=answers, **content)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:

@@ -1,0 +1,110 @@
+"""``workbench align``: train a model on preferences or rewards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from workbench.cli._shared import COUNT, NUMBER, PATH, SEEDS, report_option
+from workbench.paths import check_folder
+from workbench.terminal import say
+
+__all__ = ["command"]
+
+
+@click.command("align")
+@click.argument("model")
+@click.option(
+    "--data", required=True, help="A CSV, TSV, JSONL or Parquet file with prompt, chosen, rejected."
+)
+@click.option("--validation", type=PATH, help="File to validate on (default: a tenth of the prompts).")
+@click.option("--limit", type=COUNT, help="Only the first N pairs to train on.")
+@click.option("--method", default="dpo", show_default=True, help="reward, dpo, kto, rloo or grpo.")
+@click.option("--loss", help="Of dpo: sigmoid, ipo, hinge, …; of kto: kto, apo_zero_unpaired.")
+@click.option("--beta", type=NUMBER, default=0.1, show_default=True, help="Strength of the reference.")
+@click.option(
+    "--reference", metavar="MODEL", help="What the policy is held to (default: itself, before training)."
+)
+@click.option("--epochs", type=NUMBER, default=1.0, show_default=True)
+@click.option("--steps", type=COUNT, help="Updates, instead of epochs.")
+@click.option("--batch-size", type=COUNT, default=16, show_default=True)
+@click.option("--lr", type=NUMBER, help="Learning rate (default: the method's own).")
+@click.option(
+    "--schedule", default="linear", show_default=True, help="linear, cosine or constant, after the warm-up."
+)
+@click.option("--warmup", type=NUMBER, default=0.1, show_default=True, help="Share of the steps.")
+@click.option("--weight-decay", type=NUMBER, default=0.0, show_default=True, help="As in AdamW.")
+@click.option(
+    "--length", type=COUNT, help="Most tokens of prompt and reply (default: the model's, up to 1024)."
+)
+@click.option(
+    "--long-prompts",
+    default="refuse",
+    show_default=True,
+    help="Prompts without room for a reply: refuse, cut, drop.",
+)
+@click.option("--chat", is_flag=True, help="Put prompts into the model's chat format.")
+@click.option("--lora", is_flag=True, help="Train low-rank updates, merged at the end.")
+@click.option("--rank", type=COUNT, default=8, show_default=True, help="Of LoRA.")
+@click.option("--label-smoothing", type=NUMBER, default=0.0, help="Share of wrong labels.  [default: none]")
+@click.option("--margin", type=NUMBER, default=0.0, help="That reward models are asked for.  [default: none]")
+@click.option("--centring", type=NUMBER, default=0.0, help="Keeps rewards around 0.  [default: none]")
+@click.option(
+    "--desirable-weight", type=NUMBER, default=1.0, show_default=True, help="Of chosen replies, in kto."
+)
+@click.option(
+    "--undesirable-weight", type=NUMBER, default=1.0, show_default=True, help="Of rejected ones, in kto."
+)
+@click.option("--save-every", type=COUNT, help="Updates between checkpoints (default: an epoch).")
+@click.option("--gradient-checkpointing", is_flag=True, help="Less memory, more time, the same weights.")
+@click.option("--seeds", type=SEEDS, default="0", show_default=True, help="One or more, separated by commas.")
+@click.option("--precision", default="auto", show_default=True, help="auto, float32 or bfloat16.")
+@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, mps.")
+@report_option
+@click.option("--out", type=PATH, help="Folder (default: runs/MODEL-DATA-METHOD).")
+@click.option("--resume", is_flag=True, help="Go on with the run in --out; give the same options.")
+def command(model: str, data: str, **options: Any) -> None:
+    """Train MODEL on preferences; the result opens in this workbench and in transformers.
+
+    \b
+    workbench align novels-decoder --data pairs.jsonl
+    workbench align novels-encoder --data pairs.jsonl --method reward --seeds 0,1,2
+    workbench align MODEL --data pairs.jsonl --method dpo --loss ipo --lora
+    workbench align MODEL --data FILE --out DIR --resume
+    """
+    from workbench.training.preferences import AlignSettings, align
+    from workbench.training.preferences.aligning import default_folder
+    from workbench.training.preferences.pairs import load_pairs
+
+    settings = AlignSettings(**{name: options[name] for name in AlignSettings.__dataclass_fields__})
+    rows = load_pairs(data, validation=options["validation"], limit=options["limit"])
+    out: Path = options["out"] or default_folder(model, rows, settings)
+    check_folder(out)
+    run = align(
+        model,
+        rows,
+        out,
+        settings,
+        reference=options["reference"],
+        resume=options["resume"],
+        device=options["device"],
+        progress=True,
+        report_to=options["report_to"] or (),
+    )
+    _print(run)
+
+
+def _print(run: Any) -> None:
+    from workbench.cli._tables import results_table
+
+    used = run.throughput
+    say(results_table(run.results))
+    if remark := run.notes.get("labels"):
+        say(f"note: {remark}", error=True)
+    share = used["trained_parameters"] / used["all_parameters"]
+    say(
+        f"\n{used['trained_parameters']:,} weights trained ({share:.1%}), {used['seconds']:,.0f} s, "
+        f"{used['peak_memory_mib']:,.0f} MiB at most; stored in {run.path}"
+    )

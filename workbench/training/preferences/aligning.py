@@ -1,0 +1,271 @@
+"""Training on preferences or rewards: a model, pairs, a method, one or more seeds."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import set_seed
+from transformers.trainer_callback import PrinterCallback
+
+from workbench.errors import ConfigError, WorkbenchError
+from workbench.estimate import Estimate
+from workbench.models import LoadedModel
+from workbench.models.batching import padding_id
+from workbench.models.device import resolve_device
+from workbench.models.weights import content_hash
+from workbench.records import settings_of, takes_fields_of
+from workbench.runs import Run, RunFolder, RunRecord, default_root
+from workbench.runs.trackers import LiveReport, check_trackers, report_run
+from workbench.statistics import over_seeds
+from workbench.terminal import say, shows_progress
+from workbench.training._outcome import Outcome, peak_mib, read_outcome, store_outcome
+from workbench.training._resumable import with_fewer_rows
+from workbench.training.checkpoints import (
+    claim_folder,
+    discard_broken_checkpoints,
+    find_checkpoints,
+    has_progress,
+    save_model_folder,
+)
+from workbench.training.finetuning.finetune import folder_of, longest_input, model_identity
+from workbench.training.finetuning.heads import load_with_head
+from workbench.training.preferences.job import Job, Prepared, Subject
+from workbench.training.preferences.libraries import silent
+from workbench.training.preferences.pairs import PairRows, load_pairs
+from workbench.training.preferences.reference import LANGUAGE
+from workbench.training.preferences.settings import AlignMethod, AlignSettings
+from workbench.training.progress import ProgressLog
+
+__all__ = ["align", "default_folder", "preparer_of", "subject_of"]
+
+_LONGEST = 1024  # tokens of a pair, where the settings name no length
+
+
+@takes_fields_of(AlignSettings)
+def align(
+    model: LoadedModel | str,
+    data: PairRows | str | Path,
+    out: Path | str | None = None,
+    settings: AlignSettings | None = None,
+    *,
+    validation: Path | str | None = None,
+    limit: int | None = None,
+    reference: LoadedModel | str | None = None,
+    reward: Any = None,
+    resume: bool = False,
+    device: str = "auto",
+    progress: bool = False,
+    report_to: Sequence[str] = (),
+    **options: Any,
+) -> Run:
+    """Train a model on preferences and store it in ``out``, with its run.
+
+    The results are of held-out pairs: the share in which the chosen reply has the higher score, with its interval, and
+    the margin of the scores. ``examples`` has each pair with both scores. With several seeds, ``out`` holds the model
+    of the first, ``results`` the mean over seeds with an interval that has the error of the items and of the seeds.
+    ``log.jsonl`` is the first seed's curve, ``log-seedN.jsonl`` that of another.
+
+    Args:
+        model: a name as :func:`workbench.load` takes it, or a model loaded from files, which stays as it is.
+        data: a table with the columns prompt, chosen and rejected.
+        out: the folder that gets the model; by default ``runs/MODEL-DATA-METHOD``.
+        settings: the recipe; or name its fields as keywords.
+        validation: a table to validate on; by default a tenth of the prompts is held out.
+        limit: only the first N pairs to train on.
+        reference: the model that the policy is held to; by default the policy as it was.
+        reward: what scores replies, of the methods that write their own.
+        resume: go on with a run that was stopped, from the seeds that are done and the last checkpoint, to the same
+            result; where nothing is there it starts.
+        device: "auto", "cpu", "cuda" or "mps".
+        progress: print the loss, and show a bar.
+        report_to: trackers ("tensorboard", "wandb", "mlflow") that get the curves as it trains, and the results.
+        **options: fields of :class:`AlignSettings`, such as ``method="dpo"``.
+
+    Raises the package's errors for bad data, methods or models, a loss that is no number, a full disk, a run of other
+    settings.
+    """
+    settings = settings_of(AlignSettings, settings, options)
+    name = model if isinstance(model, str) else folder_of(model)
+    other = reference if isinstance(reference, str | None) else folder_of(reference)
+    rows = data if isinstance(data, PairRows) else load_pairs(data, validation=validation, limit=limit)
+    where = Path(out) if out is not None else default_folder(name, rows, settings)
+    trackers, placed = check_trackers(report_to), resolve_device(device)
+    found = claim_folder(where, "align", resume=resume)
+    folder = _open_run(name, rows, where, settings, placed, other, reward, found)
+    if folder.complete:
+        run = Run.open(where.resolve())
+        report_run(run, trackers)
+        return run
+    try:
+        with closing(LiveReport(trackers, folder.record, folder.path)) as report:
+            job = Job(name, rows, settings, settings.seeds[0], where, placed, progress, report, other, reward)
+            return _trained_run(job, folder)
+    except WorkbenchError:
+        # With nothing but the recipe in it, the next try finds the folder free.
+        if not (folder.complete or has_progress(where)):
+            folder.remove()
+        raise
+
+
+def default_folder(model: str, rows: PairRows, settings: AlignSettings) -> Path:
+    """The default folder of a trained model: ``runs/MODEL-DATA-METHOD``."""
+    return default_root() / f"{Path(model).name}-{rows.name}-{settings.method}"
+
+
+def _open_run(
+    model: str,
+    rows: PairRows,
+    out: Path,
+    settings: AlignSettings,
+    device: torch.device,
+    reference: str | None,
+    reward: Any,
+    found: Run | None,
+) -> RunFolder:
+    """A new run in ``out``, or the one ``found`` there; raises :class:`~workbench.errors.RunError` if it is another."""
+    sizes = {"train": len(rows.train), "validation": len(rows.validation), "sha256": rows.sha256}
+    named = {"reference": reference, "reward": None if reward is None else reward.name}
+    record = RunRecord.new(
+        "align",
+        recipe={"data": rows.name, **named, **settings.to_dict()},
+        model=model_identity(model),
+        data={rows.name: sizes},
+        seeds={"training": list(settings.seeds)},
+        device=str(device),
+    )
+    if found is not None:
+        return RunFolder.resume(out, record.recipe, model=record.model, data=record.data)
+    return RunFolder.create(out.parent, replace(record, id=out.name))
+
+
+def _trained_run(job: Job, folder: RunFolder) -> Run:
+    """Train every seed, and store what came of them."""
+    with silent():
+        outcomes = [_one_seed(replace(job, seed=seed)) for seed in job.settings.seeds]
+    done = folder.finished_ids()
+    folder.append([row for row in outcomes[0].answers if row["id"] not in done])
+    folder.finish({job.rows.name: _over_seeds(outcomes)}, _throughput(outcomes), _notes(job, outcomes))
+    shutil.rmtree(job.out / "seeds", ignore_errors=True)
+    run = Run.open(job.out.resolve())
+    job.report.finish(run)
+    return run
+
+
+def _one_seed(job: Job) -> Outcome:
+    """What the seed gave before, or train it."""
+    outcome = read_outcome(job.out, job.seed)
+    if outcome is None:
+        advice = "shorten --length, or use --lora or --gradient-checkpointing"
+        outcome = with_fewer_rows(partial(_attempt, job), job.settings.batch_size, job.folder, advice=advice)
+        store_outcome(job.out, job.seed, outcome)
+        shutil.rmtree(job.folder, ignore_errors=True)
+    if job.show:
+        values = ", ".join(f"{name} {e.cells()[0]}" for name, e in outcome.metrics.items())
+        say(f"seed {job.seed}: {values}")
+    return outcome
+
+
+def _attempt(job: Job, rows: int) -> Outcome:
+    set_seed(job.seed)  # the head's weights
+    started, subject = time.perf_counter(), subject_of(job, rows)
+    parameters = subject.parameters
+    prepared = preparer_of(job.settings.method)(job, subject)
+    model = prepared.trainer.model
+    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    _fit(job, subject, prepared)
+    if job.settings.lora:
+        model = model.merge_and_unload()
+    measured = prepared.measure(model)
+    if job.is_first:
+        save_model_folder(model, subject.tokenizer, job.out)
+    return Outcome(
+        metrics=measured.metrics,
+        answers=measured.rows,
+        seconds=time.perf_counter() - started,
+        memory=peak_mib(job.device),
+        trained=trained,
+        parameters=parameters,
+        tokens=subject.meter.tokens,
+        notes=measured.notes,
+    )
+
+
+def preparer_of(method: AlignMethod) -> Callable[[Job, Subject], Prepared]:
+    """The function that makes a method's trainer."""
+    if method is AlignMethod.DPO:
+        from workbench.training.preferences.dpo import prepare_dpo
+
+        return prepare_dpo
+    raise ConfigError(f"method {method} is not there yet; allowed: dpo")
+
+
+def subject_of(job: Job, rows: int) -> Subject:
+    """The model to train, on its device; raises :class:`~workbench.errors.ConfigError` for a length beyond it."""
+    headed = load_with_head(job.name, LANGUAGE)
+    longest = longest_input(headed.model, headed.tokenizer)
+    wanted = job.settings.length
+    if wanted is not None and wanted > longest:
+        raise ConfigError(
+            f"length is {wanted}; allowed: 2 to {longest}, the most tokens that {job.name} reads"
+        )
+    return Subject(
+        model=headed.model.to(job.device),
+        tokenizer=headed.tokenizer,
+        fresh=headed.fresh,
+        pad=padding_id(headed.tokenizer, headed.model.config),
+        length=wanted or min(longest, _LONGEST),
+        rows=rows,
+    )
+
+
+def _fit(job: Job, subject: Subject, prepared: Prepared) -> None:
+    """Train from the last checkpoint on."""
+    trainer, log = (
+        prepared.trainer,
+        ProgressLog(job.log, subject.meter, show=job.show and shows_progress(), report=job.report),
+    )
+    trainer.add_callback(log)
+    trainer.remove_callback(PrinterCallback)
+    discard_broken_checkpoints(job.folder)
+    last = next((c.path for c in reversed(find_checkpoints(job.folder))), None)
+    try:
+        trainer.train(resume_from_checkpoint=None if last is None else str(last))
+    finally:
+        log.close()
+
+
+def _throughput(outcomes: Sequence[Outcome]) -> dict[str, float]:
+    seconds, tokens = sum(o.seconds for o in outcomes), sum(o.tokens for o in outcomes)
+    return {
+        "seconds": seconds,
+        "tokens": tokens,
+        "tokens_per_second": tokens / seconds,
+        "peak_memory_mib": max(o.memory for o in outcomes),
+        "trained_parameters": outcomes[0].trained,
+        "all_parameters": outcomes[0].parameters,
+    }
+
+
+def _notes(job: Job, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    seeds = {
+        str(s): {n: e.value for n, e in o.metrics.items()}
+        for s, o in zip(job.settings.seeds, outcomes, strict=True)
+    }
+    rate = job.settings.learning_rate(outcomes[0].parameters)
+    weights = content_hash(job.out.glob("*.safetensors"))
+    return {**outcomes[0].notes, "seeds": seeds, "learning_rate": rate, "weights_sha256": weights}
+
+
+def _over_seeds(outcomes: Sequence[Outcome]) -> dict[str, Estimate]:
+    """One seed's own interval; of several, the mean with the error of the items and that of the seeds."""
+    if len(outcomes) == 1:
+        return outcomes[0].metrics
+    return {name: over_seeds([o.metrics[name] for o in outcomes]).total for name in outcomes[0].metrics}

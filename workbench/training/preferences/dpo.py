@@ -1,0 +1,53 @@
+"""Direct preference optimization: TRL's trainer on token ids of ours."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from trl.trainer.dpo_config import DPOConfig
+from trl.trainer.dpo_trainer import DataCollatorForPreference, DPOTrainer
+
+from workbench.training.finetuning.tasks import AnswerKind
+from workbench.training.preferences._trainer import AlignTrainer, arguments, check_log_probs, low_rank
+from workbench.training.preferences.job import Job, Prepared, Subject
+from workbench.training.preferences.libraries import dataset_of
+from workbench.training.preferences.reference import Reference, measured_policy
+
+__all__ = ["prepare_dpo"]
+
+
+class _Trainer(AlignTrainer, DPOTrainer):
+    """TRL's, on rows that have the reference's log-probabilities."""
+
+
+def prepare_dpo(job: Job, subject: Subject) -> Prepared:
+    """A trainer of one of DPO's losses, and the accuracy of its implicit reward."""
+    settings, encoder = job.settings, subject.encoder(job.settings)
+    train, cut = encoder.encode(job.rows.train)
+    held_out, _ = encoder.encode(job.rows.validation)
+    reference = Reference.of(job, subject)
+    config = DPOConfig(
+        **arguments(job, subject),
+        beta=settings.beta,
+        loss_type=[settings.loss_type],
+        label_smoothing=settings.label_smoothing,
+        max_length=None,
+        precompute_ref_log_probs=True,
+    )
+    rows = [
+        {**pair.to_dict(), "ref_chosen_logps": chosen, "ref_rejected_logps": rejected}
+        for pair, chosen, rejected in zip(train, *reference.of_pairs(train), strict=True)
+    ]
+    before = reference.of_pairs(held_out)
+    trainer: Any = _Trainer(
+        meter=subject.meter,
+        model=subject.model,
+        args=config,
+        train_dataset=dataset_of(rows),
+        data_collator=DataCollatorForPreference(pad_token_id=subject.pad),
+        processing_class=subject.tokenizer,
+        peft_config=low_rank(job, subject, AnswerKind.RESPONSE),
+    )
+    check_log_probs(trainer, train[0].prompt + train[0].chosen, job.name)
+    return Prepared(trainer, partial(measured_policy, job, subject, held_out, before, cut))

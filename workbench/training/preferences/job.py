@@ -1,0 +1,101 @@
+"""What a method gets to make its trainer from, and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from workbench.estimate import Estimate
+from workbench.runs.trackers import LiveReport
+from workbench.training._outcome import seed_folder
+from workbench.training.preferences.encoding import EncodedPair, Encoder
+from workbench.training.preferences.pairs import PairRows
+from workbench.training.preferences.settings import AlignSettings
+from workbench.training.progress import Meter
+
+__all__ = ["Job", "Measured", "Prepared", "Subject"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One seed's work: the model's name, the pairs, the recipe, and where it is done.
+
+    ``reference`` is the name of the model that the policy is held to, by default the policy as it was; ``reward`` what
+    scores replies in the methods that write their own.
+    """
+
+    name: str
+    rows: PairRows
+    settings: AlignSettings
+    seed: int
+    out: Path
+    device: torch.device
+    show: bool
+    report: LiveReport
+    reference: str | None = None
+    reward: Any = None
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the seed whose weights are kept in the run's folder."""
+        return self.seed == self.settings.seeds[0]
+
+    @property
+    def log(self) -> Path:
+        """The seed's own log file."""
+        return self.out / ("log.jsonl" if self.is_first else f"log-seed{self.seed}.jsonl")
+
+    @property
+    def folder(self) -> Path:
+        """Where the seed's checkpoints lie until it is done."""
+        return seed_folder(self.out, self.seed)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The model to train, on its device and before LoRA, with its tokenizer.
+
+    ``fresh`` names weights that were drawn at random, ``pad`` is the id to pad with, ``rows`` how many rows go through
+    the model at once, ``meter`` counts tokens.
+    """
+
+    model: Any
+    tokenizer: Any
+    fresh: tuple[str, ...]
+    pad: int
+    length: int
+    rows: int
+    meter: Meter = field(default_factory=Meter)
+
+    @property
+    def parameters(self) -> int:
+        """How many weights it has."""
+        return sum(p.numel() for p in self.model.parameters())
+
+    def encoder(self, settings: AlignSettings) -> Encoder:
+        """Makes token ids of pairs for this model."""
+        return Encoder(self.tokenizer, settings, self.length)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Held-out results: metrics, a row for each example with its scores, and remarks."""
+
+    metrics: dict[str, Estimate]
+    rows: tuple[dict[str, Any], ...]
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A trainer that has not begun, and how the model that it trains is measured."""
+
+    trainer: Any
+    measure: Callable[[Any], Measured]
+
+
+Pairs = Sequence[EncodedPair]
