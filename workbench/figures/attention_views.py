@@ -88,14 +88,26 @@ def head_view(
         include_heads=include_heads,
         signed=signed,
     ).maps()
-    first, (at, active) = maps[0], _shown_first(maps[0], layer, heads)
+    first = _shown_first(maps[0], layer, heads)
+    return _heads_shown(maps, first, merge_words, hide_sinks, display_mode, title)
+
+
+def _heads_shown(
+    maps: Sequence[AttentionMap],
+    first: tuple[int, list[int]],
+    merge_words: bool,
+    hide_sinks: bool,
+    display_mode: str,
+    title: str,
+) -> View:
+    at, active = first
     state = {"layer": at, "heads": active, "words": merge_words, "sinks": hide_sinks}
     return View(
         title=title,
         render=lambda: attention_page(title, "head", ("bipartite",), maps, state, display_mode),
-        draw=lambda: _draw_heads(as_shown(first, merge_words, hide_sinks), at, active, title),
+        draw=lambda: _draw_heads(as_shown(maps[0], merge_words, hide_sinks), at, active, title),
         tabulate=lambda: attention_frame(maps),
-        height=frame_height(max(first.weights.shape[2:]), 26, 260),
+        height=frame_height(max(maps[0].weights.shape[2:]), 26, 260),
     )
 
 
