@@ -141,7 +141,9 @@ def _prepare(place: Path) -> None:
         for who in ("a king", "a queen", "an old man", "a young woman", "a soldier", "a child", "a fisherman")
         for good, bad in ((" who was happy.", " who was sad."), (" with many friends.", " with no friends."))
     ]
-    (place / "preferences.jsonl").write_text("".join(json.dumps(row) + "\n" for row in wishes), encoding="utf-8")
+    (place / "preferences.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in wishes), encoding="utf-8"
+    )
     (place / "grid.yaml").write_text(
         "models: [novels-decoder, smollm2-135m]\ntasks: [lambada_sample]\n", encoding="utf-8"
     )

@@ -27,7 +27,7 @@ _HOMES = {
     "compare": "workbench.evaluate.compare",
     "doctor": "workbench.evaluate.doctor:examine",
     "finetune": "workbench.training.finetuning",
-    "generate": "workbench.evaluate.inference.generation",
+    "generate": "workbench.scoring.generation",
     "lens": "workbench.analysis.lens",
     "load": "workbench.models",
     "patch": "workbench.analysis.patching",
@@ -88,9 +88,9 @@ if TYPE_CHECKING:
     from workbench.errors import WorkbenchError
     from workbench.evaluate.compare import compare
     from workbench.evaluate.doctor import examine as doctor
-    from workbench.evaluate.inference.generation import generate
     from workbench.models import Kind, LoadedModel, load, wrap
     from workbench.scoring import score
+    from workbench.scoring.generation import generate
     from workbench.scoring.surprisal import surprisal
     from workbench.statistics import Estimate, Statistic
     from workbench.trace.capture import capture

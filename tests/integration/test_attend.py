@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pandas as pd
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -119,7 +118,9 @@ def test_alignment_shows_cross_attention_of_a_given_target(
     )  # decoder start, then the target; no token is forced to stand between
     with torch.no_grad():
         found = model.model(input_ids=source, decoder_input_ids=target, output_attentions=True)
-    expected = torch.cat(found.cross_attentions).numpy()[:, :, : len(rows)]  # each row predicts the next token
+    expected = torch.cat(found.cross_attentions).numpy()[
+        :, :, : len(rows)
+    ]  # each row predicts the next token
     shown = weights_of(tmp_path / "a.csv")
     np.testing.assert_allclose(shown, expected, atol=1e-5)
 

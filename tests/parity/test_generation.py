@@ -6,10 +6,8 @@ import pytest
 
 from tests.parity import defaults
 from tests.parity.table import model_of
-from workbench.evaluate._requests import Generated, GenerationRequest
-from workbench.evaluate.inference.generation import generate_texts
-from workbench.evaluate.inference.options import InferenceOptions
 from workbench.models import LoadedModel
+from workbench.scoring import Generated, GenerationRequest, collect, generate_texts
 
 # Encoders with learned positions (BART, Blenderbot, MVP), in windows (LED, Pegasus X), with sinusoidal ones (M2M100);
 # decoders with learned and with rotary positions, and one whose default end token is beyond its vocabulary.
@@ -37,9 +35,4 @@ def test_a_batch_is_followed_by_what_each_prompt_is(model_type: str) -> None:
 
 
 def _written(model: LoadedModel, prompts: list[GenerationRequest]) -> list[Generated]:
-    found = {
-        place: text
-        for batch in generate_texts(model, prompts, set(), InferenceOptions())
-        for place, text in batch
-    }
-    return [found[place] for place in range(len(prompts))]
+    return collect(generate_texts(model, prompts), len(prompts))

@@ -25,7 +25,7 @@ VERBS = {
     "evaluate": ("workbench.evaluate", "evaluate", "model"),
     "align": ("workbench.training.preferences.aligning", "align", "model"),
     "finetune": ("workbench.training.finetuning", "finetune", "model"),
-    "generate": ("workbench.evaluate.inference.generation", "generate", "model"),
+    "generate": ("workbench.scoring.generation", "generate", "model"),
     "lens": ("workbench.analysis.lens", "lens", "model"),
     "load": ("workbench.models", "load", "name"),
     "patch": ("workbench.analysis.patching", "patch", "model"),

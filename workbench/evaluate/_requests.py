@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from workbench.models.problem import ProblemType, log_probabilities
-from workbench.scoring import Blank, Request, RollingScore, Score
+from workbench.scoring import Blank, Generated, GenerationRequest, Request, RollingScore, Score
 
 __all__ = [
     "Answer",
@@ -38,18 +38,6 @@ class RollingRequest:
 
     text: str
     stride: int | None = None
-
-
-@dataclass(frozen=True)
-class GenerationRequest:
-    """Go on from ``text``, up to one of ``stop`` or ``max_tokens``; greedy at temperature 0, else nucleus sampling."""
-
-    text: str
-    stop: tuple[str, ...] = ()
-    max_tokens: int = 64
-    temperature: float = 0.0
-    top_p: float = 1.0
-    number: int = 0  # tells samples of one prompt apart
 
 
 @dataclass(frozen=True)
@@ -96,15 +84,6 @@ class SpanPairRequest:
     second: str
     first_span: tuple[int, int]
     second_span: tuple[int, int]
-
-
-@dataclass(frozen=True)
-class Generated:
-    """What was written; ``finished`` is false where only the limit of tokens ended it."""
-
-    text: str
-    tokens: int
-    finished: bool
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from workbench.scoring._requests import (
 from workbench.scoring.cloze import Blank, ClozeScore, score_cloze
 from workbench.scoring.detection import Detection, DetectionEngine, Detections, detect_replaced
 from workbench.scoring.engine import Engine, score, score_rolling
+from workbench.scoring.generation import Generated, GenerationRequest, continuation, generate_texts
 from workbench.scoring.masked import MaskedEngine, Masking, pseudo_log_likelihood
 from workbench.scoring.permutation import PermutationEngine
 from workbench.scoring.prefix_tree import PrefixGroup
@@ -43,6 +44,8 @@ __all__ = [
     "Detections",
     "Engine",
     "FirstToken",
+    "Generated",
+    "GenerationRequest",
     "Lanes",
     "MaskedEngine",
     "Masking",
@@ -62,9 +65,11 @@ __all__ = [
     "Surprisals",
     "WordBoundary",
     "collect",
+    "continuation",
     "detect_replaced",
     "encode_texts",
     "find_reward",
+    "generate_texts",
     "lanes",
     "leading_bos",
     "prefix_ids",

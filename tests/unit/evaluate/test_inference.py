@@ -30,7 +30,7 @@ from workbench.evaluate._requests import (
 )
 from workbench.evaluate.inference import InferenceOptions, stream_answers
 from workbench.models import Kind, load
-from workbench.scoring import score, score_cloze, score_rolling
+from workbench.scoring import Generated, continuation, score, score_cloze, score_rolling
 from workbench.trace.decoder import generation_start
 
 HEADS = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32, "intermediate_size": 64}
@@ -114,6 +114,20 @@ def test_a_stop_string_ends_a_text_and_the_limit_is_told():
     assert stopped.finished
     assert stopped.text == free.text[: free.text.index(stop)]
     assert free.finished == (free.tokens < 8)
+
+
+def test_a_continuation_has_the_blank_that_a_generated_text_lacks():
+    model = load("novels-decoder", dtype="float32", device="cpu")
+    prompts = ["She was very", "It was the", "They had never been", "He said nothing of"]
+    written = ask(model, [GenerationRequest(prompt, max_tokens=8) for prompt in prompts])
+    replies = [continuation(model, *pair) for pair in zip(prompts, written, strict=True)]
+    for prompt, one, reply in zip(prompts, written, replies, strict=True):
+        ids = [*model.tokenizer(prompt).input_ids, *one.ids]
+        assert prompt + reply == model.tokenizer.decode(ids, skip_special_tokens=True)
+    place = next(place for place, reply in enumerate(replies) if reply == f" {written[place].text}")
+    (stopped,) = ask(model, [GenerationRequest(prompts[place], (written[place].text[9],), 8)])
+    assert continuation(model, prompts[place], stopped) == f" {stopped.text}"
+    assert continuation(model, "She was", Generated("", 0, True)) == ""
 
 
 def test_samples_are_seeded():

@@ -22,11 +22,8 @@ from tests.unit.trace.tiny import SIZE, WORDS, build, loaded
 from workbench.analysis.generation import generate_steps
 from workbench.analysis.lens import logit_lens
 from workbench.analysis.patching import patch_pair
-from workbench.evaluate._requests import GenerationRequest
-from workbench.evaluate.inference.generation import generate_texts
-from workbench.evaluate.inference.options import InferenceOptions
 from workbench.models import Kind, LoadedModel
-from workbench.scoring import Request, Seq2SeqEngine
+from workbench.scoring import GenerationRequest, Request, Seq2SeqEngine, generate_texts
 from workbench.trace import trace
 from workbench.trace.decoder import decoder_prefix
 
@@ -140,9 +137,7 @@ def test_generation_begins_behind_the_prefix():
     names = model.tokenizer.convert_ids_to_tokens
     assert list(steps.tokens) == names(expected)
     assert [step.candidates[0][0] for step in steps.steps] == names(expected)
-    ((_, written),) = next(
-        generate_texts(model, [GenerationRequest(SOURCE, max_tokens=5)], set(), InferenceOptions())
-    )
+    ((_, written),) = next(generate_texts(model, [GenerationRequest(SOURCE, max_tokens=5)]))
     assert written.text == model.tokenizer.decode(expected, skip_special_tokens=True)
     generated = trace(model, [SOURCE], {"logits"})[0]
     assert generated.alignment.ids[: 2 + len(expected)] == (START, FORCED, *expected)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from torch.nn import functional as F
 
 pytest.importorskip("trl", reason="pip install trl")
 
@@ -17,7 +16,7 @@ import workbench
 from tests.model_folders import save_llama
 from tests.unit.training.preference_jobs import FIRST, pair_table, prepared
 from tests.unit.training.test_resuming import Killed, killed_at, same_weights
-from workbench.errors import ConfigError, ModelError
+from workbench.errors import ConfigError
 from workbench.training.preferences import AlignSettings
 from workbench.training.preferences.libraries import silent
 

@@ -13,12 +13,9 @@ from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 
 from workbench.choices import DEFAULT_DTYPE
 from workbench.errors import DataError, ModelError
-from workbench.evaluate._requests import GenerationRequest
-from workbench.evaluate.inference import InferenceOptions
-from workbench.evaluate.inference.generation import generate_texts
 from workbench.evaluate.processes import Processes
 from workbench.models import Kind, LoadedModel, load
-from workbench.scoring import Engine, Sequence
+from workbench.scoring import Engine, GenerationRequest, Sequence, collect, generate_texts
 
 __all__ = ["WorkbenchLM"]
 
@@ -189,9 +186,10 @@ class WorkbenchLM(TemplateLM):
         prompts = [
             self._prompt(request.args[0], request.args[1], number) for number, request in enumerate(requests)
         ]
-        options = InferenceOptions(batch_tokens=self.batch_tokens, progress=not disable_tqdm)
-        found = dict(pair for batch in generate_texts(self.loaded, prompts, set(), options) for pair in batch)
-        texts = [found[place].text for place in range(len(prompts))]
+        batches = generate_texts(
+            self.loaded, prompts, batch_tokens=self.batch_tokens, progress=not disable_tqdm
+        )
+        texts = [one.text for one in collect(batches, len(prompts))]
         for request, text in zip(requests, texts, strict=True):
             self.cache_hook.add_partial("generate_until", request.args, text)
         return texts

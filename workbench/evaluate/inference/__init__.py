@@ -12,6 +12,7 @@ from workbench.evaluate._requests import (
     Blank,
     ChoiceRequest,
     ClassificationRequest,
+    Generated,
     GenerationRequest,
     Request,
     RollingRequest,
@@ -19,7 +20,6 @@ from workbench.evaluate._requests import (
     SpanRequest,
     TaggingRequest,
 )
-from workbench.evaluate.inference.generation import generate_texts
 from workbench.evaluate.inference.heads import (
     classify_texts,
     find_spans,
@@ -30,15 +30,31 @@ from workbench.evaluate.inference.heads import (
 from workbench.evaluate.inference.likelihood import score_blanks, score_continuations, score_passages
 from workbench.evaluate.inference.options import InferenceOptions, counted_tokens
 from workbench.models import LoadedModel
+from workbench.scoring import generate_texts
 
 __all__ = ["InferenceOptions", "counted_tokens", "stream_answers"]
+
+
+def _write_texts(
+    model: LoadedModel, prompts: list[GenerationRequest], done: Set[int], options: InferenceOptions
+) -> Iterator[list[tuple[int, Generated]]]:
+    return generate_texts(
+        model,
+        prompts,
+        done,
+        seed=options.seed,
+        batch_tokens=options.batch_tokens,
+        keep_bos=options.keep_bos,
+        progress=options.progress,
+    )
+
 
 _Compute = Callable[[LoadedModel, list[Any], Set[int], InferenceOptions], Iterator[list[tuple[int, Any]]]]
 _COMPUTE: dict[type, _Compute] = {
     Request: score_continuations,
     Blank: score_blanks,
     RollingRequest: score_passages,
-    GenerationRequest: generate_texts,
+    GenerationRequest: _write_texts,
     ClassificationRequest: classify_texts,
     TaggingRequest: tag_words,
     SpanRequest: find_spans,

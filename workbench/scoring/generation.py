@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -10,22 +11,46 @@ from tqdm.auto import tqdm
 from transformers import StoppingCriteria, StoppingCriteriaList
 
 from workbench.errors import ConfigError, DataError
-from workbench.evaluate._requests import Generated, GenerationRequest
-from workbench.evaluate.inference.options import InferenceOptions
 from workbench.models import Kind, LoadedModel, as_model
 from workbench.models.batching import HeadRow, padded, padding_id
 from workbench.records import takes_fields_of
-from workbench.scoring import collect, leading_bos, token_budget
+from workbench.scoring._requests import leading_bos
+from workbench.scoring.streams import collect, token_budget
 from workbench.text import PromptFormat
 from workbench.trace.decoder import decoder_prefix, end_ids, generation_start, prompt_ids
 from workbench.trace.padding import cache_works, together
 
-__all__ = ["generate", "generate_texts"]
+__all__ = ["Generated", "GenerationRequest", "continuation", "generate", "generate_texts"]
 
 _MOST_ROWS = 64
 # A decoding step costs little more for eight rows than for one, so a batch holds more tokens than a scoring batch.
 _TOKENS_PER_BUDGET = 8
 _TAIL = 24  # tokens looked at for a stop string
+
+
+@dataclass(frozen=True)
+class GenerationRequest:
+    """Go on from ``text``, up to one of ``stop`` or ``max_tokens``; greedy at temperature 0, else nucleus sampling."""
+
+    text: str
+    stop: tuple[str, ...] = ()
+    max_tokens: int = 64
+    temperature: float = 0.0
+    top_p: float = 1.0
+    number: int = 0  # tells samples of one prompt apart
+
+
+@dataclass(frozen=True)
+class Generated:
+    """What was written; ``finished`` is false where only the limit of tokens ended it.
+
+    ``ids`` are the tokens before the end of text, also those of a stop string.
+    """
+
+    text: str
+    tokens: int
+    finished: bool
+    ids: tuple[int, ...] = field(default=(), repr=False)
 
 
 @takes_fields_of(PromptFormat)
@@ -74,26 +99,45 @@ def generate(
         GenerationRequest(one, ends, max_tokens, temperature, top_p, number)
         for number, one in enumerate(texts)
     ]
-    batches = generate_texts(as_model(model, **prompt), prompts, frozenset(), InferenceOptions(seed=seed))
+    batches = generate_texts(as_model(model, **prompt), prompts, seed=seed)
     found = collect(batches, len(prompts))
     return found[0] if isinstance(text, str) else found
 
 
+def continuation(model: LoadedModel, prompt: str, generated: Generated) -> str:
+    """The generated text as it goes on from ``prompt`` in a causal model: both together are what was written.
+
+    Many tokenizers leave out a blank at the beginning of what they decode, so that ``generated.text`` may lack it.
+    """
+    decode = model.tokenizer.decode
+    before = prompt_ids(model, prompt)
+    whole = decode([*before, *generated.ids], skip_special_tokens=True)
+    start = whole[len(decode(before, skip_special_tokens=True)) :]
+    return start[: start.index(generated.text) + len(generated.text)] if generated.text in start else start
+
+
 def generate_texts(
-    model: LoadedModel, prompts: list[GenerationRequest], done: Set[int], options: InferenceOptions
+    model: LoadedModel,
+    prompts: Sequence[GenerationRequest],
+    done: Set[int] = frozenset(),
+    *,
+    seed: int = 0,
+    batch_tokens: str | int = "auto",
+    keep_bos: bool = False,
+    progress: bool = False,
 ) -> Iterator[list[tuple[int, Generated]]]:
     """What the model generates after each prompt. Prompts too long are truncated at their beginning, or behind BOS.
 
     Greedy decoding computes equal prompts once. Sampling is seeded by batch, so it depends on the batch size.
     """
     model.require(Kind.CAUSAL, Kind.SEQ2SEQ, verb="generation")
-    ids = [_encode(model, prompt, options.keep_bos) for prompt in prompts]
+    ids = [_encode(model, prompt, keep_bos) for prompt in prompts]
     places: dict[GenerationRequest, list[int]] = {}
     for place, prompt in enumerate(prompts):
         places.setdefault(prompt, []).append(place)
     order = sorted(places, key=lambda p: (-p.max_tokens, p.stop, p.temperature, -len(ids[places[p][0]])))
-    budget = token_budget(model, options.batch_tokens) * _TOKENS_PER_BUDGET
-    with tqdm(total=len(order), unit="text", disable=not options.progress, leave=False) as bar:
+    budget = token_budget(model, batch_tokens) * _TOKENS_PER_BUDGET
+    with tqdm(total=len(order), unit="text", disable=not progress, leave=False) as bar:
         start = 0
         while start < len(order):
             batch = _next(
@@ -103,7 +147,7 @@ def generate_texts(
             bar.update(len(batch))
             if all(place in done for prompt in batch for place in places[prompt]):
                 continue
-            texts = _generate_alike(model, batch, [ids[places[p][0]] for p in batch], options.seed + start)
+            texts = _generate_alike(model, batch, [ids[places[p][0]] for p in batch], seed + start)
             yield [
                 (place, text) for prompt, text in zip(batch, texts, strict=True) for place in places[prompt]
             ]
@@ -206,4 +250,4 @@ def _read(model: LoadedModel, ids: list[int], prompt: GenerationRequest) -> Gene
     text = model.tokenizer.decode(kept, skip_special_tokens=True)
     stops = [text.find(s) for s in prompt.stop if s in text]
     finished = end is not None or bool(stops)
-    return Generated(text[: min(stops)] if stops else text, len(kept), finished)
+    return Generated(text[: min(stops)] if stops else text, len(kept), finished, tuple(kept))
