@@ -108,6 +108,17 @@ def continuation(model: LoadedModel, prompt: str, generated: Generated) -> str:
     """The generated text as it goes on from ``prompt`` in a causal model: both together are what was written.
 
     Many tokenizers leave out a blank at the beginning of what they decode, so that ``generated.text`` may lack it.
+
+    Example:
+        ```python
+        import workbench
+        from workbench.scoring import GenerationRequest, collect, continuation, generate_texts
+
+        model = workbench.load("novels-decoder")
+        requests = [GenerationRequest(text, max_tokens=8) for text in ("She was very", "The captain")]
+        for asked, written in zip(requests, collect(generate_texts(model, requests), len(requests))):
+            print(asked.text + continuation(model, asked.text, written))
+        ```
     """
     decode = model.tokenizer.decode
     before = prompt_ids(model, prompt)
@@ -129,6 +140,20 @@ def generate_texts(
     """What the model generates after each prompt. Prompts too long are truncated at their beginning, or behind BOS.
 
     Greedy decoding computes equal prompts once. Sampling is seeded by batch, so it depends on the batch size.
+
+    Raises :class:`~workbench.errors.ModelError` for a model that does not generate, :class:`~workbench.errors.DataError`
+    where ``max_tokens`` leave no room for a prompt.
+
+    Example:
+        ```python
+        import workbench
+        from workbench.scoring import GenerationRequest, collect, generate_texts
+
+        model = workbench.load("novels-decoder")
+        requests = [GenerationRequest(text, max_tokens=8) for text in ("She was very", "The captain")]
+        for asked, written in zip(requests, collect(generate_texts(model, requests), len(requests))):
+            print(asked.text, "|", written.text)
+        ```
     """
     model.require(Kind.CAUSAL, Kind.SEQ2SEQ, verb="generation")
     ids = [_encode(model, prompt, keep_bos) for prompt in prompts]
