@@ -141,8 +141,8 @@ def generate_texts(
 
     Greedy decoding computes equal prompts once. Sampling is seeded by batch, so it depends on the batch size.
 
-    Raises :class:`~workbench.errors.ModelError` for a model that does not generate, :class:`~workbench.errors.DataError`
-    where ``max_tokens`` leave no room for a prompt.
+    Raises :class:`~workbench.errors.ModelError` for a model that does not generate, and
+    :class:`~workbench.errors.DataError` where ``max_tokens`` leave no room for a prompt.
 
     Example:
         ```python

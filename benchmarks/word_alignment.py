@@ -1,6 +1,6 @@
 """What the attention of the bundled translators aligns, by part of speech, beside the known alignment.
 
-python benchmarks/alignment.py [--pairs 300]
+python benchmarks/word_alignment.py [--pairs 300]
 
 For each model and layer, the heads and their mean: alignment error rate. Then, of the best one, the share of target
 words whose strongest link is a known one, for each part of speech of the source word, for the object particle, and by
