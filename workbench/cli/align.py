@@ -79,7 +79,8 @@ def command(model: str, data: str, **options: Any) -> None:
     from workbench.training.preferences.pairs import load_pairs
 
     settings = AlignSettings(**{name: options[name] for name in AlignSettings.__dataclass_fields__})
-    rows = load_pairs(data, validation=options["validation"], limit=options["limit"])
+    taken = {name: options[name] for name in ("data_dir", "split", "validation", "limit")}
+    rows = load_pairs(data, method=settings.method, **taken)
     out: Path = options["out"] or default_folder(model, rows, settings)
     check_folder(out)
     run = align(
@@ -98,10 +99,11 @@ def command(model: str, data: str, **options: Any) -> None:
 
 def _print(run: Any) -> None:
     from workbench.cli._tables import results_table
+    from workbench.training.preferences.results import remarks
 
     used = run.throughput
     say(results_table(run.results))
-    if remark := run.notes.get("labels"):
+    for remark in remarks(run.notes):
         say(f"note: {remark}", error=True)
     share = used["trained_parameters"] / used["all_parameters"]
     say(

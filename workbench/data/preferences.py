@@ -312,7 +312,8 @@ def pairs_of_scores(replies: Iterable[RatedReply]) -> tuple[Preference, ...]:
                 best, other = (first, second) if first.score > second.score else (second, first)
                 name = f"{best.id}>{other.id}"
                 texts = (best.prompt, best.response, other.response)
-                found.append(Preference(name, *texts, best.cluster, best.turns))
+                margin = best.score - other.score
+                found.append(Preference(name, *texts, best.cluster, best.turns, margin))
     if not found:
         raise DataError("no prompt has two replies with different scores; pairs are made of such")
     return tuple(found)

@@ -135,7 +135,8 @@ class Document:
 class Preference:
     """Two continuations of a prompt, the first preferred; the text of a dialogue is the prompt and a reply.
 
-    ``turns`` are the prompt's messages, where it is known to be a dialogue.
+    ``turns`` are the prompt's messages, where it is known to be a dialogue. ``margin`` is by how much the first one is
+    better, in the unit of the scores that the pair was made of, and 1 where none are known.
     """
 
     id: str
@@ -144,6 +145,7 @@ class Preference:
     rejected: str
     cluster: str | None = None
     turns: tuple[Turn, ...] = field(default=(), repr=False)
+    margin: float = 1.0
 
 
 @dataclass(frozen=True)

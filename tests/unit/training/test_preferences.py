@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 pytest.importorskip("trl", reason="pip install trl")
 
 import workbench
-from tests.model_folders import save_llama
+from tests.model_folders import save_encoder, save_llama
 from tests.unit.training.preference_jobs import FIRST, pair_table, prepared
 from tests.unit.training.test_resuming import Killed, killed_at, same_weights
 from workbench.errors import ConfigError
@@ -29,6 +29,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save_llama(folder / "model")
     pair_table(folder)
     return folder
+
+
+def move(model: Any, distance: float) -> None:
+    """Change every weight a little."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(distance * torch.randn_like(parameter))
 
 
 def log_probs(model: Any, pairs: list[dict[str, Any]], reply: str) -> torch.Tensor:
@@ -74,9 +81,7 @@ def test_dpo_losses_are_those_of_the_papers(
             place / "model", place / "pairs.jsonl", tmp_path, method="dpo", loss=loss, beta=0.3, **more
         )
     trainer, model = made.trainer, made.trainer.model.eval()
-    with torch.no_grad():
-        for parameter in model.parameters():  # a policy that is no longer the reference
-            parameter.add_(0.1 * torch.randn_like(parameter))
+    move(model, 0.1)  # a policy that is no longer the reference
     pairs = [trainer.train_dataset[i] for i in range(ROWS)]
     with torch.no_grad():
         ratios = [
@@ -86,6 +91,55 @@ def test_dpo_losses_are_those_of_the_papers(
         found = trainer.compute_loss(model, trainer.data_collator(pairs))
     assert float(found) == pytest.approx(by_hand(loss, *ratios, pairs), abs=1e-6)
     assert max(abs(ratios[0])) > 0.01
+
+
+def test_kto_is_that_of_the_paper(place: Path, tmp_path: Path) -> None:
+    """Ethayarajh et al. 2024, equations 7 and 8: β = 0.3, desirable replies weighing 1.2, the others 0.7."""
+    options = {"beta": 0.3, "desirable_weight": 1.2, "undesirable_weight": 0.7, "batch_size": ROWS}
+    with silent():
+        made, _ = prepared(place / "model", place / "pairs.jsonl", tmp_path, method="kto", **options)
+    trainer, model = made.trainer, made.trainer.model.eval()
+    move(model, 0.1)
+    rows = [trainer.train_dataset[i] for i in range(ROWS)]
+    with torch.no_grad():
+        own = log_probs(model, rows, "completion_ids") - torch.tensor([r["ref_logps"] for r in rows])
+        other = log_probs(model, rows, "KL_completion_ids") - torch.tensor([r["ref_KL_logps"] for r in rows])
+        found = trainer.compute_loss(model, trainer.data_collator(rows))
+    point = max(0.0, float(other.mean()))  # z₀
+    total = 0.0
+    for ratio, row in zip(own.tolist(), rows, strict=True):
+        weight, sign = (1.2, 1) if row["label"] else (0.7, -1)
+        total += weight * (1 - 1 / (1 + math.exp(-sign * 0.3 * (ratio - point))))
+    assert float(found) == pytest.approx(total / ROWS, abs=1e-6)
+    assert {row["label"] for row in rows} == {True, False}
+    assert [r["KL_completion_ids"] for r in rows] == [
+        rows[(i - 1) % ROWS]["completion_ids"] for i in range(ROWS)
+    ]
+
+
+@pytest.mark.parametrize("save", [save_llama, save_encoder])
+def test_the_loss_of_reward_models_is_bradley_terry(save: Any, place: Path, tmp_path: Path) -> None:
+    """Ouyang et al. 2022, equation 1, with a margin of 0.5 and a tenth of the squared sum of the rewards."""
+    source = save(tmp_path / "base")
+    with silent():
+        made, subject = prepared(
+            source, place / "pairs.jsonl", tmp_path, method="reward", margin=0.5, centring=0.1
+        )
+    trainer, model = made.trainer, made.trainer.model.eval()
+    move(model, 0.1)
+    rows = [trainer.train_dataset[i] for i in range(ROWS)]
+    total = 0.0
+    for row in rows:
+        with torch.no_grad():
+            a, b = (
+                float(model(input_ids=torch.tensor([row[side]["input_ids"]])).logits)
+                for side in ("chosen", "rejected")
+            )
+        total += math.log1p(math.exp(-(a - b - 0.5))) + 0.1 * (a + b) ** 2
+    with torch.no_grad():
+        found = trainer.compute_loss(model, trainer.data_collator(rows))
+    assert float(found) == pytest.approx(total / ROWS, abs=1e-6)
+    assert subject.fresh
 
 
 def test_the_reference_is_the_model_before_training(place: Path, tmp_path: Path) -> None:
@@ -104,7 +158,9 @@ def align(place: Path, out: Path, **options: Any) -> Any:
     )
 
 
-@pytest.mark.parametrize("more", [{}, {"lora": True, "save_every": 2}])
+@pytest.mark.parametrize(
+    "more", [{}, {"lora": True, "save_every": 2}, {"method": "kto"}, {"method": "reward", "lora": True}]
+)
 def test_training_goes_on_to_the_same_weights(
     more: dict[str, Any], place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,7 +189,8 @@ def test_a_very_large_beta_leaves_the_policy_as_it_was(place: Path, tmp_path: Pa
     def distance(weights: dict[str, torch.Tensor]) -> float:
         return sum(float((weights[n] - before[n]).norm() ** 2) for n in before) ** 0.5
 
-    assert run.complete and far.complete
+    assert run.complete
+    assert far.complete
     assert distance(after) < distance(moved)
 
 

@@ -16,7 +16,7 @@ from workbench.training.finetuning.encoding import Features, collate
 from workbench.training.finetuning.tasks import AnswerKind, FineTask
 from workbench.training.objectives import IGNORED
 
-__all__ = ["Answers", "pads_left", "predict"]
+__all__ = ["Answers", "in_training", "pads_left", "predict"]
 
 LONGEST_ANSWER = 30  # tokens of a span
 
@@ -42,7 +42,7 @@ def predict(
     found: dict[int, tuple[Any, Any]] = {}
     was_training = model.training
     model.eval()
-    subject = _loaded(model, tokenizer)
+    subject = in_training(model, tokenizer)
     for start in range(0, len(order), batch_size):
         places = order[start : start + batch_size]
         batch = [features[i] for i in places]
@@ -67,12 +67,12 @@ def pads_left(model: Any, tokenizer: Any, task: FineTask) -> bool:
         return False
     was_training = model.training
     model.eval()
-    padding = padding_of(_loaded(model, tokenizer))
+    padding = padding_of(in_training(model, tokenizer))
     model.train(was_training)
     return padding is Padding.LEFT
 
 
-def _loaded(model: Any, tokenizer: Any) -> LoadedModel:
+def in_training(model: Any, tokenizer: Any) -> LoadedModel:
     """A model in training as classifiers are read."""
     weight = next(model.parameters())
     return LoadedModel(

@@ -15,7 +15,7 @@ from workbench.training.finetuning.tasks import AnswerKind
 from workbench.training.preferences.job import Job, Subject
 from workbench.training.progress import Meter
 
-__all__ = ["AlignTrainer", "arguments", "check_log_probs", "low_rank"]
+__all__ = ["AlignTrainer", "arguments", "trainer_options"]
 
 
 class AlignTrainer(Resumable):
@@ -36,6 +36,27 @@ class AlignTrainer(Resumable):
                 f"the loss is not a number at step {self.state.global_step + 1}; nothing was stored; lower --lr"
             )
         return found
+
+    def check_log_probs(self, ids: list[int], name: str) -> None:
+        """Compare the log-probabilities that TRL takes from the last hidden states with the model's own.
+
+        Raises :class:`~workbench.errors.ModelError` where they differ: TRL multiplies by the output layer itself, and
+        an architecture may do more.
+        """
+        model: Any = self.model
+        batch = torch.tensor([ids[-64:]], device=model.device)
+        was_training = model.training
+        model.eval()
+        with torch.no_grad():
+            found = float(model(input_ids=batch, labels=batch, fused_lm_head=True).log_probs.sum())
+            logs = model(input_ids=batch).logits[0, :-1].float().log_softmax(-1)
+        own = float(logs.gather(-1, batch[0, 1:, None]).sum())
+        model.train(was_training)
+        if not math.isclose(found, own, rel_tol=1e-3, abs_tol=1e-3):
+            raise ModelError(
+                f"{name} gives a text a log-probability of {own:.4f}, TRL reads {found:.4f} from its hidden states: "
+                "its output layer does more than multiply; choose another model"
+            )
 
     def _prepare_dataset(self, dataset: Any, *_: Any, **__: Any) -> Any:
         """The rows have their token ids already."""
@@ -83,30 +104,14 @@ def arguments(job: Job, subject: Subject) -> dict[str, Any]:
     }
 
 
-def low_rank(job: Job, subject: Subject, kind: AnswerKind) -> Any:
-    """The configuration of LoRA that TRL takes; none where all weights are trained."""
-    if not job.settings.lora:
-        return None
-    return lora_config(subject.model, kind, subject.fresh, job.settings.rank)
-
-
-def check_log_probs(trainer: Any, ids: list[int], name: str) -> None:
-    """Compare the log-probabilities that TRL takes from the last hidden states with the model's own.
-
-    Raises :class:`~workbench.errors.ModelError` where they differ: TRL multiplies by the output layer itself, and an
-    architecture may do more.
-    """
-    model = trainer.model
-    batch = torch.tensor([ids[-64:]], device=next(model.parameters()).device)
-    was_training = model.training
-    model.eval()
-    with torch.no_grad():
-        found = model(input_ids=batch, labels=batch, fused_lm_head=True).log_probs.sum()
-        logits = model(input_ids=batch).logits[0, :-1].float()
-    own = logits.log_softmax(-1).gather(-1, batch[0, 1:, None]).sum()
-    model.train(was_training)
-    if not math.isclose(float(found), float(own), rel_tol=1e-3, abs_tol=1e-3):
-        raise ModelError(
-            f"{name} gives a text a log-probability of {float(own):.4f}, TRL reads {float(found):.4f} from its hidden "
-            "states: its output layer does more than multiply; choose another model"
-        )
+def trainer_options(job: Job, subject: Subject, kind: AnswerKind = AnswerKind.RESPONSE) -> dict[str, Any]:
+    """What every method's trainer is made with: the model, its tokenizer, LoRA if that is wanted."""
+    low_rank = (
+        lora_config(subject.model, kind, subject.fresh, job.settings.rank) if job.settings.lora else None
+    )
+    return {
+        "meter": subject.meter,
+        "model": subject.model,
+        "processing_class": subject.tokenizer,
+        "peft_config": low_rank,
+    }

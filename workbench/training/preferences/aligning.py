@@ -39,8 +39,8 @@ from workbench.training.finetuning.finetune import folder_of, longest_input, mod
 from workbench.training.finetuning.heads import load_with_head
 from workbench.training.preferences.job import Job, Prepared, Subject
 from workbench.training.preferences.libraries import silent
-from workbench.training.preferences.pairs import PairRows, load_pairs
-from workbench.training.preferences.reference import LANGUAGE
+from workbench.training.preferences.pairs import Data, PairRows, load_pairs
+from workbench.training.preferences.reference import LANGUAGE, REWARD, check_goes_on
 from workbench.training.preferences.settings import AlignMethod, AlignSettings
 from workbench.training.progress import ProgressLog
 
@@ -52,11 +52,13 @@ _LONGEST = 1024  # tokens of a pair, where the settings name no length
 @takes_fields_of(AlignSettings)
 def align(
     model: LoadedModel | str,
-    data: PairRows | str | Path,
+    data: PairRows | Data,
     out: Path | str | None = None,
     settings: AlignSettings | None = None,
     *,
-    validation: Path | str | None = None,
+    data_dir: Path | str | None = None,
+    split: str | None = None,
+    validation: Data | None = None,
     limit: int | None = None,
     reference: LoadedModel | str | None = None,
     reward: Any = None,
@@ -75,11 +77,10 @@ def align(
 
     Args:
         model: a name as :func:`workbench.load` takes it, or a model loaded from files, which stays as it is.
-        data: a table with the columns prompt, chosen and rejected.
+        data: pairs by name, table or rows, as :func:`~workbench.data.preferences.read_preferences` takes them.
         out: the folder that gets the model; by default ``runs/MODEL-DATA-METHOD``.
         settings: the recipe; or name its fields as keywords.
-        validation: a table to validate on; by default a tenth of the prompts is held out.
-        limit: only the first N pairs to train on.
+        data_dir, split, validation, limit: of :func:`~workbench.training.preferences.pairs.load_pairs`.
         reference: the model that the policy is held to; by default the policy as it was.
         reward: what scores replies, of the methods that write their own.
         resume: go on with a run that was stopped, from the seeds that are done and the last checkpoint, to the same
@@ -95,7 +96,11 @@ def align(
     settings = settings_of(AlignSettings, settings, options)
     name = model if isinstance(model, str) else folder_of(model)
     other = reference if isinstance(reference, str | None) else folder_of(reference)
-    rows = data if isinstance(data, PairRows) else load_pairs(data, validation=validation, limit=limit)
+    if not isinstance(data, PairRows):
+        folder_of_data = None if data_dir is None else Path(data_dir)
+        taken = {"split": split, "validation": validation, "limit": limit}
+        data = load_pairs(data, folder_of_data, method=settings.method, **taken)  # type: ignore[arg-type]
+    rows = data
     where = Path(out) if out is not None else default_folder(name, rows, settings)
     trackers, placed = check_trackers(report_to), resolve_device(device)
     found = claim_folder(where, "align", resume=resume)
@@ -200,16 +205,27 @@ def _attempt(job: Job, rows: int) -> Outcome:
 
 def preparer_of(method: AlignMethod) -> Callable[[Job, Subject], Prepared]:
     """The function that makes a method's trainer."""
-    if method is AlignMethod.DPO:
-        from workbench.training.preferences.dpo import prepare_dpo
+    from workbench.training.preferences.dpo import prepare_dpo
+    from workbench.training.preferences.kto import prepare_kto
+    from workbench.training.preferences.reward_model import prepare_reward
 
-        return prepare_dpo
-    raise ConfigError(f"method {method} is not there yet; allowed: dpo")
+    made = {AlignMethod.REWARD: prepare_reward, AlignMethod.DPO: prepare_dpo, AlignMethod.KTO: prepare_kto}
+    if method not in made:
+        raise ConfigError(f"method {method} is not there yet; allowed: {', '.join(made)}")
+    return made[method]
 
 
 def subject_of(job: Job, rows: int) -> Subject:
-    """The model to train, on its device; raises :class:`~workbench.errors.ConfigError` for a length beyond it."""
-    headed = load_with_head(job.name, LANGUAGE)
+    """The model to train, on its device.
+
+    Raises :class:`~workbench.errors.ConfigError` for a length beyond the model's, and
+    :class:`~workbench.errors.ModelError` for a policy that does not go on with texts.
+    """
+    if job.settings.method is AlignMethod.REWARD:
+        headed = load_with_head(job.name, REWARD)
+    else:
+        headed = load_with_head(job.name, LANGUAGE)
+        check_goes_on(headed, job.name, job.settings.method)
     longest = longest_input(headed.model, headed.tokenizer)
     wanted = job.settings.length
     if wanted is not None and wanted > longest:
@@ -261,7 +277,8 @@ def _notes(job: Job, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     }
     rate = job.settings.learning_rate(outcomes[0].parameters)
     weights = content_hash(job.out.glob("*.safetensors"))
-    return {**outcomes[0].notes, "seeds": seeds, "learning_rate": rate, "weights_sha256": weights}
+    left_out = {"left_out": job.rows.left_out} if job.rows.left_out else {}
+    return {**left_out, **outcomes[0].notes, "seeds": seeds, "learning_rate": rate, "weights_sha256": weights}
 
 
 def _over_seeds(outcomes: Sequence[Outcome]) -> dict[str, Estimate]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from trl.trainer.dpo_config import DPOConfig
 from trl.trainer.dpo_trainer import DataCollatorForPreference, DPOTrainer
 
-from workbench.training.finetuning.tasks import AnswerKind
-from workbench.training.preferences._trainer import AlignTrainer, arguments, check_log_probs, low_rank
+from workbench.training.preferences._trainer import AlignTrainer, arguments, trainer_options
 from workbench.training.preferences.job import Job, Prepared, Subject
 from workbench.training.preferences.libraries import dataset_of
 from workbench.training.preferences.reference import Reference, measured_policy
@@ -27,6 +25,17 @@ def prepare_dpo(job: Job, subject: Subject) -> Prepared:
     train, cut = encoder.encode(job.rows.train)
     held_out, _ = encoder.encode(job.rows.validation)
     reference = Reference.of(job, subject)
+    chosen, rejected = reference.of_pairs(train)
+    rows = [
+        {
+            "prompt_ids": pair.prompt,
+            "chosen_ids": pair.replies[0],
+            "rejected_ids": pair.replies[1],
+            "ref_chosen_logps": a,
+            "ref_rejected_logps": b,
+        }
+        for pair, a, b in zip(train, chosen, rejected, strict=True)
+    ]
     config = DPOConfig(
         **arguments(job, subject),
         beta=settings.beta,
@@ -35,19 +44,12 @@ def prepare_dpo(job: Job, subject: Subject) -> Prepared:
         max_length=None,
         precompute_ref_log_probs=True,
     )
-    rows = [
-        {**pair.to_dict(), "ref_chosen_logps": chosen, "ref_rejected_logps": rejected}
-        for pair, chosen, rejected in zip(train, *reference.of_pairs(train), strict=True)
-    ]
     before = reference.of_pairs(held_out)
-    trainer: Any = _Trainer(
-        meter=subject.meter,
-        model=subject.model,
+    trainer = _Trainer(
         args=config,
         train_dataset=dataset_of(rows),
         data_collator=DataCollatorForPreference(pad_token_id=subject.pad),
-        processing_class=subject.tokenizer,
-        peft_config=low_rank(job, subject, AnswerKind.RESPONSE),
+        **trainer_options(job, subject),
     )
-    check_log_probs(trainer, train[0].prompt + train[0].chosen, job.name)
+    trainer.check_log_probs(train[0].prompt + train[0].replies[0], job.name)
     return Prepared(trainer, partial(measured_policy, job, subject, held_out, before, cut))

@@ -1,132 +1,142 @@
-"""Pairs as token ids, and how likely a model finds each reply."""
+"""Prompts and replies as token ids, and how likely a model finds each reply."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
 
-from workbench.data.rows import Preference
+from workbench.data.rows import Preference, RatedReply
 from workbench.errors import DataError
+from workbench.models.chat import chat_turn
 from workbench.terminal import counted
-from workbench.text import chat_text
+from workbench.text.prompts import turns_text
 from workbench.training.preferences.settings import AlignSettings, LongPrompts
 
-__all__ = ["EncodedPair", "Encoder", "reply_log_probs"]
+__all__ = ["Encoded", "Encoder", "Sequences", "reply_log_probs", "too_long"]
+
+Row = TypeVar("Row", Preference, RatedReply)
+Sequences = Sequence[tuple[list[int], list[int]]]
+"""Token ids of prompts and of their replies."""
 
 
 @dataclass(frozen=True)
-class EncodedPair:
-    """Token ids of a prompt and its two replies; ``pair`` is what they were made from."""
+class Encoded(Generic[Row]):
+    """Token ids of a row's prompt and of its replies: the chosen and the rejected one, or the only one."""
 
-    pair: Preference
+    row: Row
     prompt: list[int]
-    chosen: list[int]
-    rejected: list[int]
-
-    def to_dict(self) -> dict[str, list[int]]:
-        """The row as TRL's trainers name it."""
-        return {"prompt_ids": self.prompt, "chosen_ids": self.chosen, "rejected_ids": self.rejected}
+    replies: tuple[list[int], ...]
 
 
 @dataclass(frozen=True)
 class Encoder:
-    """Makes token ids of at most ``length`` of a pair.
+    """Makes token ids, at most ``length`` of a prompt and a reply.
 
-    Prompt and reply are tokenized together, as in TRL: a reply begins where prompt and prompt with reply differ. The
-    end token is added to a reply, where the tokenizer has one.
+    Prompt and reply are tokenized together, as in TRL: a reply begins where the ids of prompt and prompt with reply
+    differ. A reply ends with the tokenizer's end token, if it has one; in a chat format with what ends a turn there.
     """
 
     tokenizer: Any
     settings: AlignSettings
     length: int
 
-    def encode(self, pairs: Sequence[Preference]) -> tuple[list[EncodedPair], dict[str, int]]:
-        """The pairs that fit, and how many prompts and replies were shortened or left out.
+    def encode(self, rows: Sequence[Row]) -> tuple[list[Encoded[Row]], dict[str, int]]:
+        """The rows that fit, and how many prompts and replies were shortened, or rows left out.
 
         Raises :class:`~workbench.errors.DataError` for prompts that leave no room, unless the settings say otherwise.
         """
-        found: list[EncodedPair] = []
-        counts = {"prompts_cut": 0, "replies_cut": 0, "pairs_dropped": 0}
-        long = []
-        for pair in pairs:
-            encoded = self.ids(pair)
-            if len(encoded.prompt) >= self.length:
-                long.append(pair)
-                if self.settings.long_prompts is LongPrompts.DROP:
-                    continue
-                room = self.length - min(self.length - 1, max(len(encoded.chosen), len(encoded.rejected)))
-                encoded = EncodedPair(pair, encoded.prompt[-room:], encoded.chosen, encoded.rejected)
-            room = self.length - len(encoded.prompt)
-            counts["replies_cut"] += sum(len(ids) > room for ids in (encoded.chosen, encoded.rejected))
-            found.append(EncodedPair(pair, encoded.prompt, encoded.chosen[:room], encoded.rejected[:room]))
-        if long:
-            self._say_long(long, len(pairs), found)
-            kind = "pairs_dropped" if self.settings.long_prompts is LongPrompts.DROP else "prompts_cut"
-            counts[kind] = len(long)
-        return found, {name: count for name, count in counts.items() if count}
-
-    def _say_long(self, long: Sequence[Preference], total: int, kept: Sequence[EncodedPair]) -> None:
-        if self.settings.long_prompts is LongPrompts.REFUSE or not kept:
-            raise DataError(
-                f"{counted(len(long), 'prompt')} of {total} (first {long[0].id}) leave no room for a reply in "
-                f"{self.length} tokens; raise --length, up to the model's own limit, or shorten them with "
-                "--long-prompts cut, or leave them out with --long-prompts drop"
-            )
-
-    def ids(self, pair: Preference) -> EncodedPair:
-        """All token ids of a pair."""
-        prompt = chat_text(self.tokenizer, pair.prompt) if self.settings.chat else pair.prompt
-        alone, *both = (
-            self._ids(prompt + reply) for reply in ("", self._ended(pair.chosen), self._ended(pair.rejected))
+        every = [self._ids(row) for row in rows]
+        long = [one.row.id for one in every if len(one.prompt) >= self.length]
+        rule = self.settings.long_prompts
+        if long and (rule is LongPrompts.REFUSE or len(long) == len(every)):
+            raise DataError(too_long(long, len(every), self.length))
+        kept = [one for one in every if rule is not LongPrompts.DROP or len(one.prompt) < self.length]
+        short = [self._shortened(one) for one in kept]
+        cut = sum(
+            len(a) > len(b)
+            for one, new in zip(kept, short, strict=True)
+            for a, b in zip(one.replies, new.replies, strict=True)
         )
-        start = min(_shared(alone, ids) for ids in both)
-        return EncodedPair(pair, alone[:start], both[0][start:], both[1][start:])
+        counts = {"prompts_cut": len(long) - (len(every) - len(kept)), "replies_cut": cut}
+        counts["rows_dropped"] = len(every) - len(kept)
+        return short, {name: count for name, count in counts.items() if count}
 
-    def _ids(self, text: str) -> list[int]:
+    def _shortened(self, one: Encoded[Row]) -> Encoded[Row]:
+        """A prompt that leaves no room loses its beginning, and then a reply its end."""
+        prompt = one.prompt
+        if len(prompt) >= self.length:
+            room = self.length - max(map(len, one.replies))
+            prompt = prompt[-max(1, room) :]
+        room = self.length - len(prompt)
+        return Encoded(one.row, prompt, tuple(ids[:room] for ids in one.replies))
+
+    def _ids(self, row: Row) -> Encoded[Row]:
+        """All token ids of a row."""
+        prompt: str = row.prompt
+        replies: list[str] = _replies(row)
+        if self.settings.chat:
+            turns = row.turns or (("user", row.prompt),)
+            prompt = turns_text(self.tokenizer, turns)
+            replies = [chat_turn(self.tokenizer, turns, reply) for reply in replies]
+        else:
+            replies = [self._ended(reply) for reply in replies]
+        alone, *both = (self._tokens(prompt + reply) for reply in ("", *replies))
+        start = min(_shared(alone, ids) for ids in both)
+        return Encoded(row, alone[:start], tuple(ids[start:] for ids in both))
+
+    def _tokens(self, text: str) -> list[int]:
         ids: list[int] = self.tokenizer(text, add_special_tokens=not self.settings.chat)["input_ids"]
         return ids
 
     def _ended(self, reply: str) -> str:
         end = self.tokenizer.eos_token or ""
-        return reply if reply.endswith(end) and end else reply + end
+        return reply if end and reply.endswith(end) else reply + end
+
+
+def _replies(row: Preference | RatedReply) -> list[str]:
+    return [row.chosen, row.rejected] if isinstance(row, Preference) else [row.response]
+
+
+def too_long(ids: Sequence[str], total: int, length: int) -> str:
+    """What is wrong with prompts that leave no room for a reply, and what to do."""
+    return (
+        f"{counted(len(ids), 'prompt')} of {total:,} (first {ids[0]}) leave no room for a reply in {length} tokens; "
+        "raise --length, up to the model's own limit, shorten prompts by --long-prompts cut, or leave them out by "
+        "--long-prompts drop"
+    )
 
 
 def _shared(first: Sequence[int], second: Sequence[int]) -> int:
     """How many ids both begin with."""
-    return next(
-        (i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b),
-        min(len(first), len(second)),
-    )
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(first), len(second)))
 
 
 def reply_log_probs(
-    model: Any,
-    sequences: Sequence[tuple[list[int], list[int]]],
-    pad: int,
-    batch_size: int,
-    dtype: torch.dtype,
+    model: Any, sequences: Sequences, pad: int, batch_size: int, dtype: torch.dtype
 ) -> list[float]:
     """Sum over each reply's tokens of their log-probability, in nats, given the prompt and what came before.
 
-    ``sequences`` are (prompt, reply) ids. ``dtype`` is that of the arithmetic, as in training.
+    ``dtype`` is that of the arithmetic, as in training.
     """
     was_training, device = model.training, next(model.parameters()).device
     model.eval()
     order = sorted(range(len(sequences)), key=lambda i: sum(map(len, sequences[i])))
     found: dict[int, float] = {}
     with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=dtype == torch.bfloat16):
-        for places in _batches(order, batch_size):
+        for start in range(0, len(order), batch_size):
+            places = order[start : start + batch_size]
             sums = _sums(model, [sequences[i] for i in places], pad, device)
             found.update(zip(places, sums.tolist(), strict=True))
     model.train(was_training)
     return [found[i] for i in range(len(sequences))]
 
 
-def _sums(model: Any, rows: Sequence[tuple[list[int], list[int]]], pad: int, device: torch.device) -> Tensor:
+def _sums(model: Any, rows: Sequences, pad: int, device: torch.device) -> Tensor:
     width = max(len(prompt) + len(reply) for prompt, reply in rows)
     ids = torch.full((len(rows), width), pad)
     mask, scored = torch.zeros_like(ids), torch.zeros_like(ids)
@@ -139,8 +149,3 @@ def _sums(model: Any, rows: Sequence[tuple[list[int], list[int]]], pad: int, dev
     logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits[:, :-1].float()
     taken = logits.gather(-1, ids[:, 1:, None]).squeeze(-1) - logits.logsumexp(-1)
     return (taken * scored).sum(-1)
-
-
-def _batches(order: Sequence[int], size: int) -> Iterator[Sequence[int]]:
-    for start in range(0, len(order), size):
-        yield order[start : start + size]

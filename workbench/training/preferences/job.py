@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import torch
 from workbench.estimate import Estimate
 from workbench.runs.trackers import LiveReport
 from workbench.training._outcome import seed_folder
-from workbench.training.preferences.encoding import EncodedPair, Encoder
+from workbench.training.preferences.encoding import Encoder
 from workbench.training.preferences.pairs import PairRows
 from workbench.training.preferences.settings import AlignSettings
 from workbench.training.progress import Meter
@@ -96,6 +96,3 @@ class Prepared:
 
     trainer: Any
     measure: Callable[[Any], Measured]
-
-
-Pairs = Sequence[EncodedPair]

@@ -1,82 +1,102 @@
-"""The pairs to train on and those held out, checked."""
+"""The pairs to train on and those held out."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-import random
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
-from workbench.data.rows import Preference
-from workbench.data.tables import read_table, table_name
+from workbench.data.preferences import (
+    RatedData,
+    pairs_of_scores,
+    read_preferences,
+    read_rated,
+    split_by_prompt,
+)
+from workbench.data.rows import Preference, RatedReply
+from workbench.data.tables import Rows
 from workbench.errors import DataError
-from workbench.terminal import counted
+from workbench.training.preferences.settings import AlignMethod
 
-__all__ = ["PairRows", "load_pairs"]
+__all__ = ["Data", "PairRows", "load_pairs"]
+
+Data: TypeAlias = "str | Path | Rows"
 
 
 @dataclass(frozen=True)
 class PairRows:
-    """Pairs to train on and to validate on, with the name of where they came from."""
+    """Pairs to train on and to validate on, with the name of where they came from.
+
+    ``replies`` are what KTO trains on where the data have a score for each reply by itself. ``left_out`` counts rows
+    with empty or equal replies.
+    """
 
     name: str
     train: tuple[Preference, ...]
     validation: tuple[Preference, ...]
+    replies: tuple[RatedReply, ...] = ()
+    left_out: dict[str, int] = field(default_factory=dict)
 
     @property
     def sha256(self) -> str:
-        """Of the pairs' content, in order."""
+        """Of the rows' content, in order."""
         digest = hashlib.sha256()
-        for pair in (*self.train, *self.validation):
-            digest.update(json.dumps(asdict(pair), sort_keys=True).encode())
+        for row in (*self.train, *self.replies, *self.validation):
+            digest.update(repr(row).encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
 
 def load_pairs(
-    data: str | Path, *, validation: str | Path | None = None, limit: int | None = None, seed: int = 0
+    data: Data,
+    data_dir: Path | None = None,
+    *,
+    method: AlignMethod = AlignMethod.DPO,
+    split: str | None = None,
+    validation: Data | None = None,
+    limit: int | None = None,
 ) -> PairRows:
-    """The pairs in ``data``, a tenth of the prompts held out where ``validation`` gives none.
+    """Pairs as :func:`~workbench.data.preferences.read_preferences` takes them.
 
-    Raises :class:`~workbench.errors.DataError` for a file without pairs, empty replies and equal ones.
+    Without ``validation`` a tenth of the pairs is held out, by prompt, before ``limit`` is applied to the rest. KTO
+    takes scored replies as they are; the pairs held out are those that :func:`pairs_of_scores` makes of them.
+    Raises :class:`~workbench.errors.DataError` as these do.
+
+    Example:
+        ```python
+        from workbench.training.preferences.pairs import load_pairs
+
+        rows = [{"prompt": f"{n} and {n}?", "chosen": f" {2 * n}", "rejected": " No."} for n in range(10)]
+        print(len(load_pairs(rows).train))
+        ```
     """
-    pairs = _read(data)
+    if method is AlignMethod.KTO and (rated := _rated(data, data_dir, split)) is not None:
+        return _of_replies(rated, data_dir, validation, limit)
+    found = read_preferences(data, data_dir, split=split)
     if validation is None:
-        train, held_out = _split(pairs, seed)
+        train, held_out = split_by_prompt(found.pairs)
     else:
-        train, held_out = pairs, _read(validation)
-    rows = PairRows(table_name(data), tuple(train[:limit]), tuple(held_out))
-    for pair in (*rows.train, *rows.validation):
-        _check(pair)
-    if not rows.train or not rows.validation:
-        raise DataError(f"{data} has {counted(len(pairs), 'pair')}, too few to train on and to hold some out")
-    return rows
+        train, held_out = found.pairs, read_preferences(validation, data_dir).pairs
+    left_out = {fault: count for fault, count in found.left_out.items() if count}
+    return PairRows(found.name, train[:limit], held_out, left_out=left_out)
 
 
-def _read(data: str | Path) -> list[Preference]:
-    columns = ("prompt", "chosen", "rejected")
-    return [
-        Preference(str(row.get("id", number)), *(str(row[c]) for c in columns))
-        for number, (_, row) in enumerate(read_table(data, needs=columns))
-    ]
+def _rated(data: Data, data_dir: Path | None, split: str | None) -> RatedData | None:
+    """Scored replies, if that is what ``data`` are, and not pairs."""
+    found = read_rated(data, data_dir, split=split)
+    return None if found.replies[0].id.endswith(("-chosen", "-rejected")) else found
 
 
-def _check(pair: Preference) -> None:
-    for name in ("chosen", "rejected"):
-        if not getattr(pair, name).strip():
-            raise DataError(f"pair {pair.id}: the {name} reply is empty; remove the pair")
-    if pair.chosen == pair.rejected:
+def _of_replies(
+    found: RatedData, data_dir: Path | None, validation: Data | None, limit: int | None
+) -> PairRows:
+    if validation is not None:
+        pairs = read_preferences(validation, data_dir).pairs
+        return PairRows(found.name, (), pairs, found.replies[:limit])
+    train, held_out = split_by_prompt(found.replies)
+    try:
+        return PairRows(found.name, (), pairs_of_scores(held_out), train[:limit])
+    except DataError as error:
         raise DataError(
-            f"pair {pair.id}: chosen and rejected are equal, {pair.chosen!r:.40}; remove the pair"
-        )
-
-
-def _split(pairs: Sequence[Preference], seed: int) -> tuple[list[Preference], list[Preference]]:
-    prompts = sorted({pair.prompt for pair in pairs})
-    random.Random(seed).shuffle(prompts)
-    held_out = set(prompts[: max(1, len(prompts) // 10)])
-    sides: tuple[list[Preference], list[Preference]] = ([], [])
-    for pair in pairs:
-        sides[pair.prompt in held_out].append(pair)
-    return sides
+            f"{found.name}: of the replies held out, {error}; name pairs by --validation"
+        ) from None

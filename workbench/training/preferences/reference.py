@@ -8,19 +8,39 @@ from typing import Any
 
 import torch
 
+from workbench.data.rows import Preference
 from workbench.errors import ModelError
 from workbench.models import load_tokenizer
+from workbench.models.measured import looks_ahead
 from workbench.training._arguments import find_precision
-from workbench.training.finetuning.heads import load_with_head
+from workbench.training.finetuning.heads import Headed, load_with_head
 from workbench.training.finetuning.tasks import AnswerKind, FineTask
-from workbench.training.preferences.encoding import EncodedPair, reply_log_probs
+from workbench.training.preferences.encoding import Encoded, Sequences, reply_log_probs
 from workbench.training.preferences.job import Job, Measured, Subject
 from workbench.training.preferences.results import measured_pairs
 
-__all__ = ["LANGUAGE", "Reference", "measured_policy"]
+__all__ = ["LANGUAGE", "REWARD", "Reference", "check_goes_on", "measured_policy"]
 
 LANGUAGE = FineTask("preferences", AnswerKind.RESPONSE, "prompt", "response", metric="accuracy")
 """The task of a language model, for its loading."""
+
+REWARD = FineTask("preferences", AnswerKind.NUMBER, "prompt", "response", metric="accuracy")
+"""The task of a reward model, for its loading: one number a text."""
+
+
+def check_goes_on(headed: Headed, name: str, method: str) -> None:
+    """Raise :class:`~workbench.errors.ModelError` for a model that cannot be the policy of ``method``."""
+    model = headed.model
+    if model.config.is_encoder_decoder or headed.fresh or looks_ahead(model):
+        kind = (
+            "an encoder-decoder"
+            if model.config.is_encoder_decoder
+            else "no language model from left to right"
+        )
+        raise ModelError(
+            f"method {method} trains models that go on with a text, and {name} is {kind}; choose a causal model, such "
+            "as novels-decoder, or train a reward model of it by --method reward"
+        )
 
 
 @dataclass(frozen=True)
@@ -49,13 +69,12 @@ class Reference:
         model = load_with_head(job.reference, LANGUAGE).model.to(job.device)
         return cls(model, subject.pad, subject.rows, dtype)
 
-    def of_pairs(self, pairs: Sequence[EncodedPair]) -> tuple[list[float], list[float]]:
+    def of_pairs(self, pairs: Sequence[Encoded[Preference]]) -> tuple[list[float], list[float]]:
         """Log-probabilities, in nats, of the chosen and of the rejected replies."""
-        return self.of_replies([(p.prompt, p.chosen) for p in pairs]), self.of_replies(
-            [(p.prompt, p.rejected) for p in pairs]
-        )
+        chosen, rejected = ([(pair.prompt, pair.replies[side]) for pair in pairs] for side in (0, 1))
+        return self.of_replies(chosen), self.of_replies(rejected)
 
-    def of_replies(self, sequences: Sequence[tuple[list[int], list[int]]]) -> list[float]:
+    def of_replies(self, sequences: Sequences) -> list[float]:
         """Log-probabilities, in nats, of replies after their prompts."""
         return reply_log_probs(self.model, sequences, self.pad, self.rows, self.dtype)
 
@@ -63,7 +82,7 @@ class Reference:
 def measured_policy(
     job: Job,
     subject: Subject,
-    pairs: Sequence[EncodedPair],
+    pairs: Sequence[Encoded[Preference]],
     before: tuple[list[float], list[float]],
     notes: dict[str, Any],
     model: Any,
@@ -79,5 +98,5 @@ def measured_policy(
         [beta * (a - b) for a, b in zip(new, old, strict=True)]
         for new, old in zip(after, before, strict=True)
     ]
-    found = measured_pairs([pair.pair for pair in pairs], *scores)
+    found = measured_pairs([pair.row for pair in pairs], *scores)
     return replace(found, notes={**found.notes, **notes})

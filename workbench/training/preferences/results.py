@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,10 @@ import numpy as np
 from workbench.data.rows import Preference
 from workbench.estimate import Estimate
 from workbench.statistics import mean_estimate, wilson
+from workbench.terminal import counted
 from workbench.training.preferences.job import Measured
 
-__all__ = ["measured_pairs", "pair_rows"]
+__all__ = ["measured_pairs", "pair_rows", "remarks"]
 
 
 def measured_pairs(
@@ -52,3 +53,21 @@ def pair_rows(
         }
         for pair, a, b in zip(pairs, chosen, rejected, strict=True)
     ]
+
+
+_COUNTED = {
+    "empty": ("row", "with an empty reply left out"),
+    "equal": ("row", "with two equal replies left out"),
+    "rows_dropped": ("row", "left out, whose prompt leaves no room for a reply"),
+    "prompts_cut": ("prompt", "shortened at the beginning"),
+    "replies_cut": ("text", "shortened at the end"),
+}
+
+
+def remarks(notes: Mapping[str, Any]) -> list[str]:
+    """What a run's notes say of its data, in words."""
+    counts = {**notes.get("left_out", {}), **notes}
+    said = [
+        f"{counted(counts[name], noun)} {what}" for name, (noun, what) in _COUNTED.items() if name in counts
+    ]
+    return said + [str(notes[name]) for name in ("labels", "end") if name in notes]
