@@ -137,7 +137,8 @@ def test_what_is_wrong_is_said_with_its_row(rows: Any, said: str) -> None:
     """One line that names the row."""
     with pytest.raises(DataError) as error:
         read_preferences(rows)
-    assert said in str(error.value) and "\n" not in str(error.value)
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 def test_tables_that_are_missing_or_empty_are_named(tmp_path: Path) -> None:
