@@ -291,6 +291,7 @@ def _remarks(notes: dict[str, Any]) -> list[str]:
         found.append(f"{limited} ended by the task's limit of tokens only")
     if notes.get("truncated"):
         found.append(f"{counted(notes['truncated'], 'item')} truncated at the beginning to fit the model")
+    found += [f"{task}: {line}" for task, lines in notes.get("remarks", {}).items() for line in lines]
     for task, of_set in notes.get("sets", {}).items():
         found += [f"{task}: {said}" for said in (of_set["policy"], *set_remarks(of_set))]
     for task, count in notes.get("spread_over", {}).items():

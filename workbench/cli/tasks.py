@@ -8,6 +8,8 @@ from typing import Any
 import click
 
 from workbench.citations import papers
+from workbench.cli._shared import PATH
+from workbench.errors import WorkbenchError
 from workbench.terminal import say
 
 __all__ = ["command", "show"]
@@ -15,7 +17,8 @@ __all__ = ["command", "show"]
 
 @click.command(name="tasks")
 @click.argument("name", required=False)
-def command(name: str | None) -> None:
+@click.option("--data-dir", type=PATH, help="Of hh_rlhf and preferences: folder of the files to report on.")
+def command(name: str | None, data_dir: Path | None) -> None:
     """List the tasks: name, version, kinds of model, what is measured; or show one task, group or file of your own.
 
     \b
@@ -23,10 +26,16 @@ def command(name: str | None) -> None:
     workbench tasks glue/rte
     workbench tasks superglue
     workbench tasks questions.jsonl
+    workbench tasks pairs.jsonl
+    workbench tasks hh_rlhf --data-dir DIR
+
+    Of preferences it also reports what they are like: lengths of chosen and rejected replies, how often the longer one
+    is chosen, rows that are duplicated, contradicted, equal or empty.
     """
     from workbench.cli._tables import table
     from workbench.evaluate import GROUPS, TASKS, expand, register_tasks
     from workbench.evaluate.tasks.task_file import is_task_file
+    from workbench.evaluate.tasks.task_types import PreferenceTask
 
     register_tasks()
     if name is None:
@@ -42,7 +51,22 @@ def command(name: str | None) -> None:
     elif name in GROUPS:
         say(table(("task", "version", "kinds", "about"), [_row(task) for task in expand([name])]))
     else:
-        show(TASKS.get(name))
+        task = TASKS.get(name)
+        if data_dir is not None and not isinstance(task, PreferenceTask):
+            raise WorkbenchError(f"--data-dir is of preferences, {name} is none; leave it out")
+        show(task)
+        if data_dir is not None and isinstance(task, PreferenceTask):
+            _report(name, data_dir, task.default_split)
+
+
+def _report(name: str, data_dir: Path | None = None, split: str | None = None) -> None:
+    """What preferences are like."""
+    from workbench.cli._tables import table
+    from workbench.data.preference_report import preference_report
+    from workbench.data.preferences import read_preferences
+
+    frame = preference_report(read_preferences(name, data_dir, split=split)).to_frame()
+    say("\n" + table(("preferences", ""), [tuple(row) for row in frame.itertuples(index=False)]))
 
 
 def _is_listed_as_group(name: str) -> bool:
@@ -62,6 +86,7 @@ def _show_file(name: str) -> None:
     from challenge_sets.sets.own import is_own_set, own_set
     from workbench.data.tables import is_table, read_table
     from workbench.evaluate.tasks.task_file import read_task
+    from workbench.evaluate.tasks.task_types import PreferenceTask
 
     if is_table(name):
         _, first = next(read_table(Path(name)), ("", {}))
@@ -71,6 +96,8 @@ def _show_file(name: str) -> None:
     items = task.load(None).items
     show(task)
     say(f"items: {len(items)}")
+    if isinstance(task, PreferenceTask) and is_table(name):
+        _report(name)
     command = f"check MODEL --set {name}" if own else f"evaluate MODEL --task {name}"
     say(f"next: workbench {command}")
 

@@ -121,12 +121,12 @@ def _from_messages(
 
 
 def _pair(row: str, prompt: str, chosen: str, rejected: str, turns: tuple[Turn, ...]) -> Preference:
-    return Preference(row, prompt, chosen, rejected, _cluster(prompt), turns)
+    return Preference(row, prompt, chosen, rejected, _cluster(prompt, row), turns)
 
 
-def _cluster(prompt: str) -> str | None:
-    """One name for all rows of a prompt, which are not independent of one another."""
-    return sha256(prompt.encode()).hexdigest()[:12] if prompt else None
+def _cluster(prompt: str, row: str) -> str:
+    """One name for all rows of a prompt, which are not independent of one another; a row without one stands alone."""
+    return sha256(prompt.encode()).hexdigest()[:12] if prompt else row
 
 
 HH_RLHF: Source[Preference] = Source(
@@ -286,7 +286,7 @@ def _parse_rated(record: Record, where: str, row: str) -> RatedReply:
     score = number_of(_TRUTH.get(str(value).strip().lower(), value), where, "score")
     if turns:
         prompt, text = dialogue_text(turns), f" {text}"
-    return RatedReply(row, prompt, text, score, _cluster(prompt), turns or turns_of(prompt))
+    return RatedReply(row, prompt, text, score, _cluster(prompt, row), turns or turns_of(prompt))
 
 
 def pairs_of_scores(replies: Iterable[RatedReply]) -> tuple[Preference, ...]:

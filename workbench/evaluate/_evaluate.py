@@ -172,6 +172,10 @@ def _results_and_notes(
     }
     by_request = examples[~examples["task"].isin(of_sets)]
     notes = _notes(model, inference, settings, data, by_request)
+    said = {
+        task.name: task.remarks(_rows_of(examples, task.name)) for task in tasks if hasattr(task, "remarks")
+    }
+    notes |= {"remarks": found} if (found := {name: lines for name, lines in said.items() if lines}) else {}
     return results, {**notes, "sets": of_sets} if of_sets else notes
 
 

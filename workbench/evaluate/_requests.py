@@ -44,12 +44,14 @@ class RollingRequest:
 class ClassificationRequest:
     """A label or a number for a text or a pair of texts, from a classification head.
 
-    A head trained for another ``problem`` is refused; ``None`` takes any.
+    A head trained for another ``problem`` is refused; ``None`` takes any. A text that is too long for the model is cut
+    at its end or, with ``keep_end``, at its beginning.
     """
 
     text: str
     pair: str | None = None
     problem: ProblemType | None = None
+    keep_end: bool = False
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from workbench.errors import ModelError
 from workbench.models._loaded import LoadedModel
+from workbench.text.pieces import split_texts
 
 __all__ = [
     "HeadOutput",
@@ -76,6 +77,16 @@ class HeadRow:
 def encode_row(model: LoadedModel, text: str, pair: str | None = None) -> HeadRow:
     """What the model's tokenizer makes of a text or a pair, truncated to the model's length."""
     return row_of(model.tokenizer(text, pair, truncation=True, max_length=model.max_length, verbose=False))
+
+
+def encode_row_end(model: LoadedModel, text: str) -> HeadRow:
+    """The row of ``text``, of which so many characters are left out at the beginning that the model reads the rest."""
+    row = encode_row(model, text)
+    if row.length < model.max_length:
+        return row
+    (pieces,) = split_texts([text], model.tokenizer, add_special_tokens=False)
+    room = model.max_length - model.tokenizer.num_special_tokens_to_add()
+    return row if len(pieces.ids) <= room else encode_row(model, text[pieces.offsets[-room][0] :])
 
 
 def row_of(encoding: Mapping[str, Any]) -> HeadRow:

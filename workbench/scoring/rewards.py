@@ -27,13 +27,12 @@ from workbench.errors import (
     did_you_mean,
 )
 from workbench.models import LoadedModel, load
-from workbench.models.batching import HeadRow, encode_row
+from workbench.models.batching import encode_row_end
 from workbench.models.function_names import import_named
 from workbench.models.functions import in_a_line
 from workbench.models.problem import ProblemType, log_probabilities, problem_of
 from workbench.scoring.streams import head_scores
 from workbench.terminal import counted
-from workbench.text import split_texts
 
 __all__ = [
     "CheckedReward",
@@ -112,7 +111,7 @@ class ModelReward:
         """See :class:`Reward`."""
         pairs = zip(prompts, replies, strict=True)
         texts = [reply if self.reply_only else prompt + reply for prompt, reply in pairs]
-        rows = [_row_to_the_end(self.model, text) for text in texts]
+        rows = [encode_row_end(self.model, text) for text in texts]
         return [self._value(output["logits"]) for output in head_scores(self.model, rows, self.batch_tokens)]
 
     def _value(self, logits: torch.Tensor) -> float:
@@ -145,16 +144,6 @@ def _column(model: LoadedModel, label: str | None) -> int:
     if label not in labels or len(labels) < 2:
         raise TaskError(f"{model.name} has no label {label!r:.60}; {did_you_mean(label, labels)}")
     return labels.index(label)
-
-
-def _row_to_the_end(model: LoadedModel, text: str) -> HeadRow:
-    """The row of ``text``, of which so many characters are left out at the beginning that the model reads the rest."""
-    row = encode_row(model, text)
-    if row.length < model.max_length:
-        return row
-    (pieces,) = split_texts([text], model.tokenizer, add_special_tokens=False)
-    room = model.max_length - model.tokenizer.num_special_tokens_to_add()
-    return row if len(pieces.ids) <= room else encode_row(model, text[pieces.offsets[-room][0] :])
 
 
 class PatternReward:

@@ -22,7 +22,7 @@ from workbench.evaluate._requests import (
 )
 from workbench.evaluate.inference.options import InferenceOptions
 from workbench.models import Kind, LoadedModel, TextFunction
-from workbench.models.batching import HeadOutput, encode_row, head_outputs, row_of
+from workbench.models.batching import HeadOutput, encode_row, encode_row_end, head_outputs, row_of
 from workbench.models.functions import finite_logs
 from workbench.models.problem import ProblemType, problem_of
 from workbench.scoring.streams import stream_heads
@@ -54,7 +54,12 @@ def classify_texts(
     _require_head(model, "ForSequenceClassification")
     for request in requests:
         _require_problem(model, request)
-    rows = [encode_row(model, request.text, request.pair) for request in requests]
+    rows = [
+        encode_row_end(model, request.text)
+        if request.keep_end
+        else encode_row(model, request.text, request.pair)
+        for request in requests
+    ]
     for batch in stream_heads(
         model, rows, done=done, batch_tokens=options.batch_tokens, progress=options.progress
     ):

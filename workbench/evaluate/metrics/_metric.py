@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -70,16 +71,26 @@ class Metric(Protocol):
 
 @dataclass(frozen=True)
 class Mean:
-    """The mean of a column: for 0 and 1 with Wilson's interval, else bootstrapped."""
+    """The mean of a column: for 0 and 1 with Wilson's interval, else bootstrapped.
+
+    With ``where``, a column and a value, only of rows that have it; of none the mean is undefined.
+    """
 
     name: str
     column: str
     about: str = ""
     higher_is_better: bool = True
+    where: tuple[str, str] | None = None
 
     def estimate(self, examples: pd.DataFrame, seed: int) -> Estimate:
         """The mean with its interval."""
         _check_rows(self.name, examples)
+        if self.where is not None:
+            column, value = self.where
+            examples = examples[examples[column] == value]
+            if examples.empty:
+                why = f"no item has {column} {value!r}"
+                return Estimate.without_interval(math.nan, 0, why, method="wilson")
         values = examples[self.column].to_numpy(float)
         return mean_estimate(
             values, seed=seed, clusters=_clusters(examples), higher_is_better=self.higher_is_better

@@ -44,6 +44,10 @@ class _OwnRows(Source[Any]):
             for number, (where, record) in enumerate(self.records_here)
             for row in self.parse(record, where, _item_id(self.name, number))
         ]
+        if not rows:
+            raise DataError(
+                f"{self.place}: none of its {len(self.records_here)} rows can be used for {self.name}"
+            )
         identity = DataIdentity(self.name, self.place, content_hash(map(repr, rows)), len(rows))
         return Dataset(tuple(rows), identity)
 

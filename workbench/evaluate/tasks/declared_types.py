@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.data.rows import Blanked, Choices, Document, Question, TextPair
+from workbench.data.preferences import parse_preference
+from workbench.data.rows import Blanked, Choices, Document, Preference, Question, TextPair
 from workbench.data.source import Record, field_of, label_of
 from workbench.errors import ConfigError, DataError, did_you_mean
 from workbench.evaluate._task import Task
@@ -19,6 +20,7 @@ from workbench.evaluate.tasks.task_types import (
     MultipleChoice,
     PartialChoice,
     Perplexity,
+    PreferenceTask,
     TextClassification,
 )
 
@@ -171,6 +173,18 @@ class OwnAnswers(AnsweringTask):
         return {**super().judge(text, gold), **scores}
 
 
+def _preferences(declared: Declared, shared: dict[str, Any]) -> Task:
+    columns = {name: declared.text(name, name) for name in ("chosen", "rejected")}
+    if "prompt" in declared.values:
+        columns["prompt"] = declared.text("prompt")
+
+    def parse(record: Record, where: str, name: str) -> list[Preference]:
+        given = {key: field_of(record, where, column) for key, column in columns.items()}
+        return parse_preference(given, where, name)
+
+    return PreferenceTask(source=declared.source(parse), **shared)
+
+
 def _perplexity(declared: Declared, shared: dict[str, Any]) -> Task:
     column = declared.text("text", "text")
 
@@ -188,4 +202,5 @@ TYPES: dict[str, tuple[Callable[[Declared, dict[str, Any]], Task], tuple[str, ..
     "classification": (_classification, ("prompt", "labels", "label", "words")),
     "generation": (_generation, ("prompt", "answer", "stop", "max_tokens", "metrics", "pattern")),
     "perplexity": (_perplexity, ("text",)),
+    "preferences": (_preferences, ("prompt", "chosen", "rejected")),
 }

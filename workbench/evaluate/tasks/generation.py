@@ -186,12 +186,14 @@ GENERATION_TASKS: tuple[Task, ...] = (
     PreferenceTask(
         name="hh_rlhf",
         about="the preferred of two replies: harmless_base_test_first500.jsonl",
+        version=2,
         source=HH_RLHF,
         default_split="test",
     ),
     PreferenceTask(
         name="preferences",
         about="your own pairs with prompt, chosen, rejected: preferences.jsonl",
+        version=2,
         source=PREFERENCES,
         default_split="test",
     ),

@@ -42,6 +42,7 @@ _GOLD = ("gold", "answer", "label", "answerKey")
 # in this order: the first whose columns are all there
 FORMS = (
     _Form((("context_options",), ("continuation",), _GOLD), "partial_choice"),
+    _Form((("chosen",), ("rejected",)), "preferences"),
     _Form((_PROMPTS, ("choices", "options"), _GOLD), "multiple_choice"),
     _Form((("text", "sentence"), ("candidates",), ("answer", "target")), "cloze"),
     _Form((_PROMPTS, ("answer", "answers", "target", "output", "aliases")), "generation"),
@@ -54,8 +55,9 @@ def declared_by(rows: Sequence[Record], where: object, name: str) -> dict[str, A
     """The keys that declare the task ``name`` of rows (see :func:`~workbench.evaluate.tasks.task_file.read_task`).
 
     Forms, by columns: ``context_options, continuation, gold`` (partial scoring) and ``query, choices, gold`` (multiple
-    choice), as llm-foundry has them; ``text, candidates, answer`` (a gap ``___`` in the text); ``question, answer``
-    (free text); ``text, label`` (classification); ``text`` (perplexity). Other usual names of these columns do too.
+    choice), as llm-foundry has them; ``prompt, chosen, rejected`` (preferences; dialogues need no prompt);
+    ``text, candidates, answer`` (a gap ``___`` in the text); ``question, answer`` (free text); ``text, label``
+    (classification); ``text`` (perplexity). Other usual names of these columns do too.
 
     Raises :class:`~workbench.errors.DataError` for rows that are of none of these forms.
     """
@@ -81,6 +83,12 @@ def _labels(columns: tuple[str, ...], rows: Sequence[Record], where: object) -> 
     return {"prompt": f"{{{text}}}", "label": label, "labels": labels}
 
 
+def _preferences(columns: tuple[str, ...], rows: Sequence[Record], where: object) -> dict[str, Any]:
+    prompt = next((name for name in _PROMPTS if name in rows[0]), None)
+    keys = dict(zip(("chosen", "rejected"), columns, strict=True))
+    return keys if prompt is None else {**keys, "prompt": prompt}
+
+
 _KEYS: Mapping[str, Any] = {
     "partial_choice": lambda names, *_: dict(zip(("choices", "continuation", "answer"), names, strict=True)),
     "multiple_choice": lambda names, *_: {
@@ -91,5 +99,6 @@ _KEYS: Mapping[str, Any] = {
     "cloze": lambda names, *_: dict(zip(("text", "choices", "answer"), names, strict=True)),
     "generation": lambda names, *_: {"prompt": f"{{{names[0]}}}", "answer": names[1]},
     "classification": _labels,
+    "preferences": _preferences,
     "perplexity": lambda names, *_: {"text": names[0]},
 }

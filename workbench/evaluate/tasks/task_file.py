@@ -43,6 +43,8 @@ def read_task(path: Path | str) -> Task:
       (of exact_match, f1, bleu, chrf, rouge1, rouge2, rougeL, rougeLsum; the first two by default), ``pattern`` (a
       regular expression: what it finds first, or its first group, is the answer)
     - ``perplexity``: ``text`` (the column, "text" by default)
+    - ``preferences``: ``chosen`` and ``rejected`` (the columns, so called by default), ``prompt`` (the column of the
+      prompt; none where the replies are whole dialogues)
 
     Templates name columns in braces: ``"The capital of {country} is"``.
 
