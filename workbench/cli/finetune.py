@@ -68,6 +68,7 @@ __all__ = ["command"]
     help="Share of a label that all classes have.  [default: none]",
 )
 @click.option("--gradient-checkpointing", is_flag=True, help="Less memory, more time, the same weights.")
+@click.option("--packing", is_flag=True, help="Several conversations in one row of --length, kept apart.")
 @click.option("--seeds", type=SEEDS, default="0", show_default=True, help="One or more, separated by commas.")
 @click.option("--limit", type=COUNT, help="Only the first N rows to train on.")
 @click.option("--precision", default="auto", show_default=True, help="auto, float32 or bfloat16.")
@@ -78,10 +79,14 @@ __all__ = ["command"]
 def command(model: str, task: str, **options: Any) -> None:
     """Fine-tune MODEL on a task; the result opens in this workbench and in transformers.
 
+    Rows of --kind response are conversations: lists of messages in a column messages or conversations, or the columns
+    prompt and response, or instruction, input and output. Only replies and what ends each are scored, in the model's
+    chat template or, without one, a plain format that the result is stored with.
+
     \b
     workbench finetune minilm-l6 --task mrpc --data-dir DIR --method lora --seeds 0,1,2
     workbench finetune MODEL --task pairs.csv --text-column a --pair-column b --label-column same
-    workbench finetune MODEL --task chats.jsonl --kind response
+    workbench finetune MODEL --task chats.jsonl --kind response --packing --length 512
     workbench finetune MODEL --task FILE --out DIR --resume
     """
     from workbench.runs import default_root

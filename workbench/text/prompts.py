@@ -88,21 +88,28 @@ def chat_text(tokenizer: PreTrainedTokenizerBase, text: str, system: str | None 
 
 
 def turns_text(
-    tokenizer: PreTrainedTokenizerBase, turns: Sequence[tuple[str, str]], *, reply_follows: bool = True
+    tokenizer: PreTrainedTokenizerBase,
+    turns: Sequence[tuple[str, str]],
+    *,
+    reply_follows: bool = True,
+    otherwise: str | None = None,
 ) -> str:
     """Messages, each a role and a text, in the chat template; the generation prompt where a reply follows.
 
-    Raises :class:`~workbench.errors.ModelError` for a tokenizer without a chat template, and for a template that
-    refuses the messages (some take no system message).
+    ``otherwise`` is the template for tokenizers that have none. Raises :class:`~workbench.errors.ModelError` for one
+    without either, and for a template that refuses the messages (some take no system message).
     """
     from jinja2 import TemplateError
 
     messages = [{"role": role, "content": content} for role, content in turns]
-    if not tokenizer.chat_template:
+    template = None if tokenizer.chat_template else otherwise
+    if not (tokenizer.chat_template or template):
         raise ModelError("the tokenizer has no chat template; leave out --chat")
     try:
         return str(
-            tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=reply_follows)
+            tokenizer.apply_chat_template(
+                messages, chat_template=template, tokenize=False, add_generation_prompt=reply_follows
+            )
         )
     except TemplateError as error:
         refused = "a system message" if turns[0][0] == "system" else "the message"

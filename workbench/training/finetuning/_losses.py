@@ -14,6 +14,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_N
 from workbench.errors import ConfigError
 from workbench.models.configuration import EncoderConfig
 from workbench.training.finetuning.heads import ask
+from workbench.training.finetuning.methods import PROMPTED
 from workbench.training.finetuning.settings import FineSettings
 from workbench.training.finetuning.tasks import AnswerKind, FineTask
 from workbench.training.objectives import IGNORED
@@ -41,6 +42,11 @@ class HeadLoss:
         """The loss of a batch, with ``marked`` (B, T) where words are marked, and the output."""
         inputs: dict[str, Any] = dict(batch)
         marked, labels = inputs.pop("marked", None), inputs.get("labels")
+        if (
+            "position_ids" in inputs
+        ):  # packed rows, which models keep apart where they get no mask and no cache
+            inputs.pop("attention_mask")
+            inputs["use_cache"] = False
         if self.mixup:
             inputs, labels = mix_rows(model, inputs, self.mixup)
         if marked is not None:
@@ -106,6 +112,8 @@ def attention_loss(attentions: Sequence[Tensor], marked: Tensor) -> Tensor:
 
 def check_losses(settings: FineSettings, task: FineTask, config: Any) -> None:
     """Raise :class:`~workbench.errors.ConfigError` where a loss asked for does not suit the task or the model."""
+    if settings.packing:
+        _check_packing(settings, task, config)
     if settings.label_smoothing and task.kind not in (AnswerKind.CLASS, AnswerKind.TOKENS, AnswerKind.CHOICE):
         raise ConfigError("label_smoothing goes with kinds class, tokens and choice; leave it out")
     for name, asked in (("mixup", settings.mixup), ("a rationale column", task.rationale)):
@@ -117,3 +125,13 @@ def check_losses(settings: FineSettings, task: FineTask, config: Any) -> None:
         known = isinstance(config, EncoderConfig) or config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES
         if config.is_encoder_decoder or not known:
             raise ConfigError(f"{name} goes with encoders, not {config.model_type}; leave it out")
+
+
+def _check_packing(settings: FineSettings, task: FineTask, config: Any) -> None:
+    if task.kind is not AnswerKind.RESPONSE or config.is_encoder_decoder:
+        raise ConfigError("packing goes with --kind response and decoders; leave it out")
+    if settings.method in PROMPTED:
+        raise ConfigError(
+            f"packing does not go with method {settings.method}, whose vectors stand before a row, not before each "
+            "conversation; leave it out"
+        )

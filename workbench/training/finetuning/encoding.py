@@ -10,14 +10,13 @@ from torch import Tensor
 
 from workbench.data.tables import Row, read_marks
 from workbench.errors import DataError
-from workbench.text import align, align_words, chat_text, require_fast
+from workbench.text import align, align_words, require_fast
 from workbench.trace.encoding import Encoded, cut_to
+from workbench.training.finetuning.conversations import Features, conversation, written_reply
 from workbench.training.finetuning.tasks import AnswerKind, FineTask
 from workbench.training.objectives import IGNORED
 
 __all__ = ["Features", "collate", "encode"]
-
-Features = dict[str, Any]
 
 
 def encode(
@@ -25,11 +24,12 @@ def encode(
 ) -> list[Features]:
     """One dictionary of ids and labels a row; texts longer than ``length`` tokens are truncated at their end.
 
-    Of a pair the longer text is truncated, of a question and its context the context, of a prompt and its response the
-    beginning of the prompt. ``two_sided``: an encoder reads the prompt and a decoder writes the response.
+    Of a pair the longer text is truncated, of a question and its context the context, of a conversation as
+    :func:`~workbench.training.finetuning.conversations.conversation` says. ``two_sided``: an encoder reads the prompt
+    and a decoder writes the response.
     Raises :class:`~workbench.errors.DataError` for rows that do not fit the task.
     """
-    maker = _written if two_sided and task.kind is AnswerKind.RESPONSE else _MAKERS[task.kind]
+    maker = written_reply if two_sided and task.kind is AnswerKind.RESPONSE else _MAKERS[task.kind]
     return [maker(row, task, tokenizer, length, number) for number, row in enumerate(rows, 1)]
 
 
@@ -112,39 +112,13 @@ def _choice(row: Row, task: FineTask, tokenizer: Any, length: int, number: int) 
     return {**encoded, "labels": gold}
 
 
-def _response(row: Row, task: FineTask, tokenizer: Any, length: int, _number: int) -> Features:
-    """Prompt and response in one; only the response and the end are scored."""
-    prompt = tokenizer(_prompt(str(row[task.text]), tokenizer), add_special_tokens=False)["input_ids"]
-    response = tokenizer(str(row[task.label]), add_special_tokens=False)["input_ids"]
-    end = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
-    response = [*response, *end][:length]
-    room = length - len(response)
-    prompt = prompt[len(prompt) - room :] if len(prompt) > room else prompt
-    ids = [*prompt, *response]
-    labels = [IGNORED] * len(prompt) + response
-    return {"input_ids": ids, "attention_mask": [1] * len(ids), "labels": labels}
-
-
-def _written(row: Row, task: FineTask, tokenizer: Any, length: int, _number: int) -> Features:
-    """The prompt for the encoder, the response and the end as what the decoder writes."""
-    source = dict(tokenizer(str(row[task.text]), truncation=True, max_length=length))
-    end = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
-    response = tokenizer(str(row[task.label]), add_special_tokens=False)["input_ids"]
-    return {**source, "labels": [*response[: length - len(end)], *end]}
-
-
-def _prompt(text: str, tokenizer: Any) -> str:
-    """In the model's chat format, if it has one."""
-    return chat_text(tokenizer, text) if tokenizer.chat_template else f"{tokenizer.bos_token or ''}{text}\n"
-
-
 _MAKERS: dict[AnswerKind, Callable[[Row, FineTask, Any, int, int], Features]] = {
     AnswerKind.CLASS: _text,
     AnswerKind.NUMBER: _text,
     AnswerKind.TOKENS: _tokens,
     AnswerKind.SPAN: _span,
     AnswerKind.CHOICE: _choice,
-    AnswerKind.RESPONSE: _response,
+    AnswerKind.RESPONSE: conversation,
 }
 
 
@@ -153,7 +127,7 @@ def collate(features: Sequence[Features], pad: int, *, left: bool = False) -> di
     values = {"input_ids": pad, "labels": IGNORED}
     batch = {}
     for name in features[0]:
-        if name == "offsets":
+        if name in ("offsets", "cut"):  # about a row, for those who read its output or count
             continue
         column = [feature[name] for feature in features]
         if isinstance(column[0], list):

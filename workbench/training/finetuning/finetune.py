@@ -31,6 +31,7 @@ from workbench.runs import Run, RunFolder, RunRecord, default_root
 from workbench.runs.trackers import LiveReport, check_trackers, report_run
 from workbench.statistics import over_seeds
 from workbench.terminal import say, shows_progress
+from workbench.text.chats import PLAIN_TEMPLATE
 from workbench.training._outcome import Outcome, peak_mib, read_outcome, seed_folder, store_outcome
 from workbench.training._resumable import with_fewer_rows
 from workbench.training.checkpoints import (
@@ -48,6 +49,7 @@ from workbench.training.finetuning._trainer import (
     class_weights,
     fine_arguments,
 )
+from workbench.training.finetuning.conversations import check_packs, pack
 from workbench.training.finetuning.encoding import Features, collate, encode
 from workbench.training.finetuning.heads import Headed, Pooling, check_pools, load_with_head
 from workbench.training.finetuning.methods import (
@@ -58,7 +60,7 @@ from workbench.training.finetuning.methods import (
     merged,
     try_one_step,
 )
-from workbench.training.finetuning.metrics import compute_metrics
+from workbench.training.finetuning.metrics import compute_metrics, loss_changes
 from workbench.training.finetuning.predict import Answers, pads_left, predict
 from workbench.training.finetuning.settings import FineSettings
 from workbench.training.finetuning.tasks import AnswerKind, FineTask, TaskRows, load_task
@@ -290,12 +292,16 @@ def _attempt(job: _Job, rows_at_once: int) -> Outcome:
     headed = load_with_head(job.name, task, settings.layers, pooling)
     model = headed.model
     check_losses(settings, task, model.config)
+    is_response = task.kind is AnswerKind.RESPONSE
+    if is_response and not model.config.is_encoder_decoder and not headed.tokenizer.chat_template:
+        headed.tokenizer.chat_template = PLAIN_TEMPLATE  # stored with what learns it
     if task.rationale is not None:
         model.set_attn_implementation("eager")  # the others do not tell their weights
     if method in PROMPTED and job.is_first:  # cannot be merged: the base goes with them
         model.save_pretrained(job.out / "base")
         share(job.out / "base")
-    features = _features(job, headed)
+    encoded = _features(job, headed)
+    before = _answers(job, headed, encoded.validation, model.to(job.device)) if is_response else None
     parameters = sum(p.numel() for p in model.parameters())
     model = apply_method(
         model,
@@ -307,29 +313,31 @@ def _attempt(job: _Job, rows_at_once: int) -> Outcome:
     )
     headed = replace(headed, model=model)
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    fitted, tokens = _fit(job, headed, features, rows_at_once, parameters)
+    fitted, tokens = _fit(job, headed, encoded, rows_at_once, parameters)
     fitted = merged(fitted, method)
-    answers = _answers(job, headed, features[1], fitted)
+    answers = _answers(job, headed, encoded.validation, fitted)
+    metrics = compute_metrics(task.kind, answers.predicted, answers.gold)
+    if before is not None:
+        metrics |= loss_changes(before.predicted, answers.predicted)
     if job.is_first:
         save_model_folder(fitted, headed.tokenizer, job.out)
     return Outcome(
-        metrics=compute_metrics(task.kind, answers.predicted, answers.gold),
+        metrics=metrics,
         answers=tuple((str(p), str(g)) for p, g in zip(answers.predicted, answers.gold, strict=True)),
         seconds=time.perf_counter() - started,
         memory=peak_mib(job.device),
         trained=trained,
         parameters=parameters,
         tokens=tokens,
+        notes=encoded.notes,
     )
 
 
-def _fit(
-    job: _Job, headed: Headed, features: tuple[list[Features], list[Features]], rows: int, parameters: int
-) -> tuple[Any, int]:
-    """The model, trained on the first of ``features`` from the last checkpoint on, and the tokens that it read."""
+def _fit(job: _Job, headed: Headed, encoded: _Encoded, rows: int, parameters: int) -> tuple[Any, int]:
+    """The model, trained from the last checkpoint on, and the tokens that it read."""
     settings, task = job.settings, job.rows.task
     pad = padding_id(headed.tokenizer, headed.model.config)
-    training, validation = features
+    training, validation = encoded.training, encoded.validation
     loss, folder, meter = _loss(settings, task, training), seed_folder(job.out, job.seed), Meter()
     if settings.method != Method.FULL:
         batch = collate(training[:2], pad)
@@ -368,25 +376,47 @@ def _answers(job: _Job, headed: Headed, features: list[Features], model: Any) ->
     return predict(model, headed.tokenizer, features, job.rows.validation, task, job.settings.batch_size)
 
 
-def _features(job: _Job, headed: Headed) -> tuple[list[Features], list[Features]]:
-    """Training and validation rows as inputs that the model takes."""
-    settings, model, tokenizer = job.settings, headed.model, headed.tokenizer
-    length = longest_input(model, tokenizer)
+@dataclass(frozen=True)
+class _Encoded:
+    """Rows as inputs that the model takes, and how many conversations of each were cut, if any."""
+
+    training: list[Features]
+    validation: list[Features]
+    notes: dict[str, Any]
+
+
+def _features(job: _Job, headed: Headed) -> _Encoded:
+    settings, model = job.settings, headed.model
+    length = longest_input(model, headed.tokenizer)
     if settings.method in PROMPTED:
         length -= settings.virtual_tokens
+    length = min(settings.length, length)
+    task, two_sided = job.rows.task, model.config.is_encoder_decoder
+    training = encode(job.rows.train, task, headed.tokenizer, length, two_sided=two_sided)
+    held = replace(task, rationale=None)
+    validation = encode(job.rows.validation, held, headed.tokenizer, length, two_sided=two_sided)
+    cut = _say_cut({"training": training, "validation": validation}, length, show=job.is_first)
+    if settings.packing:
+        check_packs(model)
+        training = pack(training, length)
+    return _Encoded(
+        _accepted(training, model), _accepted(validation, model), {"truncated": cut} if cut else {}
+    )
+
+
+def _say_cut(encoded: dict[str, list[Features]], length: int, *, show: bool) -> dict[str, int]:
+    """Conversations that lost tokens, where there are any; other rows are truncated without being counted."""
+    found = {what: sum(row.get("cut", 0) > 0 for row in rows) for what, rows in encoded.items()}
+    for what, cut in found.items():
+        if cut and show:
+            size = len(encoded[what])
+            say(f"{cut:,} of {size:,} {what} rows are longer than {length} tokens and were cut", error=True)
+    return found if any(found.values()) else {}
+
+
+def _accepted(features: list[Features], model: Any) -> list[Features]:
     accepted = {*inspect.signature(model.forward).parameters, "offsets", "marked"}
-    task = job.rows.task
-    encoded = []
-    for rows, read in ((job.rows.train, task), (job.rows.validation, replace(task, rationale=None))):
-        features = encode(
-            rows,
-            read,
-            tokenizer,
-            min(settings.length, length),
-            two_sided=model.config.is_encoder_decoder,
-        )
-        encoded.append([{k: v for k, v in f.items() if k in accepted} for f in features])
-    return encoded[0], encoded[1]
+    return [{k: v for k, v in f.items() if k in accepted} for f in features]
 
 
 def _loss(settings: FineSettings, task: FineTask, training: list[Features]) -> HeadLoss:
@@ -429,7 +459,12 @@ def _notes(settings: FineSettings, outcomes: list[Outcome], out: Path) -> dict[s
         for s, o in zip(settings.seeds, outcomes, strict=True)
     }
     rate = settings.learning_rate(outcomes[0].parameters)
-    return {"seeds": seeds, "learning_rate": rate, "weights_sha256": content_hash(out.glob("*.safetensors"))}
+    return {
+        **outcomes[0].notes,
+        "seeds": seeds,
+        "learning_rate": rate,
+        "weights_sha256": content_hash(out.glob("*.safetensors")),
+    }
 
 
 def _over_seeds(outcomes: list[Outcome]) -> dict[str, Estimate]:

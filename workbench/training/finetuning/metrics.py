@@ -24,7 +24,7 @@ from workbench.statistics import (
 )
 from workbench.training.finetuning.tasks import AnswerKind
 
-__all__ = ["compute_metrics"]
+__all__ = ["compute_metrics", "loss_changes"]
 
 
 def compute_metrics(kind: AnswerKind, predicted: Sequence[Any], gold: Sequence[Any]) -> dict[str, Estimate]:
@@ -49,6 +49,15 @@ def compute_metrics(kind: AnswerKind, predicted: Sequence[Any], gold: Sequence[A
         f1 = {"f1": f1_measure} if binary else {"macro_f1": macro_f1_measure}
         found |= _of_pairs({"matthews": matthews_measure, **f1}, predicted, gold)
     return found
+
+
+def loss_changes(before: Sequence[float], after: Sequence[float]) -> dict[str, Estimate]:
+    """The mean loss of each row's replies before training, and by how much training changed it, row by row."""
+    change = np.asarray(after, dtype=float) - np.asarray(before, dtype=float)
+    return {
+        "loss_before": bootstrap(before, seed=0, higher_is_better=False),
+        "loss_change": bootstrap(change, seed=0, higher_is_better=False),
+    }
 
 
 def _of_pairs(measures: dict[str, Any], predicted: Sequence[Any], gold: Sequence[Any]) -> dict[str, Estimate]:

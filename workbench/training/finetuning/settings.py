@@ -29,6 +29,7 @@ class FineSettings:
     ``pooling``: what a classifier of texts reads, "first", "last", "mean" or "attention" (Yang et al. 2016), which
     learns ``aspects`` queries, by default one for each label; without it the model's own way.
     ``gradient_checkpointing``: activations are computed again in the backward pass: less memory, the same weights.
+    ``packing``: several conversations in one row of up to ``length`` tokens, without attention across them.
     """
 
     method: Method = Method.FULL
@@ -50,6 +51,7 @@ class FineSettings:
     rationale_weight: float = 0.1
     label_smoothing: float = 0.0
     gradient_checkpointing: bool = False
+    packing: bool = False
     precision: str = "auto"
     seeds: tuple[int, ...] = (0,)
 

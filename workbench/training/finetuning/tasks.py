@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from workbench.choices import as_members, member
+from workbench.data.chats import chat_columns, read_messages
 from workbench.data.files import find_file
 from workbench.data.glue import GLUE as LAYOUTS
 from workbench.data.hub import HubName, hub_splits, is_hub_name, reading, rows_of
@@ -32,14 +33,13 @@ class AnswerKind(StrEnum):
     RESPONSE = "response"  # a text: instruction tuning
 
 
-# columns that a kind reads if the user names none: text, pair, label
+# columns that a kind reads if the user names none: text, pair, label; of responses those of CHAT_COLUMNS
 _COLUMNS = {
     AnswerKind.CLASS: ("text", None, "label"),
     AnswerKind.NUMBER: ("text", None, "label"),
     AnswerKind.TOKENS: ("tokens", None, "labels"),
     AnswerKind.SPAN: ("question", "context", "answer"),
     AnswerKind.CHOICE: ("query", "choices", "gold"),
-    AnswerKind.RESPONSE: ("prompt", None, "response"),
 }
 
 
@@ -65,6 +65,11 @@ class FineTask:
 
     def __post_init__(self) -> None:
         as_members(self)
+
+    @property
+    def has_messages(self) -> bool:
+        """Whether one column holds whole conversations, as lists of messages."""
+        return self.kind is AnswerKind.RESPONSE and self.text == self.label
 
 
 @dataclass(frozen=True)
@@ -143,7 +148,9 @@ def load_task(
 
     Rows in memory (a DataFrame, a ``datasets.Dataset``, mappings) are a table too, under the name "rows".
 
-    A tenth is held out if nothing else is given.
+    A tenth is held out if nothing else is given. Rows of kind "response" are conversations: a column ``messages`` or
+    ``conversations`` with lists of messages (:func:`~workbench.data.chats.read_messages`), or columns of one prompt and
+    one reply, ``prompt`` and ``response`` or Alpaca's ``instruction``, ``input`` and ``output``.
 
     Raises :class:`~workbench.errors.DataError` for missing files, columns or labels, labels of the wrong type, and
     labels that are all the same.
@@ -163,17 +170,15 @@ def load_task(
     in_memory = None if isinstance(name, str | Path) else records_of(name, "rows")
     name = "rows" if in_memory is not None else str(name)
     short = name.removeprefix("glue/")
-    if in_memory is not None:
-        task = _table_task(name, kind, text, pair, label)
-        train, held = in_memory, []
-    elif short in GLUE:
+    if in_memory is None and short in GLUE:
         task = GLUE[short]
         folder = Path(data_dir or ".") / task.folder
         train = read_rows(find_file(folder, *task.train), task.header)
         held = read_rows(find_file(folder, *task.validation), task.header)
     else:
-        task = _table_task(name, kind, text, pair, label)
-        train, held = _table_rows(name, short)
+        answer = member(AnswerKind, kind or "class", "kind")
+        train, held = _table_rows(name, short) if in_memory is None else (in_memory, [])
+        task = _table_task(name, answer, train[0], text, pair, label)
     if validation is not None:
         held = read_rows(validation, task.header)
     train, held = _cleaned(task, train, "training"), _cleaned(task, held, "validation")
@@ -225,10 +230,10 @@ def _listed(split: Any, name: HubName) -> list[Row]:
 
 
 def _table_task(
-    name: str, kind: str | None, text: str | None, pair: str | None, label: str | None
+    name: str, answer: AnswerKind, row: Row, text: str | None, pair: str | None, label: str | None
 ) -> FineTask:
-    answer = member(AnswerKind, kind or "class", "kind")
-    usual = _COLUMNS[answer]
+    """The task of a table whose first row is ``row``."""
+    usual = chat_columns(row, text) if answer is AnswerKind.RESPONSE else _COLUMNS[answer]
     return FineTask(
         table_name(name),
         answer,
@@ -261,10 +266,14 @@ def _with_labels(task: FineTask, rows: list[Row]) -> FineTask:
 def _cleaned(task: FineTask, rows: list[Row], where: str) -> list[Row]:
     """The rows in the file's order, each with all columns and a label of the task's type."""
     cleaned = []
-    for number, row in enumerate(rows, 1):
+    may_be_empty = task.pair if task.kind is AnswerKind.RESPONSE else None  # Alpaca's input
+    for number, given in enumerate(rows, 1):
         place = f"{task.name}, {where} row {number}"
+        row = {
+            name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in given.items()
+        }
         for column in filter(None, (task.text, task.pair, task.label)):
-            if row.get(column) in (None, ""):
+            if row.get(column) in (None, "") and column != may_be_empty:
                 has = ", ".join(map(str, row))
                 raise DataError(f"{place}: no {column!r}; name columns with --text-column …; it has {has}")
         cleaned.append({**row, task.label: _label(task, row[task.label], place)})
@@ -282,6 +291,8 @@ def _label(task: FineTask, value: Any, place: str) -> Any:
         return [class_label(v, place) if isinstance(v, (str, float)) or v is None else v for v in value]
     if task.kind is AnswerKind.NUMBER:
         number_of(value, place, task.label)
+    if task.has_messages:
+        return [{"role": role, "content": text} for role, text in read_messages(value, place)]
     return value
 
 
