@@ -83,9 +83,9 @@ def _as_published(value: Any) -> Any:
             return value
     if not isinstance(value, list) or not all(isinstance(turn, Mapping) for turn in value):
         return value
-    renamed = ({"from": "role", "value": "content"}, {})
+    names = {"from": "role", "value": "content"}
     return [
-        {renamed["from" not in turn].get(key, key): _one_text(part) for key, part in turn.items()}
+        {(names.get(key, key) if "from" in turn else key): _one_text(part) for key, part in turn.items()}
         for turn in value
     ]
 
