@@ -10,13 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from workbench.estimate import Estimate
 from workbench.evaluate.calibration import calibration_of
 from workbench.statistics import (
     bootstrap,
+    bradley_terry,
     clustered_wilson,
     f1_measure,
+    length_controlled_win_rate,
     matthews_measure,
     mean_estimate,
     measure_estimate,
@@ -172,6 +175,34 @@ def _clustered_mean(groups: int) -> Any:
     return draw
 
 
+def _strength(prompts: int) -> Any:
+    """The strongest of four models, each compared with each other on every prompt, which favours some of them."""
+
+    def draw(rng: np.random.Generator, seed: int) -> Estimate:
+        pairs = [(i, j) for i in range(4) for j in range(i)]
+        first, second = (np.tile([pair[side] for pair in pairs], prompts) for side in (0, 1))
+        labels = np.repeat(np.arange(prompts), len(pairs))
+        # differences of Gumbel values are logistic: one value for each model and prompt links a prompt's verdicts
+        own = np.array([0.75, 0.25, -0.25, -0.75]) + rng.gumbel(size=(prompts, 4))
+        won = (own[labels, first] > own[labels, second]).astype(float)
+        return bradley_terry(
+            [str(i) for i in first], [str(i) for i in second], won, clusters=labels
+        ).estimates()["0"]
+
+    return draw
+
+
+def _controlled(pairs: int) -> Any:
+    """Verdicts that favour the longer reply, which is more often the first model's."""
+
+    def draw(rng: np.random.Generator, seed: int) -> Estimate:
+        apart = rng.normal(50, 100, pairs)
+        chance = expit(0.5 + np.tanh(apart / apart.std(ddof=1)))
+        return length_controlled_win_rate(rng.random(pairs) < chance, apart)[0]
+
+    return draw
+
+
 _FEW = "few counts are possible, so the share jumps"
 _LONG_TAIL = "the tail is seldom in so few values"
 _TIES = "few values are possible"
@@ -299,6 +330,17 @@ CASES: tuple[Case, ...] = (
         )
         for n in (200,)
         for overconfidence, truth in ((0.0, 0.0), (0.5, _OVERCONFIDENT))
+    ),
+    *(Case("bradley_terry", f"4 models on {n} prompts", _strength(n), 0.75, samples=500) for n in (20, 100)),
+    *(
+        Case(
+            "length_controlled_win_rate",
+            f"{n} pairs of replies",
+            _controlled(n),
+            float(expit(0.5)),
+            samples=500,
+        )
+        for n in (50, 200)
     ),
     *(Case("fit_power_law", f"{n} sizes", _power_law(n), 0.08) for n in (4, 6, 12)),
 )

@@ -32,24 +32,36 @@ from workbench.statistics._paired import (
     paired_difference,
     paired_permutation,
 )
+from workbench.statistics._preferences import (
+    ELO_MEAN,
+    Strengths,
+    Ties,
+    bradley_terry,
+    length_controlled_win_rate,
+)
 from workbench.statistics._record import Statistic
 from workbench.statistics._seeds import SeedEstimate, over_seeds, student_interval
 
 __all__ = [
+    "ELO_MEAN",
     "Estimate",
     "McNemar",
     "Measure",
     "SeedEstimate",
     "Statistic",
+    "Strengths",
+    "Ties",
     "benjamini_hochberg",
     "best_exact",
     "best_f1",
     "bits_per_unit_measure",
     "bootstrap",
+    "bradley_terry",
     "clustered_wilson",
     "f1_measure",
     "holm",
     "label_spans",
+    "length_controlled_win_rate",
     "macro_f1_measure",
     "matthews_measure",
     "mcnemar",
