@@ -3,6 +3,19 @@
 from __future__ import annotations
 
 from workbench.evaluate.preferences.analysis import PreferenceComparison, WinRate, analyse_votes
+from workbench.evaluate.preferences.compare import compare_preferences, preferences_of
+from workbench.evaluate.preferences.replies import PromptData, ReplySettings, read_prompts
 from workbench.evaluate.preferences.votes import Vote, read_votes
 
-__all__ = ["PreferenceComparison", "Vote", "WinRate", "analyse_votes", "read_votes"]
+__all__ = [
+    "PreferenceComparison",
+    "PromptData",
+    "ReplySettings",
+    "Vote",
+    "WinRate",
+    "analyse_votes",
+    "compare_preferences",
+    "preferences_of",
+    "read_prompts",
+    "read_votes",
+]

@@ -1,0 +1,66 @@
+"""Who decides between replies: a reward that rates each of them, or a judge that reads two beside one another."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Protocol, TypeAlias
+
+from workbench.errors import ConfigError, WorkbenchWarning, did_you_mean
+from workbench.scoring.rewards import CheckedReward, Reward, find_reward, reward_kinds
+
+__all__ = ["Chooser", "RewardChooser", "Scores", "find_chooser"]
+
+Scores: TypeAlias = "dict[tuple[str, str], list[tuple[float, float]]]"
+"""For each two models, both replies' scores for each prompt: the higher one is preferred, equal ones are a tie."""
+
+
+class Chooser(Protocol):
+    """Scores replies; ``name`` is what the run stores of it."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in runs and tables."""
+
+    def __call__(self, prompts: Sequence[str], replies: Mapping[str, Sequence[str]]) -> Scores:
+        """Scores of every two of the models, whose replies are given by name, one for each prompt."""
+
+
+class RewardChooser:
+    """Prefers the reply with the higher reward; each reply is rated once, whatever it is compared with.
+
+    Raises :class:`~workbench.errors.NumericsError` for a reward that is not finite.
+    """
+
+    def __init__(self, reward: Reward) -> None:
+        self.reward = CheckedReward(reward)
+
+    @property
+    def name(self) -> str:
+        """The reward's."""
+        return self.reward.name
+
+    def __call__(self, prompts: Sequence[str], replies: Mapping[str, Sequence[str]]) -> Scores:
+        """See :class:`Chooser`."""
+        with (
+            warnings.catch_warnings()
+        ):  # of rewards one learns from: here equal ones are ties, which are counted
+            warnings.simplefilter("ignore", WorkbenchWarning)
+            rated = {name: self.reward(prompts, texts) for name, texts in replies.items()}
+        return {(a, b): list(zip(rated[a], rated[b], strict=True)) for a, b in combinations(rated, 2)}
+
+
+def find_chooser(by: str | Reward) -> Chooser:
+    """What ``by`` names: a reward (:func:`~workbench.scoring.find_reward`), or ``judge:MODEL``.
+
+    Raises :class:`~workbench.errors.ConfigError` for anything else, with what is allowed.
+    """
+    if not isinstance(by, str):
+        return RewardChooser(by)
+    kind = by.partition(":")[0]
+    allowed = [*reward_kinds(), "votes"]
+    if kind not in allowed:
+        listed = ", ".join(f"{name}:…" for name in allowed)
+        raise ConfigError(f"--by {by!r:.80} ({did_you_mean(kind, allowed)}); allowed: {listed}")
+    return RewardChooser(find_reward(by))
