@@ -25,6 +25,7 @@ _HOMES = {
     "lens_grid": "workbench.figures.lens",
     "lens_trajectory": "workbench.figures.lens",
     "patching_grid": "workbench.figures.patching",
+    "preference_plot": "workbench.figures.comparison",
     "results_plot": "workbench.figures.comparison",
     "statistic_view": "workbench.figures.statistic",
     "detection_view": "workbench.figures.text",
@@ -53,6 +54,7 @@ __all__ = [
     "model_view",
     "neuron_view",
     "patching_grid",
+    "preference_plot",
     "results_plot",
     "statistic_view",
     "surprisal_view",
@@ -60,7 +62,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from workbench.figures.comparison import comparison_plot, results_plot
+    from workbench.figures.comparison import comparison_plot, preference_plot, results_plot
     from workbench.figures.lens import lens_grid, lens_trajectory
     from workbench.figures.patching import patching_grid
     from workbench.figures.statistic import statistic_view

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
@@ -13,6 +13,7 @@ from workbench.errors import ConfigError, DataError
 from workbench.estimate import Estimate
 from workbench.evaluate.calibration import Calibration
 from workbench.evaluate.compare import Comparison, Comparisons
+from workbench.evaluate.preferences import PreferenceComparison
 from workbench.figures._page import page
 from workbench.figures._view import View
 from workbench.figures.palette import NEGATIVE, OKABE_ITO, POSITIVE
@@ -22,7 +23,7 @@ from workbench.runs import Run
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["comparison_plot", "forest_plot", "reliability_diagram", "results_plot"]
+__all__ = ["comparison_plot", "forest_plot", "preference_plot", "reliability_diagram", "results_plot"]
 
 
 def comparison_plot(comparisons: Sequence[Comparison], *, title: str = "Paired differences") -> View:
@@ -102,19 +103,87 @@ def forest_plot(
     shown = finite[:_MOST]
     heading = title if len(shown) == len(finite) else f"{title} (the first {_MOST} of {len(finite)})"
     figure = figure_of(7.2, 1.1 + 0.24 * len(shown), heading)
-    axes = figure.add_subplot()
-    colours = {group: OKABE_ITO[k % 8] for k, group in enumerate(dict.fromkeys(g for _, g, _ in shown))}
-    for place, (_, group, estimate) in enumerate(shown):
+    _forest(figure.add_subplot(), shown, unit)
+    return figure
+
+
+def _forest(axes: Any, rows: Sequence[tuple[str, str, Estimate]], unit: str) -> None:
+    colours = {group: OKABE_ITO[k % 8] for k, group in enumerate(dict.fromkeys(g for _, g, _ in rows))}
+    for place, (_, group, estimate) in enumerate(rows):
         ends = [e if math.isfinite(e) else estimate.value for e in (estimate.low, estimate.high)]
         axes.plot(ends, [place, place], "-", color=colours[group], linewidth=1.6)
         axes.plot([estimate.value], [place], "o", color=colours[group], markersize=4)
     axes.set_yticks(
-        range(len(shown)), labels=[_label(name, estimate) for name, _, estimate in shown], parse_math=False
+        range(len(rows)), labels=[_label(name, estimate) for name, _, estimate in rows], parse_math=False
     )
-    axes.set_ylim(len(shown) - 0.4, -0.6)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlabel(unit, parse_math=False)
     axes.grid(axis="x", color="#d5dbe1", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def preference_plot(
+    found: PreferenceComparison, *, title: str = "Models compared by preference", display_mode: str = "auto"
+) -> View:
+    """Win rates of every pair, plain and at equal lengths, with 95 % intervals; of three models or more also Elo.
+
+    Raises :class:`~workbench.errors.DataError` if no value is finite.
+    """
+    from workbench.figures.static import rendered
+
+    rates, elo = _preference_rows(found)
+    if not rates:
+        raise DataError("no win rate is finite; there is nothing to draw")
+
+    def render() -> str:
+        drawing = rendered(lambda: _draw_preferences(rates, elo, title), "svg").decode()
+        body = Markup("<article>{}<ul>{}</ul></article>").format(
+            Markup(drawing[drawing.index("<svg") :]),
+            Markup("").join(Markup("<li>{}</li>").format(line) for line in found.verdicts),
+        )
+        return page(title=title, body=body, display_mode=display_mode)
+
+    height = 260 + 24 * (len(rates) + len(elo)) + 40 * len(found.pairs)
+    return View(
+        title=title,
+        render=render,
+        draw=lambda: _draw_preferences(rates, elo, title),
+        tabulate=found.to_frame,
+        height=height,
+    )
+
+
+def _preference_rows(found: PreferenceComparison) -> tuple[list[tuple[str, str, Estimate]], ...]:
+    """Lines of win rates, and of Elo, the strongest model first."""
+    rates = []
+    for pair in found.pairs:
+        name = f"{pair.first} against {pair.second}"
+        rates.append((name, "all replies", pair.rate))
+        if pair.controlled is not None:
+            rates.append((f"{name}, at equal lengths", "equal lengths", pair.controlled))
+    elo = sorted(found.strengths.elo().items(), key=lambda item: -item[1].value)
+    several = len(found.strengths.names) > 2
+    return (
+        [row for row in rates if math.isfinite(row[2].value)][:_MOST],
+        [(name, "Elo", e) for name, e in elo if several and math.isfinite(e.value)][:_MOST],
+    )
+
+
+def _draw_preferences(
+    rates: Sequence[tuple[str, str, Estimate]], elo: Sequence[tuple[str, str, Estimate]], title: str
+) -> Figure:
+    from workbench.figures.static import figure_of
+
+    panels = [(rates, "win rate of the first (ties as half) and 95 % interval")]
+    if elo:
+        panels.append((elo, "Elo (mean 1000) and 95 % interval"))
+    sizes = [len(rows) + 2 for rows, _ in panels]
+    figure = figure_of(7.2, 0.8 + 0.28 * sum(sizes), title)
+    axes = figure.subplots(len(panels), 1, squeeze=False, gridspec_kw={"height_ratios": sizes})[:, 0]
+    for one, (rows, unit) in zip(axes, panels, strict=True):
+        _forest(one, rows, unit)
+    axes[0].axvline(0.5, color="#222222", linewidth=0.8)
+    axes[0].set_xlim(-0.02, 1.02)
     return figure
 
 

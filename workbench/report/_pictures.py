@@ -39,9 +39,11 @@ def pictures(run: Run) -> list[Picture]:
     """Figures that the run's verb calls for, then those stored in its ``figures/``."""
     drawers: dict[str, Callable[[Run], list[Picture]]] = {
         "attend": _survey,
+        "compare": _preferences,
         "probe": _layers,
         "train": _losses,
         "finetune": _losses,
+        "vote": _preferences,
     }
     drawer = drawers.get(run.record.verb, lambda run: results_picture([run]))
     return [*(drawer(run) if run.complete else []), *_stored(run)]
@@ -79,6 +81,18 @@ def _layers(run: Run) -> list[Picture]:
         return []
     view, words = report.figure(), " ".join(report.conclusions)
     return [picture_of(view.title, rendered(view.draw, "svg"), f"Bands are 95 % intervals. {words}")]
+
+
+def _preferences(run: Run) -> list[Picture]:
+    from workbench.evaluate.preferences import preferences_of
+
+    try:
+        found = preferences_of(run)
+        view = found.figure()
+    except WorkbenchError:  # replies alone
+        return results_picture([run])
+    drawing = [picture_of(view.title, rendered(view.draw, "svg"), " ".join(f"{v}." for v in found.verdicts))]
+    return [*drawing, *results_picture([run])]
 
 
 def _survey(run: Run) -> list[Picture]:

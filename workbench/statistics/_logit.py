@@ -35,7 +35,7 @@ def two_outcomes(design: Array, score: Array) -> tuple[Array, Array]:
     return np.stack([design / 2, -design / 2], axis=1), np.stack([score, 1 - score], axis=1)
 
 
-def fit_logit(features: Array, weights: Array, clusters: Sequence[Any] | None = None) -> Fit | None:
+def fit_logit(features: Array, weights: Array, clusters: Sequence[Any] | Array | None = None) -> Fit | None:
     """Fit P(outcome k of row i) proportional to exp(features[i, k] . parameters), each outcome counted by its weight.
 
     ``features`` is (row, outcome, parameter), ``weights`` (row, outcome). Newton's method with halved steps; the

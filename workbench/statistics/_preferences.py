@@ -88,7 +88,7 @@ def bradley_terry(
     second: Sequence[str],
     score: Sequence[float] | Array,
     *,
-    clusters: Sequence[Any] | None = None,
+    clusters: Sequence[Any] | Array | None = None,
     ties: Ties | str = Ties.HALF,
 ) -> Strengths:
     """The log-strengths s under which comparisons are likeliest: P(i is preferred to j) = 1 / (1 + exp(s_j - s_i)).
@@ -229,7 +229,7 @@ def length_controlled_win_rate(
     score: Sequence[float] | Array,
     length_difference: Sequence[float] | Array,
     *,
-    clusters: Sequence[Any] | None = None,
+    clusters: Sequence[Any] | Array | None = None,
     confidence: float = 0.95,
 ) -> tuple[Estimate, Estimate]:
     """The win rate that replies of equal length would have, and the effect of length.

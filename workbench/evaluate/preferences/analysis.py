@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -147,10 +147,11 @@ class PreferenceComparison(Drawn):
         return [f"{pair.first} and {pair.second}: {pair.verdict}" for pair in self.pairs]
 
     def results(self) -> dict[str, dict[str, Estimate]]:
-        """What a run stores: win rates by pair; with three models or more, log-strengths and Elo by model."""
+        """What a run stores: win rates by pair; with three models or more, Elo and log-strength by model."""
         found = {f"{pair.first} vs {pair.second}": pair.metrics() for pair in self.pairs}
         if len(self.strengths.names) > 2:
-            found |= {"strength": self.strengths.estimates(), "Elo": self.strengths.elo()}
+            logs = self.strengths.estimates()
+            found |= {n: {"elo": e, "log_strength": logs[n]} for n, e in self.strengths.elo().items()}
         return found
 
     def to_frame(self) -> pd.DataFrame:
@@ -215,9 +216,7 @@ def analyse_votes(
     between = [(a, b, _between(votes, a, b)) for a, b in combinations(names, 2)]
     pairs = [_win_rate(a, b, own, seed, resamples) for a, b, own in between if own]
     adjusted = holm([pair.p_value for pair in pairs])
-    corrected = tuple(
-        WinRate(**{**pair.__dict__, "p_holm": float(p)}) for pair, p in zip(pairs, adjusted, strict=True)
-    )
+    corrected = tuple(replace(pair, p_holm=float(p)) for pair, p in zip(pairs, adjusted, strict=True))
     return PreferenceComparison(by=by, pairs=corrected, strengths=strengths)
 
 
@@ -243,9 +242,9 @@ def _win_rate(first: str, second: str, votes: Sequence[Vote], seed: int, resampl
     prompts = np.array([vote.prompt for vote in votes], dtype=object)
     count = len(set(prompts.tolist()))
     clusters = prompts if count < len(votes) else None
-    sides = [_scores(score, clusters), _scores(1 - score, clusters)]
+    own, others = _scores(score, clusters), _scores(1 - score, clusters)
     tested = compare_scores(
-        *sides, (first, second), "preferences", "win_rate", seed=seed, resamples=resamples
+        own, others, (first, second), "preferences", "win_rate", seed=seed, resamples=resamples
     )
     outcomes = Counter(np.sign(score - 0.5).astype(int).tolist())
     known = any(vote.reply_first or vote.reply_second for vote in votes)
@@ -280,5 +279,4 @@ def _lengths(
     apart = np.array([float(vote.length_difference) for vote in votes])
     rate, effect = length_controlled_win_rate(score, apart, clusters=clusters)
     longer = bootstrap(apart, seed=seed, clusters=clusters)
-    neither = {"higher_is_better": None}
-    return rate, Estimate(**{**effect.__dict__, **neither}), Estimate(**{**longer.__dict__, **neither})
+    return rate, replace(effect, higher_is_better=None), replace(longer, higher_is_better=None)

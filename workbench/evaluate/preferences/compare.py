@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
-from itertools import combinations
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from workbench.data import DataIdentity, content_hash
 from workbench.data.tables import Rows
-from workbench.errors import ConfigError, DataError, RunError
+from workbench.errors import ConfigError, DataError
 from workbench.estimate import Estimate
 from workbench.evaluate.preferences.analysis import PreferenceComparison, analyse_votes
 from workbench.evaluate.preferences.choosers import Chooser, find_chooser
-from workbench.evaluate.preferences.replies import Prompt, ReplySettings, read_prompts, reply_all
+from workbench.evaluate.preferences.replies import Prompt, PromptData, ReplySettings, read_prompts
+from workbench.evaluate.preferences.rows import Replies, generated, rows_of, stored_replies
 from workbench.evaluate.preferences.votes import (
     Vote,
     as_row,
@@ -33,6 +33,7 @@ __all__ = ["compare_preferences", "preferences_of"]
 
 VERB = "compare"
 _VOTES = "votes:"
+
 
 @takes_fields_of(ReplySettings)
 def compare_preferences(
@@ -83,15 +84,14 @@ def compare_preferences(
     chosen = settings_of(ReplySettings, settings, options)
     names = _names(models)
     recipe = {
-        **{
-            "models": [_name(model) for model in models],
-            "by": by if by is None or isinstance(by, str) else by.name,
-        },
-        **{"ties": str(Ties(ties)), "stop": [], **asdict(chosen)},
+        "models": [_name(model) for model in models],
+        "by": by if by is None or isinstance(by, str) else by.name,
+        "ties": str(Ties(ties)),
+        **asdict(chosen),
     }
     place = {"out": out, "resume": resume}
     if isinstance(by, str) and by.startswith(_VOTES):
-        return _of_votes([_name(model) for model in models], by, recipe, place)
+        return _of_votes(by, recipe, place)
     chooser = None if by is None else find_chooser(by)
     if replies is not None:
         return _of_replies(as_run(replies), names, chooser, recipe, place)
@@ -101,15 +101,9 @@ def compare_preferences(
         )
     asked = read_prompts(prompts, data_dir, limit=chosen.limit)
     loaded = dict(zip(names, map(as_model, models), strict=True))
-    known = {name: model.identity() for name, model in loaded.items()}
-    device = str(loaded[names[0]].device)
-    folder = _begin(known, asked.identity, {**recipe, "prompts": asked.identity.name}, place, device)
-    if not folder.complete:
-        texts = [prompt.text for prompt in asked.prompts]
-        chunks = generated(loaded, asked.prompts, chosen, folder.finished_ids(), progress)
-        throughput = _store(folder, chunks, chooser, len(texts))
-        _finish(folder, recipe, throughput)
-    return Run.open(folder.path)
+    return _of_models(
+        loaded, asked, chooser, chosen, {**recipe, "prompts": asked.identity.name}, place, progress
+    )
 
 
 def _name(model: LoadedModel | str) -> str:
@@ -149,6 +143,25 @@ def _begin(
     return folder
 
 
+def _of_models(
+    models: Mapping[str, LoadedModel],
+    asked: PromptData,
+    chooser: Chooser | None,
+    settings: ReplySettings,
+    recipe: Mapping[str, Any],
+    place: Mapping[str, Any],
+    progress: bool,
+) -> Run:
+    """New replies of the models."""
+    known = {name: model.identity() for name, model in models.items()}
+    device = str(next(iter(models.values())).device)
+    folder = _begin(known, asked.identity, recipe, place, device)
+    if not folder.complete:
+        chunks = generated(models, asked.prompts, settings, folder.finished_ids(), progress)
+        _finish(folder, recipe, _store(folder, chunks, chooser, len(asked.prompts)))
+    return Run.open(folder.path)
+
+
 def _store(
     folder: RunFolder,
     chunks: Iterator[tuple[Sequence[Prompt], Replies]],
@@ -175,13 +188,13 @@ def _of_replies(
     models = {name: known.get(name, {"name": name}) for name in names}
     folder = _begin(models, data, {**recipe, "replies": source.path.name}, place)
     if not folder.complete:
-        throughput = _store(folder, iter([(prompts, replies)]), chooser, len(prompts))
-        _finish(folder, recipe, throughput)
+        _finish(folder, recipe, _store(folder, iter([(prompts, replies)]), chooser, len(prompts)))
     return Run.open(folder.path)
 
 
-def _of_votes(models: list[str], by: str, recipe: dict[str, Any], place: dict[str, Any]) -> Run:
+def _of_votes(by: str, recipe: Mapping[str, Any], place: Mapping[str, Any]) -> Run:
     """Votes that others have cast, on the models alone."""
+    models: list[str] = recipe["models"]
     votes = of_models(read_votes(by.removeprefix(_VOTES), _root(place)), models)
     data = DataIdentity("votes", by.removeprefix(_VOTES), content_hash(map(repr, votes)), len(votes))
     known = {short: {"name": name} for short, name in zip(display_names(models), models, strict=True)}
@@ -201,17 +214,18 @@ def _finish(folder: RunFolder, recipe: Mapping[str, Any], throughput: Mapping[st
     rows = folder.rows()
     if not rows:
         raise DataError("no prompt was replied to")
-    results: dict[str, dict[str, Estimate]] = _lengths(rows)
+    results: dict[str, dict[str, Estimate]] = {}
     notes: dict[str, Any] = {}
     if "score" in rows[0]:
-        names = Vote.__dataclass_fields__
-        votes = [Vote(**{name: row[name] for name in names}) for row in rows]
+        votes = [Vote(**{name: row[name] for name in Vote.__dataclass_fields__}) for row in rows]
         found = analyse_votes(votes, by=str(recipe["by"]), ties=recipe["ties"], seed=recipe["seed"])
-        results, notes = {**found.results(), **results}, {"verdicts": found.verdicts}
+        results, notes = found.results(), {"verdicts": found.verdicts}
+    for model, length in _lengths(rows).items():
+        results[model] = {**results.get(model, {}), "reply_length": length}
     folder.finish(results, throughput, notes)
 
 
-def _lengths(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Estimate]]:
+def _lengths(rows: Sequence[Mapping[str, Any]]) -> dict[str, Estimate]:
     """The mean number of characters of each model's replies; none where the replies are unknown."""
     lengths: dict[str, dict[str, int]] = {}
     for row in rows:
@@ -219,12 +233,7 @@ def _lengths(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Estimate]
             if row[f"reply_{side}"]:
                 lengths.setdefault(row[side], {})[row["prompt"]] = len(row[f"reply_{side}"])
     found = {name: bootstrap(list(each.values()), seed=0) for name, each in lengths.items()}
-    neither = {"higher_is_better": None}
-    return (
-        {"reply length": {k: Estimate(**{**e.__dict__, **neither}) for k, e in found.items()}}
-        if found
-        else {}
-    )
+    return {name: replace(estimate, higher_is_better=None) for name, estimate in found.items()}
 
 
 @reads_runs

@@ -96,7 +96,7 @@ def _texts(source: str | Path | Rows | Sequence[str], data_dir: Path | None) -> 
         return _of_place(source, data_dir)
     listed = list(source) if not hasattr(source, "columns") else source
     if isinstance(listed, list) and all(isinstance(text, str) for text in listed):
-        return "prompts", "prompts", [_checked(text, f"prompt {n}") for n, text in enumerate(listed, 1)]  # type: ignore[arg-type]
+        return "prompts", "prompts", [_checked(text, f"prompt {n}") for n, text in enumerate(listed, 1)]
     rows = records_of(listed, "prompts")  # type: ignore[arg-type]
     return "prompts", "prompts", [_of_row(row, f"prompts, row {n}") for n, row in enumerate(rows, 1)]
 

@@ -100,5 +100,3 @@ def stored_replies(run: Run, names: tuple[str, ...]) -> tuple[list[Prompt], Repl
         [Prompt(ids[text], text) for text in prompts],
         {name: [of_model[text] for text in prompts] for name, of_model in found.items()},
     )
-
-
