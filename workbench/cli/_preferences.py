@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workbench.cli._compare_views import Shown
 from workbench.cli._shared import COUNT, NUMBER, PATH, check_runs, load_named, model_options, prompt_options
 from workbench.errors import ConfigError, WorkbenchError
 from workbench.terminal import counted, shows_progress
@@ -15,6 +14,7 @@ from workbench.terminal import counted, shows_progress
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from workbench.cli._compare_views import Shown
     from workbench.evaluate.preferences import PreferenceComparison
     from workbench.runs import Run
 
@@ -22,13 +22,21 @@ __all__ = ["preference_options", "preferences"]
 
 _OPTIONS = (
     click.option("--preferences", is_flag=True, help="Compare models, named instead of RUNs, by preference."),
-    click.option("--prompts", help="Of --preferences: a table with a column prompt, or a set such as hh_rlhf."),
+    click.option(
+        "--prompts", help="Of --preferences: a table with a column prompt, or a set such as hh_rlhf."
+    ),
     click.option("--data-dir", type=PATH, help="Of --prompts: the folder with the files of a set."),
     click.option("--limit", type=COUNT, help="Of --prompts: the first so many."),
-    click.option("--replies", metavar="RUN", help="Of --preferences: a run whose replies are taken, not new ones."),
+    click.option(
+        "--replies", metavar="RUN", help="Of --preferences: a run whose replies are taken, not new ones."
+    ),
     click.option("--max-tokens", type=COUNT, default=64, show_default=True, help="Of a reply, at most."),
-    click.option("--temperature", type=NUMBER, default=1.0, show_default=True, help="Of replies; 0 is greedy."),
-    click.option("--top-p", type=NUMBER, default=1.0, show_default=True, help="Of replies: probability mass."),
+    click.option(
+        "--temperature", type=NUMBER, default=1.0, show_default=True, help="Of replies; 0 is greedy."
+    ),
+    click.option(
+        "--top-p", type=NUMBER, default=1.0, show_default=True, help="Of replies: probability mass."
+    ),
     click.option("--stop", multiple=True, metavar="TEXT", help="A reply ends before it; may be repeated."),
     click.option(
         "--ties",
@@ -81,14 +89,18 @@ def _refuse_others(options: dict[str, Any]) -> None:
     given = next((name for name in others if options[name]), None)
     if given is not None:
         name = "slice" if given == "chosen" else given
-        raise WorkbenchError(f"--{name} is of stored runs and does not go with --preferences; leave one of them out")
+        raise WorkbenchError(
+            f"--{name} is of stored runs and does not go with --preferences; leave one of them out"
+        )
 
 
 def _shown(run: Run) -> Shown:
+    from workbench.cli._compare_views import Shown
     from workbench.cli._tables import results_table
     from workbench.evaluate.preferences import preferences_of
 
-    stored = f"replies to {counted(int(run.throughput['prompts']), 'prompt')}" if "prompts" in run.throughput else "votes"
+    prompts = run.throughput.get("prompts")
+    stored = "votes" if prompts is None else f"replies to {counted(int(prompts), 'prompt')}"
     record: dict[str, Any] = {"run": str(run.path), "results": {}}
     if not run.notes.get("verdicts"):
         text = f"{results_table(run.results)}\n\n{stored} in {run.path}; vote on them: workbench dashboard"
@@ -99,19 +111,38 @@ def _shown(run: Run) -> Shown:
         lines += ["", _strengths(found)]
     record |= {"pairs": [pair.to_dict() for pair in found.pairs]}
     record["elo"] = {name: e.to_dict() for name, e in found.strengths.elo().items()}
-    record["results"] = {t: {m: e.to_dict() for m, e in metrics.items()} for t, metrics in run.results.items()}
-    return Shown("\n".join([*lines, "", f"{stored}, preferred by {found.by}: {run.path}"]), record, found.figure)
+    record["results"] = {
+        t: {m: e.to_dict() for m, e in metrics.items()} for t, metrics in run.results.items()
+    }
+    return Shown(
+        "\n".join([*lines, "", f"{stored}, preferred by {found.by}: {run.path}"]), record, found.figure
+    )
 
 
 def _rates(found: PreferenceComparison) -> str:
     from workbench.cli._tables import table
 
-    head = ("first", "second", "prompts", "wins", "losses", "ties", "win rate", "95 %", "at equal lengths", "95 %")
+    head = (
+        "first",
+        "second",
+        "prompts",
+        "wins",
+        "losses",
+        "ties",
+        "win rate",
+        "95 %",
+        "at equal lengths",
+        "95 %",
+    )
     rows = [
         (
             *(pair.first, pair.second, str(pair.prompts), str(pair.wins), str(pair.losses), str(pair.ties)),
             *(pair.rate.cells()[0], pair.rate.interval()),
-            *(("-", "-") if pair.controlled is None else (pair.controlled.cells()[0], pair.controlled.interval())),
+            *(
+                ("-", "-")
+                if pair.controlled is None
+                else (pair.controlled.cells()[0], pair.controlled.interval())
+            ),
             *(pair.test, f"{pair.p_value:.2g}", f"{pair.p_holm:.2g}"),
         )
         for pair in found.pairs

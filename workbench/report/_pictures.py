@@ -9,7 +9,7 @@ from functools import partial
 
 from workbench.errors import WorkbenchError
 from workbench.estimate import Estimate
-from workbench.figures.comparison import forest_plot
+from workbench.figures.comparison import forest_plot, preference_plot
 from workbench.figures.plots import Curve, curve_plot
 from workbench.figures.static import rendered
 from workbench.report._sections import visible
@@ -88,11 +88,11 @@ def _preferences(run: Run) -> list[Picture]:
 
     try:
         found = preferences_of(run)
-        view = found.figure()
+        view = preference_plot(found)
     except WorkbenchError:  # replies alone
         return results_picture([run])
-    drawing = [picture_of(view.title, rendered(view.draw, "svg"), " ".join(f"{v}." for v in found.verdicts))]
-    return [*drawing, *results_picture([run])]
+    drawing = picture_of(view.title, rendered(view.draw, "svg"), " ".join(f"{v}." for v in found.verdicts))
+    return [drawing, *results_picture([run])]
 
 
 def _survey(run: Run) -> list[Picture]:

@@ -88,9 +88,7 @@ class WinRate:
         said = f"{100 * self._share(self.rate.value):.1f} % of {where}{tied}"
         if self.preferred is None:
             gap = f"; a win rate within {100 * self.detectable:.1f} points of 50 % would not have been seen"
-            return (
-                f"no preference shown: {self.first} wins {said}{'' if math.isnan(self.detectable) else gap}"
-            )
+            return f"no preference shown: {self.first} wins {said}{gap if self.detectable < 0.5 else ''}"
         return f"{self.preferred} is preferred in {said} ({self._bounds(self.rate)}){self._at_equal_length}"
 
     def _share(self, value: float) -> float:
@@ -261,7 +259,7 @@ def _win_rate(first: str, second: str, votes: Sequence[Vote], seed: int, resampl
         controlled=controlled,
         length_effect=effect,
         length_difference=longer,
-        test=tested.test,
+        test=tested.test.replace("McNemar", "sign test"),  # which McNemar's is of wins and losses
         p_value=tested.p_value,
         detectable=tested.detectable / 2,  # of a difference between the two models' rates
         p_holm=tested.p_value,

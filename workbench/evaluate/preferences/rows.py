@@ -15,7 +15,7 @@ from workbench.runs import Run, reads_runs
 
 __all__ = ["Replies", "generated", "rows_of", "stored_replies"]
 
-_CHUNK = 32  # prompts replied to, and stored, together
+CHUNK = 32  # prompts replied to, and stored, together
 
 Replies: TypeAlias = "dict[str, list[dict[str, Any]]]"
 """Model -> text, tokens and finished of each reply."""
@@ -29,8 +29,8 @@ def generated(
     progress: bool,
 ) -> Iterator[tuple[Sequence[Prompt], Replies]]:
     """Replies to so many prompts at a time, whatever is stored, so that a resumed run samples the same texts."""
-    for start in range(0, len(prompts), _CHUNK):
-        part = prompts[start : start + _CHUNK]
+    for start in range(0, len(prompts), CHUNK):
+        part = prompts[start : start + CHUNK]
         ids = {_id(prompt, pair) for prompt in part for pair in combinations(models, 2)}
         if ids <= finished:
             continue

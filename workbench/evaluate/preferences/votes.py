@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.data.tables import Row, Rows, is_table, number_of, read_table, records_of
-from workbench.errors import DataError, RunError, did_you_mean
+from workbench.errors import DataError, RunError
 from workbench.runs import Run, default_root, find_run, reads_runs
 
 __all__ = ["Vote", "display_names", "of_models", "read_votes", "votes_of_run"]
@@ -162,7 +162,7 @@ def of_models(votes: Sequence[Vote], models: Sequence[str]) -> tuple[Vote, ...]:
     wanted = dict(zip(models, display_names(models), strict=True))
     for name, short in wanted.items():
         if not {name, short} & set(known):
-            raise DataError(f"no vote is about {name!r:.80}; {did_you_mean(short, known)}")
+            raise DataError(f"no vote is about {name!r:.80}; the votes are about {', '.join(known[:12])}")
     among = {*wanted, *wanted.values()}
     found = tuple(vote for vote in votes if vote.first in among and vote.second in among)
     if not found:
