@@ -37,7 +37,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "surprisal": ('workbench surprisal novels-decoder "The horse raced past the barn fell."',),
     "generate": ('workbench generate novels-decoder "She was" --beams 3 --max-tokens 8 --out beams.html',),
-    "compare": ("workbench compare {evaluate:2} {evaluate}",),
+    "compare": (
+        "workbench compare {evaluate:2} {evaluate}",
+        "workbench compare novels-decoder smollm2-135m --preferences --prompts preferences.jsonl "
+        "--by model:sentiment-encoder#positive --max-tokens 16",
+    ),
     "check": (
         "workbench check novels-decoder --set pairs_builtin --limit-per-paradigm 20",
         "workbench check sentiment-encoder --suite sentiment --limit-per-paradigm 20",

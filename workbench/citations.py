@@ -162,6 +162,8 @@ CITED: dict[str, dict[str, str]] = {
         "concept erasure": "belrose2023leace ravfogel2020",
         "amnesic probing": "elazar2021",
         "CKA": "kornblith2019",
+        "strengths of models": "bradley1952 davidson1970",
+        "length-controlled win rate": "dubois2024",
     },
 }
 # verb of a run -> the analyses that all of its runs are
@@ -169,6 +171,7 @@ _OF_VERBS = {
     "attend": ("head statistics", "dependency heads", "induction heads"),
     "context": ("context",),
     "probe": ("control task",),
+    **dict.fromkeys(("compare", "vote"), ("strengths of models", "length-controlled win rate")),
 }
 # verb -> field of the recipe -> the analysis that it adds
 _OF_FIELDS = {"attend": {"importance": "head importance", "clusters": "head clusters"}}

@@ -38,7 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("workbench.cli.check", "Check a model on challenge sets and behavioural tests."),
     "compare": (
         "workbench.cli.compare",
-        "Compare stored runs in pairs: tests, leaderboard, slices, calibration.",
+        "Compare stored runs in pairs (tests, leaderboard, slices), or models by preference.",
     ),
     "doctor": (
         "workbench.cli.doctor",

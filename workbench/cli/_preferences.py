@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,6 +121,7 @@ def _shown(run: Run) -> Shown:
 
 
 def _rates(found: PreferenceComparison) -> str:
+    """The table, and below it why a rate at equal lengths is undefined."""
     from workbench.cli._tables import table
 
     head = (
@@ -134,20 +136,18 @@ def _rates(found: PreferenceComparison) -> str:
         "at equal lengths",
         "95 %",
     )
-    rows = [
-        (
-            *(pair.first, pair.second, str(pair.prompts), str(pair.wins), str(pair.losses), str(pair.ties)),
-            *(pair.rate.cells()[0], pair.rate.interval()),
-            *(
-                ("-", "-")
-                if pair.controlled is None
-                else (pair.controlled.cells()[0], pair.controlled.interval())
-            ),
-            *(pair.test, f"{pair.p_value:.2g}", f"{pair.p_holm:.2g}"),
-        )
-        for pair in found.pairs
-    ]
-    return table((*head, "test", "p", "p Holm"), rows)
+    rows, reasons = [], []
+    for pair in found.pairs:
+        counts = (pair.prompts, pair.wins, pair.losses, pair.ties)
+        controlled = pair.controlled
+        if controlled is not None and math.isnan(controlled.value):
+            reasons.append(f"{pair.first} and {pair.second} at equal lengths: {controlled.undefined}")
+            controlled = None
+        equal = ("-", "-") if controlled is None else (controlled.cells()[0], controlled.interval())
+        rate = (pair.rate.cells()[0], pair.rate.interval())
+        tested = (pair.test, f"{pair.p_value:.2g}", f"{pair.p_holm:.2g}")
+        rows.append((pair.first, pair.second, *map(str, counts), *rate, *equal, *tested))
+    return "\n".join([table((*head, "test", "p", "p Holm"), rows), *reasons])
 
 
 def _strengths(found: PreferenceComparison) -> str:

@@ -9,14 +9,11 @@ from pathlib import Path
 from workbench.data import DataIdentity, content_hash
 from workbench.data.tables import Rows, is_table, read_table, records_of, table_name
 from workbench.errors import ConfigError, DataError
-from workbench.evaluate._requests import Generated, GenerationRequest
-from workbench.evaluate.inference.generation import generate_texts
-from workbench.evaluate.inference.options import InferenceOptions
-from workbench.models import LoadedModel
+from workbench.models import Kind, LoadedModel
 from workbench.records import check_fields
-from workbench.scoring import collect
+from workbench.scoring import GenerationRequest, collect, continuation, generate_texts
 
-__all__ = ["Prompt", "PromptData", "ReplySettings", "read_prompts", "reply_all"]
+__all__ = ["Prompt", "PromptData", "Reply", "ReplySettings", "read_prompts", "reply_all"]
 
 _PROMPTS = ("prompt", "instruction", "question", "text")
 
@@ -27,6 +24,15 @@ class Prompt:
 
     id: str
     text: str
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a model wrote; ``finished`` is false where only the limit of tokens ended it."""
+
+    text: str
+    tokens: int
+    finished: bool
 
 
 @dataclass(frozen=True)
@@ -128,13 +134,20 @@ def _checked(value: object, where: str) -> str:
 
 def reply_all(
     model: LoadedModel, prompts: Sequence[str], settings: ReplySettings, *, seed: int, progress: bool = False
-) -> list[Generated]:
-    """The model's reply to each prompt; a sample depends on ``seed`` and on what else is in the list."""
+) -> list[Reply]:
+    """The model's reply to each prompt; a sample depends on ``seed`` and on what else is in the list.
+
+    A decoder's reply goes on from its prompt, also with the blank between both.
+    """
     asked = [
         GenerationRequest(
             text, settings.stop, settings.max_tokens, settings.temperature, settings.top_p, number
         )
         for number, text in enumerate(prompts)
     ]
-    batches = generate_texts(model, asked, frozenset(), InferenceOptions(seed=seed, progress=progress))
-    return collect(batches, len(asked))
+    written = collect(generate_texts(model, asked, seed=seed, progress=progress), len(asked))
+    goes_on = model.kind is Kind.CAUSAL
+    return [
+        Reply(continuation(model, prompt, one) if goes_on else one.text, one.tokens, one.finished)
+        for prompt, one in zip(prompts, written, strict=True)
+    ]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from itertools import combinations
 from typing import Any, TypeAlias
 
 from workbench.errors import RunError
 from workbench.evaluate.preferences.choosers import Chooser
-from workbench.evaluate.preferences.replies import Prompt, ReplySettings, reply_all
+from workbench.evaluate.preferences.replies import Prompt, Reply, ReplySettings, reply_all
 from workbench.models import LoadedModel
 from workbench.runs import Run, reads_runs
 
@@ -17,8 +16,8 @@ __all__ = ["Replies", "generated", "rows_of", "stored_replies"]
 
 CHUNK = 32  # prompts replied to, and stored, together
 
-Replies: TypeAlias = "dict[str, list[dict[str, Any]]]"
-"""Model -> text, tokens and finished of each reply."""
+Replies: TypeAlias = "dict[str, list[Reply]]"
+"""Model -> its reply to each prompt."""
 
 
 def generated(
@@ -31,41 +30,44 @@ def generated(
     """Replies to so many prompts at a time, whatever is stored, so that a resumed run samples the same texts."""
     for start in range(0, len(prompts), CHUNK):
         part = prompts[start : start + CHUNK]
-        ids = {_id(prompt, pair) for prompt in part for pair in combinations(models, 2)}
-        if ids <= finished:
+        pairs = len(list(combinations(models, 2)))
+        if {_id(prompt, number) for prompt in part for number in range(pairs)} <= finished:
             continue
         texts = [prompt.text for prompt in part]
         seed = settings.seed + start
-        found = {
-            name: reply_all(model, texts, settings, seed=seed, progress=progress)
-            for name, model in models.items()
-        }
-        yield part, {name: [asdict(one) for one in of_model] for name, of_model in found.items()}
+        yield (
+            part,
+            {
+                name: reply_all(model, texts, settings, seed=seed, progress=progress)
+                for name, model in models.items()
+            },
+        )
 
 
-def _id(prompt: Prompt, pair: tuple[str, str]) -> str:
-    return f"{prompt.id}: {pair[0]} vs {pair[1]}"
+def _id(prompt: Prompt, pair: int) -> str:
+    return f"{prompt.id}/{pair}"
 
 
 def rows_of(prompts: Sequence[Prompt], replies: Replies, chooser: Chooser | None) -> list[dict[str, Any]]:
     """A row for each prompt and every two models, with scores where somebody chooses."""
-    texts = {name: [one["text"] for one in found] for name, found in replies.items()}
+    texts = {name: [one.text for one in found] for name, found in replies.items()}
     scores = {} if chooser is None else chooser([prompt.text for prompt in prompts], texts)
     rows = []
     for number, prompt in enumerate(prompts):
-        for first, second in combinations(replies, 2):
-            a, b = replies[first][number], replies[second][number]
-            row = {
-                **{
-                    "id": _id(prompt, (first, second)),
-                    "prompt": prompt.text,
-                    "first": first,
-                    "second": second,
-                },
-                **{f"reply_{side}": one["text"] for side, one in (("first", a), ("second", b))},
-                **{f"tokens_{side}": one["tokens"] for side, one in (("first", a), ("second", b))},
-                **{f"finished_{side}": one["finished"] for side, one in (("first", a), ("second", b))},
+        for pair, (first, second) in enumerate(combinations(replies, 2)):
+            row: dict[str, Any] = {
+                "id": _id(prompt, pair),
+                "prompt": prompt.text,
+                "first": first,
+                "second": second,
             }
+            for side, model in (("first", first), ("second", second)):
+                one = replies[model][number]
+                row |= {
+                    f"reply_{side}": one.text,
+                    f"tokens_{side}": one.tokens,
+                    f"finished_{side}": one.finished,
+                }
             if scores:
                 row |= _preferred(first, second, *scores[first, second][number])
             rows.append(row)
@@ -89,13 +91,13 @@ def stored_replies(run: Run, names: tuple[str, ...]) -> tuple[list[Prompt], Repl
     if missing:
         raise RunError(f"{run.path.name} has no replies of {missing[0]}; it has those of {', '.join(known)}")
     prompts = list(dict.fromkeys(examples["prompt"]))
-    found: dict[str, dict[str, dict[str, Any]]] = {name: {} for name in names}
+    found: dict[str, dict[str, Reply]] = {name: {} for name in names}
     for row in examples.to_dict("records"):
         for side in ("first", "second"):
             if row[side] in found:
-                text, tokens, finished = (row[f"{part}_{side}"] for part in ("reply", "tokens", "finished"))
-                found[row[side]][row["prompt"]] = {"text": text, "tokens": tokens, "finished": finished}
-    ids = dict(zip(examples["prompt"], examples["id"].str.rsplit(": ", n=1).str[0], strict=True))
+                cells = (row[f"{part}_{side}"] for part in ("reply", "tokens", "finished"))
+                found[row[side]][row["prompt"]] = Reply(*cells)
+    ids = dict(zip(examples["prompt"], examples["id"].str.rsplit("/", n=1).str[0], strict=True))
     return (
         [Prompt(ids[text], text) for text in prompts],
         {name: [of_model[text] for text in prompts] for name, of_model in found.items()},
