@@ -31,6 +31,8 @@ _HOMES = {
     "TASKS": "probes.tasks",
     "Words": "probes._data",
     "amnesic": "probes.amnesia",
+    "ChangesSettings": "probes.training_changes",
+    "changes": "probes.training_changes",
     "cka_between": "probes.estimators",
     "extract": "probes.features",
     "linear_cka": "probes.estimators",
@@ -48,6 +50,7 @@ __all__ = [
     "PROBES",
     "TASKS",
     "AmnesicReport",
+    "ChangesSettings",
     "EdgeProbe",
     "Features",
     "INLPEraser",
@@ -65,6 +68,7 @@ __all__ = [
     "StructuralProbe",
     "Words",
     "amnesic",
+    "changes",
     "cka_between",
     "extract",
     "linear_cka",
@@ -103,5 +107,6 @@ if TYPE_CHECKING:
     from probes.settings import PROBES, ProbeSettings
     from probes.steps import over_steps, steps_figure
     from probes.tasks import TASKS, load_task
+    from probes.training_changes import ChangesSettings, changes
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

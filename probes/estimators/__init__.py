@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from probes.estimators.cka import CkaEstimator, cka_between, linear_cka
+from probes.estimators.cka import CkaEstimator, cka_between, cka_estimate, linear_cka
 from probes.estimators.erasure import INLPEraser, LeaceEraser
 from probes.estimators.linear import LinearProbe, NeuronRanking, RidgeProbe, rank_neurons
 from probes.estimators.mlp import MLPProbe
@@ -25,6 +25,7 @@ __all__ = [
     "ScalarMixProbe",
     "StructuralProbe",
     "cka_between",
+    "cka_estimate",
     "linear_cka",
     "online_code",
     "rank_neurons",

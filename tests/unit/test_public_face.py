@@ -19,6 +19,7 @@ from workbench.records import settings_of
 VERBS = {
     "attribute": ("workbench.analysis.saliency", "attribute", "model"),
     "capture": ("workbench.trace", "capture", "model"),
+    "changes": ("probes", "changes", "models"),
     "check": ("challenge_sets", "check", "model"),
     "compare": ("workbench.evaluate.compare", "compare", "runs"),
     "doctor": ("workbench.evaluate.doctor", "examine", "model"),

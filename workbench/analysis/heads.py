@@ -39,7 +39,14 @@ from workbench.trace import (
 from workbench.trace.encoding import Encoded, batches_of, encode_all, inputs_of
 from workbench.trace.structure import call_model, require_distributions
 
-__all__ = ["SURVEYED", "HeadStatistics", "head_statistics", "reading_stack", "repetition_scores"]
+__all__ = [
+    "SURVEYED",
+    "HeadStatistics",
+    "attention_batches",
+    "head_statistics",
+    "reading_stack",
+    "repetition_scores",
+]
 
 # Texts encoded at a time, and attention weights of one layer held at a time (4 MiB in float32).
 _CHUNK = 64
@@ -102,7 +109,7 @@ def head_statistics(
     sums = HeadSums(where, structure.layers[where])
     tokens = truncated = 0
     with observe_attention(model, sums):
-        for batch in _batches(model, texts, max_length, structure.heads[where]):
+        for batch in attention_batches(model, texts, max_length, structure.heads[where]):
             sums.begin(_prepare(model, batch, counts, rare_count))
             call_model(root, **inputs_of(model, batch))
             tokens += sum(len(row.alignment) for row in batch)
@@ -116,7 +123,7 @@ def _text_of(text: Text) -> str:
     return text if isinstance(text, str) else " ".join(text)
 
 
-def _batches(
+def attention_batches(
     model: LoadedModel, texts: Sequence[Text], max_length: int | None, heads: int
 ) -> Iterator[list[Encoded]]:
     """Batches of like length out of each chunk of texts; the weights of one layer fit a small buffer."""

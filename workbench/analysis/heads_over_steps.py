@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-
-import numpy as np
 
 from workbench.analysis.heads import SURVEYED
 from workbench.analysis.survey import SurveySettings, survey
@@ -13,7 +12,7 @@ from workbench.errors import DataError, did_you_mean
 from workbench.models import LoadedModel, load
 from workbench.models.names import checkpoints_of, step_of
 from workbench.runs import Run, reads_runs
-from workbench.statistics import Statistic
+from workbench.statistics import Statistic, join_statistics
 
 __all__ = ["head_statistics_of", "heads_over_steps"]
 
@@ -89,19 +88,4 @@ def heads_over_steps(
             )
         found[step_of(folder)] = stored[statistic]
         tell(step_of(folder), run)
-    return _joined(statistic, found)
-
-
-def _joined(name: str, found: dict[int, Statistic]) -> Statistic:
-    first = next(iter(found.values()))
-    layers, heads = first.values.shape
-    errors = [s.standard_error for s in found.values() if s.standard_error is not None]
-    return Statistic(
-        name=name,
-        unit=first.unit,
-        values=np.stack([statistic.values for statistic in found.values()]),
-        axes=("step", "layer", "head"),
-        labels={"step": tuple(found), "layer": tuple(range(layers)), "head": tuple(range(heads))},
-        standard_error=np.stack(errors) if len(errors) == len(found) else None,
-        note=first.note,
-    )
+    return replace(join_statistics(found, "step"), name=statistic, count=None)

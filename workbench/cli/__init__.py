@@ -33,6 +33,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "workbench.cli.attribute",
         "Say which tokens a prediction rests on, and how far to believe it.",
     ),
+    "changes": (
+        "workbench.cli.changes",
+        "Show what training changed inside a model: before and after, by layer.",
+    ),
     "context": ("workbench.cli.context", "Measure how far back a model looks, as curves with intervals."),
     "dashboard": ("workbench.cli.dashboard", "Open the dashboard in the browser, on localhost only."),
     "check": ("workbench.cli.check", "Check a model on challenge sets and behavioural tests."),

@@ -20,6 +20,7 @@ from workbench.rooms import lazy_names
 
 # their modules import those of what they draw: imported when first used
 _HOMES = {
+    "changes_view": "workbench.figures.changes",
     "comparison_plot": "workbench.figures.comparison",
     "generation_view": "workbench.figures.text",
     "lens_grid": "workbench.figures.lens",
@@ -38,6 +39,7 @@ __all__ = [
     "View",
     "alignment_view",
     "attribution_view",
+    "changes_view",
     "comparison_plot",
     "curve_plot",
     "dependency_table",
@@ -62,6 +64,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from workbench.figures.changes import changes_view
     from workbench.figures.comparison import comparison_plot, preference_plot, results_plot
     from workbench.figures.lens import lens_grid, lens_trajectory
     from workbench.figures.patching import patching_grid

@@ -39,7 +39,7 @@ from workbench.statistics._preferences import (
     bradley_terry,
     length_controlled_win_rate,
 )
-from workbench.statistics._record import Statistic
+from workbench.statistics._record import Statistic, join_statistics
 from workbench.statistics._seeds import SeedEstimate, over_seeds, student_interval
 
 __all__ = [
@@ -60,6 +60,7 @@ __all__ = [
     "clustered_wilson",
     "f1_measure",
     "holm",
+    "join_statistics",
     "label_spans",
     "length_controlled_win_rate",
     "macro_f1_measure",

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from workbench.drawn import Drawn
+from workbench.estimate import Estimate
 from workbench.shapes import Array
 
-__all__ = ["Statistic"]
+__all__ = ["Statistic", "join_statistics"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -47,6 +49,18 @@ class Statistic(Drawn):
             if beside.shape != self.values.shape:
                 raise ValueError(f"{self.name}: {name} {beside.shape}, values {self.values.shape}")
 
+    @classmethod
+    def of_estimates(
+        cls, estimates: Sequence[Estimate], labels: Sequence[str | int], *, axis: str = "layer", **about: Any
+    ) -> Statistic:
+        """One axis with an estimate at each of its ``labels``; ``about`` has name, unit and what else is known."""
+        columns: dict[str, Any] = {
+            name: np.array([getattr(estimate, name) for estimate in estimates])
+            for name in ("value", "standard_error", "low", "high")
+        }
+        values = columns.pop("value")
+        return cls(values=values, axes=(axis,), labels={axis: tuple(labels)}, **columns, **about)
+
     def _beside(self) -> dict[str, Array]:
         """What is known of each value's spread, by name."""
         found = {"standard_error": self.standard_error, "low": self.low, "high": self.high}
@@ -77,3 +91,28 @@ class Statistic(Drawn):
             f"{np.nanmin(self.values):.4g} to {np.nanmax(self.values):.4g}" if self.values.size else "empty"
         )
         return f"<Statistic {self.name} [{self.unit}] ({shape}): {spread}>"
+
+
+def join_statistics(found: Mapping[Any, Statistic], axis: str) -> Statistic:
+    """Statistics of one name and shape as one, with ``axis`` in front, labelled by the keys of ``found``.
+
+    Errors, intervals and counts are kept where every one has them. Raises :class:`ValueError` for none.
+    """
+    if not found:
+        raise ValueError(f"no statistics to join along {axis!r}")
+    first = next(iter(found.values()))
+
+    def stacked(name: str) -> Array | None:
+        parts = [getattr(statistic, name) for statistic in found.values()]
+        return None if any(part is None for part in parts) else np.stack(parts)
+
+    sizes = {a: tuple(range(n)) for a, n in zip(first.axes, first.values.shape, strict=True)}
+    return replace(
+        first,
+        values=np.stack([statistic.values for statistic in found.values()]),
+        axes=(axis, *first.axes),
+        labels={axis: tuple(found), **sizes, **first.labels},
+        standard_error=stacked("standard_error"),
+        low=stacked("low"),
+        high=stacked("high"),
+    )

@@ -29,6 +29,7 @@ __all__ = [
     "TargetToken",
     "Translate",
     "continuation_by_layer",
+    "continuation_trajectory",
     "different_targets",
     "lens_text",
     "logit_lens",
@@ -419,6 +420,13 @@ def continuation_by_layer(
     ``ids`` is a whole text as the model reads it; its token ``start`` (1 or more) is predicted at the place
     before it. Raises :class:`~workbench.errors.ModelError` for another kind of model.
     """
+    return continuation_trajectory(model, ids, start, translate)[0]
+
+
+def continuation_trajectory(
+    model: LoadedModel, ids: Sequence[int], start: int, translate: Translate | None = None
+) -> tuple[Float[Array, "layer token"], Int[Array, "layer token"]]:
+    """As :func:`continuation_by_layer`, and each token's rank in the vocabulary, from 1, at each layer."""
     model.require(Kind.CAUSAL, verb="reading a continuation off the layers")
     if not 1 <= start < len(ids):
         raise TraceError(
@@ -428,11 +436,13 @@ def continuation_by_layer(
     read = torch.tensor([list(ids)], device=model.device)
     inputs = {"input_ids": read, "attention_mask": torch.ones_like(read)}
     places, targets = range(start - 1, len(ids) - 1), read[0, start:, None]
-    found = []
+    found, ranks = [], []
     with torch.no_grad():
         run, output = _run(model, inputs, places, len(ids))
         layers = _read_off(model, run, places, len(ids), translate or (lambda layer, state: state))
         for logits in chain(layers, [output]):
+            chosen = logits.gather(1, targets)
             found.append(logits.float().log_softmax(-1).gather(1, targets)[:, 0].cpu())
-    result: Array = torch.stack(found).numpy()
-    return result
+            ranks.append(((logits > chosen).sum(-1) + 1).cpu())
+    log_probabilities: Array = torch.stack(found).numpy()
+    return log_probabilities, torch.stack(ranks).numpy()
