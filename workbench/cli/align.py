@@ -17,7 +17,8 @@ __all__ = ["command"]
 @click.command("align")
 @click.argument("model")
 @click.option(
-    "--data", required=True, help="A CSV, TSV, JSONL or Parquet file with prompt, chosen, rejected."
+    "--data",
+    help="A CSV, TSV, JSONL or Parquet file with prompt, chosen, rejected; for rloo, grpo the prompt.",
 )
 @click.option("--validation", type=PATH, help="File to validate on (default: a tenth of the prompts).")
 @click.option("--limit", type=COUNT, help="Only the first N pairs to train on.")
@@ -57,6 +58,16 @@ __all__ = ["command"]
 @click.option(
     "--undesirable-weight", type=NUMBER, default=1.0, show_default=True, help="Of rejected ones, in kto."
 )
+@click.option(
+    "--reward", help="Of rloo, grpo: model:NAME[#LABEL], pattern:REGEX, python:module:function, suite:FILE."
+)
+@click.option("--gold-reward", metavar="REWARD", help="A second one that is logged and not learned from.")
+@click.option("--generations", type=COUNT, default=4, show_default=True, help="Replies to each prompt.")
+@click.option("--max-new-tokens", type=COUNT, default=48, show_default=True, help="Of a reply.")
+@click.option("--temperature", type=NUMBER, default=1.0, show_default=True, help="Of replies in training.")
+@click.option("--clip", type=NUMBER, default=0.2, show_default=True, help="PPO's bound on the ratio.")
+@click.option("--iterations", type=COUNT, default=1, show_default=True, help="Updates from the same replies.")
+@click.option("--reward-clip", type=NUMBER, help="Largest size of a reward (default: none).")
 @click.option("--save-every", type=COUNT, help="Updates between checkpoints (default: an epoch).")
 @click.option("--gradient-checkpointing", is_flag=True, help="Less memory, more time, the same weights.")
 @click.option("--seeds", type=SEEDS, default="0", show_default=True, help="One or more, separated by commas.")
@@ -65,22 +76,27 @@ __all__ = ["command"]
 @report_option
 @click.option("--out", type=PATH, help="Folder (default: runs/MODEL-DATA-METHOD).")
 @click.option("--resume", is_flag=True, help="Go on with the run in --out; give the same options.")
-def command(model: str, data: str, **options: Any) -> None:
+def command(model: str, data: str | None, **options: Any) -> None:
     """Train MODEL on preferences; the result opens in this workbench and in transformers.
 
     \b
     workbench align novels-decoder --data pairs.jsonl
     workbench align novels-encoder --data pairs.jsonl --method reward --seeds 0,1,2
     workbench align MODEL --data pairs.jsonl --method dpo --loss ipo --lora
+    workbench align MODEL --data prompts.jsonl --method rloo --reward model:CLASSIFIER#LABEL
     workbench align MODEL --data FILE --out DIR --resume
     """
+    from workbench.scoring import find_reward
     from workbench.training.preferences import AlignSettings, align
     from workbench.training.preferences.aligning import default_folder
-    from workbench.training.preferences.pairs import load_pairs
+    from workbench.training.preferences.prompts import load_rows
 
     settings = AlignSettings(**{name: options[name] for name in AlignSettings.__dataclass_fields__})
+    reward, gold = (
+        None if options[name] is None else find_reward(options[name]) for name in ("reward", "gold_reward")
+    )
     taken = {name: options[name] for name in ("data_dir", "split", "validation", "limit")}
-    rows = load_pairs(data, method=settings.method, **taken)
+    rows = load_rows(data, settings, reward, **taken)
     out: Path = options["out"] or default_folder(model, rows, settings)
     check_folder(out)
     run = align(
@@ -89,6 +105,8 @@ def command(model: str, data: str, **options: Any) -> None:
         out,
         settings,
         reference=options["reference"],
+        reward=reward,
+        gold_reward=gold,
         resume=options["resume"],
         device=options["device"],
         progress=True,

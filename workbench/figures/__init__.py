@@ -22,6 +22,7 @@ from workbench.rooms import lazy_names
 _HOMES = {
     "changes_view": "workbench.figures.changes",
     "comparison_plot": "workbench.figures.comparison",
+    "frontier_plot": "workbench.figures.frontier",
     "generation_view": "workbench.figures.text",
     "lens_grid": "workbench.figures.lens",
     "lens_trajectory": "workbench.figures.lens",
@@ -44,6 +45,7 @@ __all__ = [
     "curve_plot",
     "dependency_table",
     "detection_view",
+    "frontier_plot",
     "generation_view",
     "head_clusters_view",
     "head_statistics_grid",
@@ -66,6 +68,7 @@ __all__ = [
 if TYPE_CHECKING:
     from workbench.figures.changes import changes_view
     from workbench.figures.comparison import comparison_plot, preference_plot, results_plot
+    from workbench.figures.frontier import frontier_plot
     from workbench.figures.lens import lens_grid, lens_trajectory
     from workbench.figures.patching import patching_grid
     from workbench.figures.statistic import statistic_view

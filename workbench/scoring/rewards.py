@@ -219,7 +219,8 @@ class CheckedReward:
     """A reward whose numbers are checked, and clipped to ``[-clip, clip]`` where ``clip`` is given.
 
     Says once, as a :class:`~workbench.errors.WorkbenchWarning`, that all replies of a call got the same number (nothing
-    can be learned from them), and that a number is beyond 100 in size without being clipped.
+    can be learned from them, which is not said of a reward that is only logged, ``learned=False``), and that a number
+    is beyond 100 in size without being clipped.
 
     Raises:
         ModelError: not one number for each reply.
@@ -234,10 +235,10 @@ class CheckedReward:
         ```
     """
 
-    def __init__(self, reward: Reward, clip: float | None = None) -> None:
+    def __init__(self, reward: Reward, clip: float | None = None, *, learned: bool = True) -> None:
         if clip is not None and not clip > 0:
             raise ConfigError(f"reward_clip {clip}; allowed: above 0, or none")
-        self.reward, self.clip = reward, clip
+        self.reward, self.clip, self.learned = reward, clip, learned
         self._said: set[str] = set()
 
     @property
@@ -262,7 +263,7 @@ class CheckedReward:
         return values if self.clip is None else [max(-self.clip, min(self.clip, v)) for v in values]
 
     def _say(self, values: list[float]) -> None:
-        if len(values) > 1 and min(values) == max(values):
+        if self.learned and len(values) > 1 and min(values) == max(values):
             self._once(
                 "constant",
                 f"reward {self.name} is {values[0]:g} for all {len(values)} replies of a batch: nothing can be learned "

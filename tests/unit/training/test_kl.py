@@ -40,7 +40,7 @@ def test_k1_and_k3_are_unbiased_for_a_known_pair(estimator):
     error = float(found.std() / math.sqrt(len(found)))
     assert abs(float(found.mean()) - KL) < 4 * error
     # what a factor of two would be is far outside of that
-    assert KL > 20 * error
+    assert 20 * error < KL
 
 
 def test_k2_is_biased_where_the_two_are_far_apart_and_k3_varies_least_where_they_are_near():

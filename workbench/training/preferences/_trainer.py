@@ -37,11 +37,11 @@ class AlignTrainer(Resumable):
             )
         return found
 
-    def check_log_probs(self, ids: list[int], name: str) -> None:
+    def check_log_probs(self, ids: list[int], name: str, temperature: float = 1.0) -> None:
         """Compare the log-probabilities that TRL takes from the last hidden states with the model's own.
 
-        Raises :class:`~workbench.errors.ModelError` where they differ: TRL multiplies by the output layer itself, and
-        an architecture may do more.
+        Both have the logits divided by ``temperature``. Raises :class:`~workbench.errors.ModelError` where they differ:
+        TRL multiplies by the output layer itself, and an architecture may do more.
         """
         model: Any = self.model
         batch = torch.tensor([ids[-64:]], device=model.device)
@@ -49,7 +49,7 @@ class AlignTrainer(Resumable):
         model.eval()
         with torch.no_grad():
             found = float(model(input_ids=batch, labels=batch, fused_lm_head=True).log_probs.sum())
-            logs = model(input_ids=batch).logits[0, :-1].float().log_softmax(-1)
+            logs = (model(input_ids=batch).logits[0, :-1].float() / temperature).log_softmax(-1)
         own = float(logs.gather(-1, batch[0, 1:, None]).sum())
         model.train(was_training)
         if not math.isclose(found, own, rel_tol=1e-3, abs_tol=1e-3):

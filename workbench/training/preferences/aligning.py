@@ -24,6 +24,7 @@ from workbench.models.weights import content_hash
 from workbench.records import settings_of, takes_fields_of
 from workbench.runs import Run, RunFolder, RunRecord, default_root
 from workbench.runs.trackers import LiveReport, check_trackers, report_run
+from workbench.scoring import Reward, find_reward
 from workbench.statistics import over_seeds
 from workbench.terminal import say, shows_progress
 from workbench.training._outcome import Outcome, peak_mib, read_outcome, store_outcome
@@ -37,11 +38,13 @@ from workbench.training.checkpoints import (
 )
 from workbench.training.finetuning.finetune import folder_of, longest_input, model_identity
 from workbench.training.finetuning.heads import load_with_head
+from workbench.training.preferences.frontier import Frontier
 from workbench.training.preferences.job import Job, Prepared, Subject
 from workbench.training.preferences.libraries import silent
-from workbench.training.preferences.pairs import Data, PairRows, load_pairs
+from workbench.training.preferences.pairs import Data, PairRows
+from workbench.training.preferences.prompts import load_rows
 from workbench.training.preferences.reference import LANGUAGE, REWARD, check_goes_on
-from workbench.training.preferences.settings import AlignMethod, AlignSettings
+from workbench.training.preferences.settings import ONLINE, AlignMethod, AlignSettings
 from workbench.training.progress import ProgressLog
 
 __all__ = ["align", "default_folder", "preparer_of", "subject_of"]
@@ -52,7 +55,7 @@ _LONGEST = 1024  # tokens of a pair, where the settings name no length
 @takes_fields_of(AlignSettings)
 def align(
     model: LoadedModel | str,
-    data: PairRows | Data,
+    data: PairRows | Data | None = None,
     out: Path | str | None = None,
     settings: AlignSettings | None = None,
     *,
@@ -61,7 +64,8 @@ def align(
     validation: Data | None = None,
     limit: int | None = None,
     reference: LoadedModel | str | None = None,
-    reward: Any = None,
+    reward: Reward | str | None = None,
+    gold_reward: Reward | str | None = None,
     resume: bool = False,
     device: str = "auto",
     progress: bool = False,
@@ -77,12 +81,15 @@ def align(
 
     Args:
         model: a name as :func:`workbench.load` takes it, or a model loaded from files, which stays as it is.
-        data: pairs by name, table or rows, as :func:`~workbench.data.preferences.read_preferences` takes them.
+        data: pairs by name, table or rows, as :func:`~workbench.data.preferences.read_preferences` takes them; for
+            rloo and grpo prompts, of which a table with a column ``prompt`` is enough.
         out: the folder that gets the model; by default ``runs/MODEL-DATA-METHOD``.
         settings: the recipe; or name its fields as keywords.
         data_dir, split, validation, limit: of :func:`~workbench.training.preferences.pairs.load_pairs`.
         reference: the model that the policy is held to; by default the policy as it was.
-        reward: what scores replies, of the methods that write their own.
+        reward: what scores the replies of rloo and grpo, or its name (:func:`workbench.scoring.find_reward`); one that
+            brings prompts (a suite's) needs no data.
+        gold_reward: a second reward that is logged and never learned from, to see over-optimisation.
         resume: go on with a run that was stopped, from the seeds that are done and the last checkpoint, to the same
             result; where nothing is there it starts.
         device: "auto", "cpu", "cuda" or "mps".
@@ -96,22 +103,25 @@ def align(
     settings = settings_of(AlignSettings, settings, options)
     name = model if isinstance(model, str) else folder_of(model)
     other = reference if isinstance(reference, str | None) else folder_of(reference)
-    if not isinstance(data, PairRows):
-        folder_of_data = None if data_dir is None else Path(data_dir)
-        taken = {"split": split, "validation": validation, "limit": limit}
-        data = load_pairs(data, folder_of_data, method=settings.method, **taken)  # type: ignore[arg-type]
+    judge, gold = (None if one is None else find_reward(one) for one in (reward, gold_reward))
     rows = data
+    if not isinstance(rows, PairRows):
+        taken: dict[str, Any] = {"split": split, "validation": validation, "limit": limit}
+        rows = load_rows(rows, settings, judge, data_dir=data_dir, **taken)
     where = Path(out) if out is not None else default_folder(name, rows, settings)
     trackers, placed = check_trackers(report_to), resolve_device(device)
     found = claim_folder(where, "align", resume=resume)
-    folder = _open_run(name, rows, where, settings, placed, other, reward, found)
+    names = {"reward": _named(judge), "gold_reward": _named(gold)}
+    folder = _open_run(name, rows, where, settings, placed, other, names, found)
     if folder.complete:
         run = Run.open(where.resolve())
         report_run(run, trackers)
         return run
     try:
         with closing(LiveReport(trackers, folder.record, folder.path)) as report:
-            job = Job(name, rows, settings, settings.seeds[0], where, placed, progress, report, other, reward)
+            job = Job(
+                name, rows, settings, settings.seeds[0], where, placed, progress, report, other, judge, gold
+            )
             return _trained_run(job, folder)
     except WorkbenchError:
         # With nothing but the recipe in it, the next try finds the folder free.
@@ -125,6 +135,10 @@ def default_folder(model: str, rows: PairRows, settings: AlignSettings) -> Path:
     return default_root() / f"{Path(model).name}-{rows.name}-{settings.method}"
 
 
+def _named(reward: Reward | None) -> str | None:
+    return None if reward is None else reward.name
+
+
 def _open_run(
     model: str,
     rows: PairRows,
@@ -132,15 +146,14 @@ def _open_run(
     settings: AlignSettings,
     device: torch.device,
     reference: str | None,
-    reward: Any,
+    rewards: dict[str, str | None],
     found: Run | None,
 ) -> RunFolder:
     """A new run in ``out``, or the one ``found`` there; raises :class:`~workbench.errors.RunError` if it is another."""
     sizes = {"train": len(rows.train), "validation": len(rows.validation), "sha256": rows.sha256}
-    named = {"reference": reference, "reward": None if reward is None else reward.name}
     record = RunRecord.new(
         "align",
-        recipe={"data": rows.name, **named, **settings.to_dict()},
+        recipe={"data": rows.name, "reference": reference, **rewards, **settings.to_dict()},
         model=model_identity(model),
         data={rows.name: sizes},
         seeds={"training": list(settings.seeds)},
@@ -157,6 +170,9 @@ def _trained_run(job: Job, folder: RunFolder) -> Run:
         outcomes = [_one_seed(replace(job, seed=seed)) for seed in job.settings.seeds]
     done = folder.finished_ids()
     folder.append([row for row in outcomes[0].answers if row["id"] not in done])
+    if rows := outcomes[0].notes.get("frontier"):
+        figure = Frontier(tuple(rows), outcomes[0].notes["reward"]).figure()
+        folder.save_figure("frontier.html", figure.html.encode())
     folder.finish({job.rows.name: _over_seeds(outcomes)}, _throughput(outcomes), _notes(job, outcomes))
     shutil.rmtree(job.out / "seeds", ignore_errors=True)
     run = Run.open(job.out.resolve())
@@ -209,9 +225,11 @@ def preparer_of(method: AlignMethod) -> Callable[[Job, Subject], Prepared]:
     from workbench.training.preferences.kto import prepare_kto
     from workbench.training.preferences.reward_model import prepare_reward
 
+    if method in ONLINE:
+        from workbench.training.preferences.online import prepare_grpo, prepare_rloo
+
+        return prepare_rloo if method is AlignMethod.RLOO else prepare_grpo
     made = {AlignMethod.REWARD: prepare_reward, AlignMethod.DPO: prepare_dpo, AlignMethod.KTO: prepare_kto}
-    if method not in made:
-        raise ConfigError(f"method {method} is not there yet; allowed: {', '.join(made)}")
     return made[method]
 
 

@@ -23,8 +23,9 @@ _COLUMNS = ("step", "kl", "reward", "gold_reward", "length", "entropy")
 class Frontier(Drawn):
     """Points of a training run in order: mean KL to the reference and mean reward of the replies of some steps.
 
-    Columns of ``rows``: ``step`` (the last of those that were averaged), ``kl`` (nats a reply, estimator k1), ``reward``,
-    ``gold_reward`` where one was logged, ``length`` (tokens), ``entropy`` (nats a token). A gold reward that falls
+    Columns of ``rows``: ``step`` (the last of those that were averaged), ``kl`` (nats a reply, estimator k1),
+    ``reward``, ``gold_reward`` where one was logged,
+    ``length`` (tokens), ``entropy`` (nats a token). A gold reward that falls
     while the reward goes on rising is over-optimisation (Gao et al. 2023, "Scaling laws for reward model
     overoptimization", figure 1, which draws it over the square root of KL).
     """
@@ -34,7 +35,9 @@ class Frontier(Drawn):
     drawn_by = "frontier_plot"
 
     @classmethod
-    def of_log(cls, log: Path | Sequence[Mapping[str, Any]], points: int = 24, name: str = "reward") -> Frontier:
+    def of_log(
+        cls, log: Path | Sequence[Mapping[str, Any]], points: int = 24, name: str = "reward"
+    ) -> Frontier:
         """Averages over equal stretches of a ``log.jsonl``, at most ``points`` of them.
 
         Raises :class:`~workbench.errors.DataError` for the log of a method that writes no replies.
@@ -42,14 +45,16 @@ class Frontier(Drawn):
         records = read_log(log) if isinstance(log, Path) else log
         steps = [record for record in records if "kl" in record and "reward" in record]
         if not steps:
-            raise DataError(f"{log if isinstance(log, Path) else 'the log'} has no rewards; it is not of rloo or grpo")
+            raise DataError(
+                f"{log if isinstance(log, Path) else 'the log'} has no rewards; it is not of rloo or grpo"
+            )
         frame = pd.DataFrame(steps)
         frame = frame[[column for column in _COLUMNS if column in frame]]
         stretch = np.arange(len(frame)) * min(points, len(frame)) // len(frame)
         parts = frame.groupby(stretch)
         means = parts.mean()
         means["step"] = parts["step"].max()
-        return cls(tuple(means.to_dict("records")), name)
+        return cls(tuple({str(k): v for k, v in row.items()} for row in means.to_dict("records")), name)
 
     def to_frame(self) -> pd.DataFrame:
         """One row a point."""

@@ -11,6 +11,7 @@ import torch
 
 from workbench.estimate import Estimate
 from workbench.runs.trackers import LiveReport
+from workbench.scoring import Reward
 from workbench.training._outcome import seed_folder
 from workbench.training.preferences.encoding import Encoder
 from workbench.training.preferences.pairs import PairRows
@@ -25,7 +26,7 @@ class Job:
     """One seed's work: the model's name, the pairs, the recipe, and where it is done.
 
     ``reference`` is the name of the model that the policy is held to, by default the policy as it was; ``reward`` what
-    scores replies in the methods that write their own.
+    scores replies in the methods that write their own, ``gold_reward`` what scores them beside it, only to be logged.
     """
 
     name: str
@@ -37,7 +38,8 @@ class Job:
     show: bool
     report: LiveReport
     reference: str | None = None
-    reward: Any = None
+    reward: Reward | None = None
+    gold_reward: Reward | None = None
 
     @property
     def is_first(self) -> bool:

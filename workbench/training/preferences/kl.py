@@ -1,7 +1,7 @@
 """How far a policy has moved from its reference: estimators of the Kullback-Leibler divergence from samples.
 
-With ``r`` the reference's probability of a token over the policy's, of tokens that the policy drew, and natural logarithms
-(nats), the estimators of KL(policy || reference) are (Schulman 2020, "Approximating KL Divergence"):
+With ``r`` the reference's probability of a token over the policy's, of tokens that the policy drew, and natural
+logarithms (nats), the estimators of KL(policy || reference) are (Schulman 2020, "Approximating KL Divergence"):
 
 - ``k1``: ``-log r``, unbiased, negative for some tokens;
 - ``k2``: ``(log r)^2 / 2``, biased, never negative;

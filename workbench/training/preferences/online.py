@@ -1,8 +1,8 @@
 """Policy gradients: RLOO and GRPO over TRL's trainers, with KL by our estimators and a gold reward beside.
 
-RLOO (Ahmadian et al. 2024, "Back to basics") takes the reward less β times the KL of the whole reply, as Ziegler et al. 2019
-and Ouyang et al. 2022 do, and as baseline the mean of the prompt's other replies. GRPO (Shao et al. 2024, "DeepSeekMath")
-divides a prompt's rewards by their spread and has β times KL, by the estimator k3, in the loss of each token.
+RLOO (Ahmadian et al. 2024, "Back to basics") takes the reward less β times the KL of the whole reply, as Ziegler et
+al. 2019 and Ouyang et al. 2022 do, and as baseline the mean of the prompt's other replies. GRPO (Shao et al. 2024,
+"DeepSeekMath") divides a prompt's rewards by their spread and has β times KL, by k3, in the loss of each token.
 """
 
 from __future__ import annotations
@@ -16,23 +16,27 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
+from trl.trainer.grpo_config import GRPOConfig
+from trl.trainer.grpo_trainer import GRPOTrainer
+from trl.trainer.rloo_config import RLOOConfig
+from trl.trainer.rloo_trainer import RLOOTrainer
 from trl.trainer.utils import add_fused_lm_head
 
+from workbench.data.rows import Preference
 from workbench.errors import ConfigError, DataError, ModelError
-from workbench.models import Kind, LoadedModel, wrap
+from workbench.models import LoadedModel, wrap
 from workbench.scoring import CheckedReward
 from workbench.terminal import counted
+from workbench.text.prompts import turns_text
 from workbench.trace.decoder import prompt_ids
 from workbench.trace.padding import cache_works, left_padding_matters
-from workbench.training.finetuning.tasks import AnswerKind
-from workbench.training.preferences._trainer import AlignTrainer, arguments, check_log_probs, low_rank
+from workbench.training.preferences._trainer import AlignTrainer, arguments, trainer_options
 from workbench.training.preferences.job import Job, Prepared, Subject
 from workbench.training.preferences.kl import KLEstimator, kl_of_replies
 from workbench.training.preferences.libraries import dataset_of
 from workbench.training.preferences.online_results import measured_replies
 from workbench.training.preferences.reference import reference_of
-from workbench.training.preferences.settings import AlignMethod, LongPrompts
+from workbench.training.preferences.settings import LongPrompts
 
 __all__ = ["prepare_grpo", "prepare_rloo"]
 
@@ -69,6 +73,13 @@ class OnlineTrainer(AlignTrainer):
     ``ids`` are each prompt's. Without a ``reference`` the policy with its adapters switched off is it.
     """
 
+    args: Any
+    model: Any
+    temperature: float
+    num_iterations: int
+    _step: int
+    _metrics: Any
+
     def __init__(self, *, ids: Mapping[str, list[int]], reference: Any, beta: float, **options: Any) -> None:
         super().__init__(**options)
         self.ids, self.beta, self.ref_model = ids, beta, reference
@@ -83,15 +94,16 @@ class OnlineTrainer(AlignTrainer):
 
     def _get_per_token_logps_and_entropies(self, model: Any, *inputs: Any, **options: Any) -> Any:
         """TRL's own; the log-probabilities (B, T) of the last call are kept."""
-        found = super()._get_per_token_logps_and_entropies(
-            _WithPositions(model) if self._takes_positions else model, *inputs, **options
-        )
+        trl: Any = super()
+        read = _WithPositions(model) if self._takes_positions else model
+        found = trl._get_per_token_logps_and_entropies(read, *inputs, **options)
         self._last = found[0].detach()
         return found
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
         """TRL's own, with the reference's log-probabilities also where the loss has no use for them."""
-        found: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        trl: Any = super()
+        found: dict[str, Any] = trl._generate_and_score_completions(inputs)
         masks = found["prompt_mask"], found["completion_mask"]
         found["attention_mask"] = torch.cat(masks, dim=1)
         # with beta, the reference's are what TRL computes last
@@ -109,7 +121,8 @@ class OnlineTrainer(AlignTrainer):
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         """TRL's own; while the policy still is the one that wrote the replies, their KL is logged."""
-        loss: Tensor = super()._compute_loss(model, inputs)
+        trl: Any = super()
+        loss: Tensor = trl._compute_loss(model, inputs)
         every = self.args.steps_per_generation
         if self._step % (every * self.num_iterations) < every:
             for name in (KLEstimator.K1, KLEstimator.K3):
@@ -127,11 +140,11 @@ class OnlineTrainer(AlignTrainer):
         super().log(logs, start_time)
 
 
-class _RLOO(OnlineTrainer, RLOOTrainer):  # type: ignore[misc]
+class _RLOO(OnlineTrainer, RLOOTrainer):
     """REINFORCE with the mean of a prompt's other replies as baseline."""
 
 
-class _GRPO(OnlineTrainer, GRPOTrainer):  # type: ignore[misc]
+class _GRPO(OnlineTrainer, GRPOTrainer):
     """Advantages within a prompt's replies."""
 
 
@@ -154,48 +167,39 @@ def _prepared(
 ) -> Prepared:
     policy = _policy(job, subject)
     rewards = _rewards(job)
-    ids, cut = _prompts(job, policy, subject, [row.prompt for row in job.rows.train])
-    held_out, _ = _prompts(job, policy, subject, [row.prompt for row in job.rows.validation])
+    ids, cut = _prompts(job, policy, subject, job.rows.train)
+    held_out, _ = _prompts(job, policy, subject, job.rows.validation)
     _check_count(job, len(ids))
     _check_padding(job, subject, ids)
     made = trainer(
-        meter=subject.meter,
-        model=subject.model,
         args=config(**_arguments(job, subject), **own),
         reward_funcs=[_for_trl(reward, name) for name, reward in rewards.items()],
         train_dataset=dataset_of([{"prompt": prompt} for prompt in ids]),
-        processing_class=subject.tokenizer,
-        peft_config=low_rank(job, subject, AnswerKind.RESPONSE),
         ids=ids,
         reference=_reference(job, subject),
         beta=job.settings.beta,
+        **trainer_options(job, subject),
     )
-    check_log_probs(made, next(iter(ids.values())), job.name, job.settings.temperature)
+    made.check_log_probs(next(iter(ids.values())), job.name, job.settings.temperature)
     return Prepared(made, partial(measured_replies, job, subject, held_out, rewards, cut))
 
 
 def _policy(job: Job, subject: Subject) -> LoadedModel:
-    """The model as the workbench reads prompts with it; raises ModelError unless it writes from left to right."""
-    policy = wrap(subject.model, subject.tokenizer, name=job.name)
-    policy.require(Kind.CAUSAL, verb=f"method {job.settings.method}, which writes replies,")
+    """The model as the workbench reads prompts with it; raises ModelError for a tokenizer without an end token."""
     if subject.tokenizer.eos_token_id is None:
         raise ModelError(
             f"the tokenizer of {job.name} has no end token, so no reply could end; name one (eos_token) in its "
             "tokenizer_config.json"
         )
-    return policy.reads(chat=job.settings.chat)
+    return wrap(subject.model, subject.tokenizer, name=job.name)
 
 
 def _rewards(job: Job) -> dict[str, CheckedReward]:
     """What is learned from, and what is only logged."""
-    if job.reward is None:
-        raise ConfigError(
-            f"method {job.settings.method} needs --reward: model:NAME, model:NAME#LABEL, pattern:REGEX, "
-            "python:module:function or suite:FILE"
-        )
+    assert job.reward is not None  # load_rows has seen to it
     rewards = {"reward": CheckedReward(job.reward, job.settings.reward_clip)}
     if job.gold_reward is not None:
-        rewards["gold"] = CheckedReward(job.gold_reward)
+        rewards["gold"] = CheckedReward(job.gold_reward, learned=False)
     return rewards
 
 
@@ -208,7 +212,7 @@ def _for_trl(reward: CheckedReward, name: str) -> Callable[..., list[float]]:
 
 
 def _prompts(
-    job: Job, policy: LoadedModel, subject: Subject, prompts: Sequence[str]
+    job: Job, policy: LoadedModel, subject: Subject, rows: Sequence[Preference]
 ) -> tuple[dict[str, list[int]], dict[str, int]]:
     """Ids of the prompts that leave room for a reply, and how many were shortened or left out."""
     settings = job.settings
@@ -218,18 +222,28 @@ def _prompts(
             f"max_new_tokens is {settings.max_new_tokens}, and {job.name} reads {subject.length} tokens: no prompt "
             "would fit; lower --max-new-tokens"
         )
-    ids = {prompt: prompt_ids(policy, prompt) for prompt in prompts}
+    ids = {row.prompt: _ids(policy, row, settings.chat) for row in rows}
     long = [prompt for prompt, own in ids.items() if len(own) > room]
     if not long:
         return ids, {}
-    if settings.long_prompts is LongPrompts.REFUSE or len(long) == len(ids) != 0 and settings.long_prompts is LongPrompts.DROP:
+    drop = settings.long_prompts is LongPrompts.DROP
+    if settings.long_prompts is LongPrompts.REFUSE or (drop and len(long) == len(ids)):
         raise DataError(
-            f"{counted(len(long), 'prompt')} of {len(ids)} (first {long[0]!r:.40}) have more than the {room} tokens that "
-            f"{settings.max_new_tokens} new ones leave; lower --max-new-tokens, or take --long-prompts cut or drop"
+            f"{counted(len(long), 'prompt')} of {len(ids)} (first {long[0]!r:.40}) have more than the {room} tokens "
+            f"that {settings.max_new_tokens} new ones leave; lower --max-new-tokens, or take --long-prompts cut or drop"
         )
-    if settings.long_prompts is LongPrompts.DROP:
+    if drop:
         return {p: own for p, own in ids.items() if len(own) <= room}, {"prompts_dropped": len(long)}
     return {p: own[-room:] for p, own in ids.items()}, {"prompts_cut": len(long)}
+
+
+def _ids(policy: LoadedModel, row: Preference, chat: bool) -> list[int]:
+    """Of the prompt as a text, or as the turns of a dialogue in the model's chat template."""
+    if not chat:
+        return prompt_ids(policy, row.prompt)
+    text = turns_text(policy.tokenizer, row.turns or (("user", row.prompt),))
+    ids: list[int] = policy.tokenizer(text, add_special_tokens=False).input_ids
+    return ids
 
 
 def _check_count(job: Job, prompts: int) -> None:
@@ -275,6 +289,3 @@ def _arguments(job: Job, subject: Subject) -> dict[str, Any]:
         "pad_to_multiple_of": None,
         "generation_kwargs": {"use_cache": cache_works(subject.model)},
     }
-
-
-METHODS = {AlignMethod.RLOO: prepare_rloo, AlignMethod.GRPO: prepare_grpo}

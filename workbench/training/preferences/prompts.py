@@ -2,28 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from workbench.data.preferences import read_preferences, split_by_prompt
 from workbench.data.rows import Preference
 from workbench.data.tables import is_table, read_table, table_name
-from workbench.errors import ConfigError, DataError
+from workbench.errors import ConfigError
 from workbench.scoring import Reward
-from workbench.terminal import counted
-from workbench.training.preferences.pairs import PairRows
+from workbench.training.preferences.pairs import Data, PairRows, load_pairs
+from workbench.training.preferences.settings import ONLINE, AlignSettings
 
-__all__ = ["load_prompts"]
+__all__ = ["load_prompts", "load_rows"]
+
+
+def load_rows(
+    data: Data | None,
+    settings: AlignSettings,
+    reward: Reward | None,
+    *,
+    data_dir: Path | str | None = None,
+    split: str | None = None,
+    validation: Data | None = None,
+    limit: int | None = None,
+) -> PairRows:
+    """Pairs, or for a method that writes replies prompts: what ``settings.method`` trains on.
+
+    Raises :class:`~workbench.errors.ConfigError` where data or a reward are missing, or a reward has no use.
+    """
+    place = None if data_dir is None else Path(data_dir)
+    if settings.method in ONLINE:
+        if reward is None:
+            raise ConfigError(
+                f"method {settings.method} needs --reward: model:NAME, model:NAME#LABEL, pattern:REGEX, "
+                "python:module:function or suite:FILE"
+            )
+        return load_prompts(data, reward, place, split=split, validation=validation, limit=limit)
+    if reward is not None:
+        raise ConfigError(
+            f"method {settings.method} learns from pairs and takes no --reward; methods that do: {', '.join(ONLINE)}"
+        )
+    if data is None:
+        raise ConfigError(f"method {settings.method} needs --data: pairs with prompt, chosen and rejected")
+    return load_pairs(data, place, method=settings.method, split=split, validation=validation, limit=limit)
 
 
 def load_prompts(
-    data: str | Path | None,
+    data: Data | None,
     reward: Reward,
+    data_dir: Path | None = None,
     *,
-    validation: str | Path | None = None,
+    split: str | None = None,
+    validation: Data | None = None,
     limit: int | None = None,
-    seed: int = 0,
 ) -> PairRows:
     """Each prompt once, as a pair without replies; a tenth is held out where ``validation`` names nothing.
 
@@ -32,7 +64,7 @@ def load_prompts(
 
     Raises:
         ConfigError: no data, and a reward that has no prompts.
-        DataError: as the readers do, and where too few prompts are left to hold some out.
+        DataError: as the readers do, and where there are too few prompts to hold some out.
     """
     if data is None:
         own = getattr(reward, "prompts", None)
@@ -40,31 +72,26 @@ def load_prompts(
             raise ConfigError(
                 f"reward {reward.name} brings no prompts; name a table with a column prompt as --data"
             )
-        prompts, name = list(own), reward.name.rpartition(":")[2]
+        name, rows = Path(reward.name.rpartition(":")[2]).stem, _each_once(own)
     else:
-        prompts, name = _read(data), table_name(data)
-    train, held_out = _split(prompts, seed) if validation is None else (prompts, _read(validation))
-    return PairRows(Path(name).stem, _rows(train[:limit], "train"), _rows(held_out, "held-out"))
-
-
-def _read(data: str | Path) -> list[str]:
-    """The prompts, each once, in order."""
-    if is_table(data) and Path(data).exists():
-        found = [str(row["prompt"]) for _, row in read_table(data, needs=("prompt",))]
+        name, rows = _read(data, data_dir, split)
+    if validation is None:
+        train, held_out = split_by_prompt(rows)
     else:
-        found = [pair.prompt for pair in read_preferences(data).pairs]
-    prompts = list(dict.fromkeys(found))
-    if not prompts:
-        raise DataError(f"{data} has no prompt; it needs a column prompt")
-    return prompts
+        train, held_out = rows, _read(validation, data_dir, None)[1]
+    return PairRows(name, train[:limit], held_out)
 
 
-def _split(prompts: Sequence[str], seed: int) -> tuple[list[str], list[str]]:
-    if len(prompts) < 2:
-        raise DataError(f"{counted(len(prompts), 'prompt')}: two at least are needed to hold one out")
-    train, held_out = split_by_prompt(_rows(prompts, "all"), 0.1, seed)
-    return [row.prompt for row in train], [row.prompt for row in held_out]
+def _read(data: Data, data_dir: Path | None, split: str | None) -> tuple[str, tuple[Preference, ...]]:
+    """A name, and the prompts."""
+    if isinstance(data, str | Path) and is_table(data) and Path(data).exists():
+        return table_name(data), _each_once(
+            str(row["prompt"]) for _, row in read_table(data, needs=("prompt",))
+        )
+    found = read_preferences(data, data_dir, split=split)
+    turns = {pair.prompt: pair.turns for pair in found.pairs}
+    return found.name, tuple(replace(row, turns=turns[row.prompt]) for row in _each_once(turns))
 
 
-def _rows(prompts: Sequence[str], part: str) -> tuple[Any, ...]:
-    return tuple(Preference(f"{part}-{n}", prompt, "", "") for n, prompt in enumerate(prompts))
+def _each_once(prompts: Iterable[str]) -> tuple[Preference, ...]:
+    return tuple(Preference(f"prompt-{n}", prompt, "", "") for n, prompt in enumerate(dict.fromkeys(prompts)))

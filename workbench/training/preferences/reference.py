@@ -19,7 +19,7 @@ from workbench.training.preferences.encoding import Encoded, Sequences, reply_lo
 from workbench.training.preferences.job import Job, Measured, Subject
 from workbench.training.preferences.results import measured_pairs
 
-__all__ = ["LANGUAGE", "REWARD", "Reference", "check_goes_on", "measured_policy"]
+__all__ = ["LANGUAGE", "REWARD", "Reference", "check_goes_on", "measured_policy", "reference_of"]
 
 LANGUAGE = FineTask("preferences", AnswerKind.RESPONSE, "prompt", "response", metric="accuracy")
 """The task of a language model, for its loading."""
@@ -54,19 +54,9 @@ class Reference:
 
     @classmethod
     def of(cls, job: Job, subject: Subject) -> Reference:
-        """The model named in the job, else the policy before training.
-
-        Raises :class:`~workbench.errors.ModelError` for one that has another tokenizer.
-        """
+        """The model named in the job, else the policy before training; raises as :func:`reference_of`."""
         dtype = find_precision(job.settings.precision, job.device)
-        if job.reference is None:
-            return cls(subject.model, subject.pad, subject.rows, dtype)
-        if load_tokenizer(job.reference).get_vocab() != subject.tokenizer.get_vocab():
-            raise ModelError(
-                f"the reference {job.reference} has another tokenizer than {job.name}, so their log-probabilities are "
-                "of other tokens; choose a reference with the same vocabulary"
-            )
-        model = load_with_head(job.reference, LANGUAGE).model.to(job.device)
+        model = subject.model if job.reference is None else reference_of(job, subject)
         return cls(model, subject.pad, subject.rows, dtype)
 
     def of_pairs(self, pairs: Sequence[Encoded[Preference]]) -> tuple[list[float], list[float]]:
@@ -77,6 +67,20 @@ class Reference:
     def of_replies(self, sequences: Sequences) -> list[float]:
         """Log-probabilities, in nats, of replies after their prompts."""
         return reply_log_probs(self.model, sequences, self.pad, self.rows, self.dtype)
+
+
+def reference_of(job: Job, subject: Subject) -> Any:
+    """The model that the policy is held to, opened: the one named in the job, else the policy as it was.
+
+    Raises :class:`~workbench.errors.ModelError` for one that has another tokenizer.
+    """
+    name = job.reference or job.name
+    if job.reference is not None and load_tokenizer(name).get_vocab() != subject.tokenizer.get_vocab():
+        raise ModelError(
+            f"the reference {name} has another tokenizer than {job.name}, so their log-probabilities are "
+            "of other tokens; choose a reference with the same vocabulary"
+        )
+    return load_with_head(name, LANGUAGE).model.to(job.device).eval()
 
 
 def measured_policy(

@@ -11,7 +11,7 @@ from workbench.errors import ConfigError
 from workbench.records import check_fields
 from workbench.training.settings import Schedule, check_precision
 
-__all__ = ["LOSSES", "AlignMethod", "AlignSettings", "LongPrompts"]
+__all__ = ["LOSSES", "ONLINE", "AlignMethod", "AlignSettings", "LongPrompts"]
 
 
 class AlignMethod(StrEnum):
@@ -52,9 +52,12 @@ LOSSES: dict[AlignMethod, tuple[str, ...]] = {
     ),
     AlignMethod.KTO: ("kto", "apo_zero_unpaired"),
     AlignMethod.RLOO: (),
-    AlignMethod.GRPO: (),
+    AlignMethod.GRPO: ("grpo", "dapo", "dr_grpo", "bnpo"),
 }
 """The losses that a method offers, its own first; TRL's names."""
+
+ONLINE = (AlignMethod.RLOO, AlignMethod.GRPO)
+"""Methods that write replies and learn from their rewards."""
 
 _SMOOTHED = ("robust", "exo_pair", "aot", "aot_unpaired")
 _LEARNING_RATES = {
@@ -64,6 +67,10 @@ _LEARNING_RATES = {
     AlignMethod.RLOO: 1e-6,
     AlignMethod.GRPO: 1e-6,
 }
+_POSITIVE = (
+    *("epochs", "steps", "batch_size", "lr", "length", "rank", "save_every"),
+    *("generations", "max_new_tokens", "temperature", "clip", "iterations", "reward_clip"),
+)
 _SMALL_MODEL_WEIGHTS = 50_000_000
 _SMALL_MODEL_FACTOR, _LORA_FACTOR = 20, 50
 
@@ -80,9 +87,12 @@ class AlignSettings:
     ``label_smoothing``: the share of labels taken to be wrong, of the losses that model it. ``margin``: by how much a
     reward model is asked to prefer the chosen reply (Touvron et al. 2023, "Llama 2", equation 2). ``centring``: weight
     of the squared sum of a pair's rewards, which keeps them around 0 (Eisenstein et al. 2023). ``desirable_weight`` and
-    ``undesirable_weight``: of KTO's two kinds of replies. ``save_every``: updates between checkpoints, by default an
-    epoch. ``gradient_checkpointing``: activations are computed again in the backward pass: less memory, the same
-    weights.
+    ``undesirable_weight``: of KTO's two kinds of replies. Of RLOO and GRPO, whose ``batch_size`` counts replies:
+    ``generations``, the replies to each prompt; ``max_new_tokens``, the most tokens of a reply; ``temperature``, at
+    which they are drawn and scored; ``clip``, by how much the ratio of probabilities may differ from 1 (PPO's ε;
+    Schulman et al. 2017); ``iterations``, how often replies are learned from; ``reward_clip``, the largest size of a
+    reward. ``save_every``: updates between checkpoints, by default an epoch. ``gradient_checkpointing``: activations
+    are computed again in the backward pass: less memory, the same weights.
     """
 
     method: AlignMethod = AlignMethod.DPO
@@ -102,6 +112,12 @@ class AlignSettings:
     centring: float = 0.0
     desirable_weight: float = 1.0
     undesirable_weight: float = 1.0
+    generations: int = 4
+    max_new_tokens: int = 48
+    temperature: float = 1.0
+    clip: float = 0.2
+    iterations: int = 1
+    reward_clip: float | None = None
     warmup: float = 0.1
     schedule: Schedule = Schedule.LINEAR
     weight_decay: float = 0.0
@@ -113,7 +129,7 @@ class AlignSettings:
     def __post_init__(self) -> None:
         check_fields(self)
         check_precision(self.precision)
-        for name in ("epochs", "steps", "batch_size", "lr", "length", "rank", "save_every"):
+        for name in _POSITIVE:
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ConfigError(f"{name} is {value}; allowed: more than 0")
@@ -129,6 +145,18 @@ class AlignSettings:
         if not self.seeds:
             raise ConfigError("no seed given; allowed: one or more numbers, such as 0,1,2")
         self._check_loss()
+        if self.method in ONLINE:
+            self._check_replies()
+
+    def _check_replies(self) -> None:
+        if self.generations < 2:
+            raise ConfigError(
+                f"generations is {self.generations}; allowed: 2 or more, since replies to a prompt are compared"
+            )
+        if self.batch_size % self.generations:
+            raise ConfigError(
+                f"batch_size is {self.batch_size} replies; allowed: a multiple of generations, {self.generations}"
+            )
 
     def _check_loss(self) -> None:
         allowed = LOSSES[self.method]
