@@ -18,8 +18,10 @@ __all__ = ["command"]
 @click.argument("model")
 @click.option(
     "--data",
-    help="A CSV, TSV, JSONL or Parquet file with prompt, chosen, rejected; for rloo, grpo the prompt.",
+    help="Name or file of pairs (prompt, chosen, rejected); rloo and grpo need the prompts only.",
 )
+@click.option("--data-dir", type=PATH, help="Folder with downloaded data files.")
+@click.option("--split", help="Part of the data.  [default: its first]")
 @click.option("--validation", type=PATH, help="File to validate on (default: a tenth of the prompts).")
 @click.option("--limit", type=COUNT, help="Only the first N pairs to train on.")
 @click.option("--method", default="dpo", show_default=True, help="reward, dpo, kto, rloo or grpo.")

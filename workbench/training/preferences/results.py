@@ -59,6 +59,7 @@ _COUNTED = {
     "empty": ("row", "with an empty reply left out"),
     "equal": ("row", "with two equal replies left out"),
     "rows_dropped": ("row", "left out, whose prompt leaves no room for a reply"),
+    "prompts_dropped": ("prompt", "left out, which leaves no room for a reply"),
     "prompts_cut": ("prompt", "shortened at the beginning"),
     "replies_cut": ("text", "shortened at the end"),
 }
