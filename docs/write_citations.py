@@ -13,6 +13,7 @@ HEADINGS = {
     "faithfulness measure": "Measures of faithfulness",
     "probe": "Probes",
     "probing task": "Probing tasks",
+    "training on preferences": "Training on preferences",
     "metric": "Metrics",
     "task": "Tasks",
     "challenge set": "Challenge sets",
@@ -40,6 +41,7 @@ def names_of(kind: str) -> list[str]:
     from workbench.analysis.saliency import METHODS
     from workbench.evaluate import TASKS, register_tasks
     from workbench.evaluate.metrics import METRICS
+    from workbench.training.preferences.settings import AlignMethod
 
     register_tasks()
     registered = {
@@ -47,6 +49,7 @@ def names_of(kind: str) -> list[str]:
         "faithfulness measure": MEASURES,
         "probe": PROBE_KINDS,
         "probing task": PROBING,
+        "training on preferences": [*AlignMethod, "gold reward"],
         "metric": METRICS,
         "task": [name for name in TASKS if name not in set_names()],
         "challenge set": set_names(),

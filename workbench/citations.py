@@ -63,6 +63,14 @@ CITED: dict[str, dict[str, str]] = {
         **dict.fromkeys(("edge", "arc", "constituent"), "tenney2019context"),
         "wic": "pilehvar2019",
     },
+    "training on preferences": {
+        "reward": "bradley1952 ouyang2022",
+        "dpo": "rafailov2023",
+        "kto": "ethayarajh2024",
+        "rloo": "ahmadian2024 ziegler2019 ouyang2022 schulman2017 schulman2020",
+        "grpo": "shao2024 schulman2017 schulman2020",
+        "gold reward": "gao2023",
+    },
     "metric": {
         "matthews": "matthews1975",
         "bleu": "papineni2002 post2018",
@@ -253,8 +261,11 @@ def papers_of_run(verb: str, recipe: Mapping[str, Any], metrics: Iterable[str] =
         "check": ("challenge set",),
         "probe": ("probing task", "probe"),
         "attribute": ("saliency method",),
+        "align": ("training on preferences",),
     }
     found = [paper for kind in kinds.get(verb, ()) for paper in papers(kind, *names)]
+    if recipe.get("gold_reward"):
+        found += papers("training on preferences", "gold reward")
     found += papers("suite", *suites)
     added = [analysis for field, analysis in _OF_FIELDS.get(verb, {}).items() if recipe.get(field)]
     found += papers("analysis", *_OF_VERBS.get(verb, ()), *added)

@@ -85,7 +85,7 @@ class ModelReward:
         ```python
         from workbench.scoring import ModelReward
 
-        reward = ModelReward("plain-sentiment-encoder", label="positive")
+        reward = ModelReward("sentiment-encoder", label="positive")
         print(reward(["The film was "], ["a quiet delight."]))
         ```
     """

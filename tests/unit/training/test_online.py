@@ -192,11 +192,10 @@ def test_a_planted_reward_rises_and_is_logged_with_its_price(
     assert rows["kl"].mean() == pytest.approx(found["kl"].value)
 
 
-@pytest.mark.parametrize("method", ["rloo", "grpo"])
-def test_with_a_very_large_beta_no_reward_is_gained(method: str, place: Path, tmp_path: Path) -> None:
+def test_with_a_very_large_beta_no_reward_is_gained(place: Path, tmp_path: Path) -> None:
     """Some KL is left: Adam's steps are as large for noise as for a reward."""
     held, free = (
-        align(place, tmp_path / str(beta), method=method, beta=beta, steps=20, lr=4e-3).results["prompts"]
+        align(place, tmp_path / str(beta), method="rloo", beta=beta, steps=16, lr=5e-3).results["prompts"]
         for beta in (1e3, 0.0)
     )
     assert abs(held["reward_gain"].value) < 0.02
@@ -337,7 +336,7 @@ def test_what_is_said_of_a_reward(
 
 
 def test_prompts_that_are_too_long_are_shortened_or_left_out(place: Path, tmp_path: Path) -> None:
-    given = {"method": "rloo", "steps": 1, "max_new_tokens": 61, "validation": place / "short.jsonl"}
+    given = {"method": "rloo", "steps": 1, "length": 11, "validation": place / "short.jsonl"}
     for way, note in (("cut", "prompts_cut"), ("drop", "prompts_dropped")):
         # 2, 3 or 4 tokens each, of which 3 fit
         assert align(place, tmp_path / way, long_prompts=way, **given).notes[note] == 10
