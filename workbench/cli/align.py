@@ -18,7 +18,7 @@ __all__ = ["command"]
 @click.argument("model")
 @click.option(
     "--data",
-    help="Name or file of pairs (prompt, chosen, rejected); rloo and grpo need the prompts only.",
+    help="Name or file of pairs (prompt, chosen, rejected), prompts for rloo and grpo; or planted: drawn by a rule.",
 )
 @click.option("--data-dir", type=PATH, help="Folder with downloaded data files.")
 @click.option("--split", help="Part of the data.  [default: its first]")
@@ -82,7 +82,8 @@ def command(model: str, data: str | None, **options: Any) -> None:
     """Train MODEL on preferences; the result opens in this workbench and in transformers.
 
     \b
-    workbench align novels-decoder --data pairs.jsonl
+    workbench align novels-decoder --method dpo --data planted
+    workbench align novels-decoder --method rloo --data planted --reward pattern:!
     workbench align novels-encoder --data pairs.jsonl --method reward --seeds 0,1,2
     workbench align MODEL --data pairs.jsonl --method dpo --loss ipo --lora
     workbench align MODEL --data prompts.jsonl --method rloo --reward model:CLASSIFIER#LABEL
@@ -98,7 +99,7 @@ def command(model: str, data: str | None, **options: Any) -> None:
         None if options[name] is None else find_reward(options[name]) for name in ("reward", "gold_reward")
     )
     taken = {name: options[name] for name in ("data_dir", "split", "validation", "limit")}
-    rows = load_rows(data, settings, reward, **taken)
+    rows = load_rows(data, settings, reward, writer=model, **taken)
     out: Path = options["out"] or default_folder(model, rows, settings)
     check_folder(out)
     run = align(

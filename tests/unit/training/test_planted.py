@@ -7,15 +7,19 @@ import pytest
 from tests.unit.tiny import tiny_causal
 from workbench import load
 from workbench.errors import ConfigError, DataError
+from workbench.scoring import find_reward
 from workbench.text import train_tokenizer
+from workbench.training.preferences import AlignSettings
 from workbench.training.preferences.planted import (
     planted_pairs,
     planted_prompts,
     planted_rate,
     planted_reward,
+    planted_rows,
     planted_rule,
     sampled_replies,
 )
+from workbench.training.preferences.prompts import load_rows
 
 
 @pytest.fixture(scope="module")
@@ -68,3 +72,19 @@ def test_a_model_that_never_follows_the_rule_is_told_of(monkeypatch):
     monkeypatch.setattr("workbench.training.preferences.planted.planted_rule", lambda text: 0.0)
     with pytest.raises(DataError, match=r"2 planted pairs.* answered only 0 both .*\(0 ever with"):
         planted_pairs(model, 2)
+
+
+def test_align_takes_them_by_name(monkeypatch):
+    monkeypatch.setattr("workbench.training.preferences.planted._FEWEST", 2)
+    rows = load_rows("planted", AlignSettings(), None, writer="novels-decoder", limit=4)
+    assert (rows.name, len(rows.train), len(rows.validation)) == ("planted", 4, 2)
+    assert not {pair.prompt for pair in rows.train} & {pair.prompt for pair in rows.validation}
+    rule = find_reward("pattern:!")
+    online = load_rows("planted", AlignSettings(method="rloo"), rule, writer="none is loaded", limit=4)
+    assert online == planted_rows("none is loaded", online=True, limit=4)
+    assert {(pair.chosen, pair.rejected) for pair in online.train} == {("", "")}
+    prompts = [pair.prompt for pair in rows.train]
+    replies = [pair.chosen for pair in rows.train]
+    assert rule(prompts, replies) == planted_reward(prompts, replies)
+    with pytest.raises(ConfigError, match="leave out --split"):
+        load_rows("planted", AlignSettings(), None, writer="novels-decoder", split="train")

@@ -82,7 +82,8 @@ def align(
     Args:
         model: a name as :func:`workbench.load` takes it, or a model loaded from files, which stays as it is.
         data: pairs by name, table or rows, as :func:`~workbench.data.preferences.read_preferences` takes them; for
-            rloo and grpo prompts, of which a table with a column ``prompt`` is enough.
+            rloo and grpo prompts, of which a table with a column ``prompt`` is enough; or "planted", the model's own
+            replies, of which one with an exclamation mark is preferred.
         out: the folder that gets the model; by default ``runs/MODEL-DATA-METHOD``.
         settings: the recipe; or name its fields as keywords.
         data_dir, split, validation, limit: of :func:`~workbench.training.preferences.pairs.load_pairs`.
@@ -106,7 +107,7 @@ def align(
     judge, gold = (None if one is None else find_reward(one) for one in (reward, gold_reward))
     rows = data
     if not isinstance(rows, PairRows):
-        taken: dict[str, Any] = {"split": split, "validation": validation, "limit": limit}
+        taken: dict[str, Any] = {"writer": name, "split": split, "validation": validation, "limit": limit}
         rows = load_rows(rows, settings, judge, data_dir=data_dir, **taken)
     where = Path(out) if out is not None else default_folder(name, rows, settings)
     trackers, placed = check_trackers(report_to), resolve_device(device)

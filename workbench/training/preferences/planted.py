@@ -22,18 +22,24 @@ from workbench.data.grammar import sentences
 from workbench.data.rows import Preference
 from workbench.errors import ConfigError, DataError
 from workbench.estimate import Estimate
-from workbench.models import LoadedModel
+from workbench.models import LoadedModel, load
 from workbench.scoring import GenerationRequest, collect, continuation, generate_texts
 from workbench.statistics import proportion
+from workbench.training.preferences.pairs import PairRows
 
 __all__ = [
+    "PLANTED",
     "planted_pairs",
     "planted_prompts",
     "planted_rate",
     "planted_reward",
+    "planted_rows",
     "planted_rule",
     "sampled_replies",
 ]
+
+PLANTED = "planted"
+"""The name under which :func:`workbench.align` takes these pairs as data."""
 
 _MARK = "!"
 _OPENING = 4  # words
@@ -54,6 +60,8 @@ _STATEMENTS = (
 _TOKENS = 24
 _AT_ONCE = 4  # replies to each prompt before it is looked at again
 _ROUNDS = 40
+_COUNT = 500  # pairs to train on
+_FEWEST = 20  # pairs to measure on
 _SPARE = 1.25  # so many prompts for each pair that is asked for: some give only one kind of reply
 
 
@@ -135,7 +143,7 @@ def planted_rate(model: LoadedModel, count: int = 200, seed: int = 0, *, held_ou
 
 
 def planted_pairs(
-    model: LoadedModel, count: int = 500, seed: int = 0, *, held_out: bool = False
+    model: LoadedModel, count: int = _COUNT, seed: int = 0, *, held_out: bool = False
 ) -> tuple[Preference, ...]:
     """``count`` pairs of the model's own replies, each to another prompt, of which the chosen one follows the rule.
 
@@ -181,3 +189,25 @@ def _too_few(model: LoadedModel, count: int, found: int, kinds: dict[str, dict[f
         f"with and without an exclamation mark in {_ROUNDS * _AT_ONCE} replies each ({ever} ever with, {never} ever "
         "without); ask for fewer, or take another model"
     )
+
+
+def planted_rows(
+    writer: str, *, online: bool = False, limit: int | None = None, device: str = "auto"
+) -> PairRows:
+    """What :func:`workbench.align` trains on where its data are ``"planted"``: 500 pairs, or ``limit``, and a fifth as
+    many held out, of replies by the model ``writer`` at float32.
+
+    ``online`` leaves the replies out, for methods that write their own. Raises as :func:`planted_pairs` does.
+    """
+    count = _COUNT if limit is None else limit
+    held_out = max(_FEWEST, count // 5)
+    if online:
+        train, validation = (
+            tuple(Preference(f"{PLANTED}-{n}", prompt, "", "") for n, prompt in enumerate(prompts))
+            for prompts in (planted_prompts(count), planted_prompts(held_out, 1, held_out=True))
+        )
+    else:
+        model = load(writer, dtype="float32", device=device)
+        train = planted_pairs(model, count)
+        validation = planted_pairs(model, held_out, 1, held_out=True)
+    return PairRows(PLANTED, train, validation)

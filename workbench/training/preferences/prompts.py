@@ -12,6 +12,7 @@ from workbench.data.tables import is_table, read_table, table_name
 from workbench.errors import ConfigError
 from workbench.scoring import Reward
 from workbench.training.preferences.pairs import Data, PairRows, load_pairs
+from workbench.training.preferences.planted import PLANTED, planted_rows
 from workbench.training.preferences.settings import ONLINE, AlignSettings
 
 __all__ = ["load_prompts", "load_rows"]
@@ -22,6 +23,7 @@ def load_rows(
     settings: AlignSettings,
     reward: Reward | None,
     *,
+    writer: str = "",
     data_dir: Path | str | None = None,
     split: str | None = None,
     validation: Data | None = None,
@@ -29,20 +31,31 @@ def load_rows(
 ) -> PairRows:
     """Pairs, or for a method that writes replies prompts: what ``settings.method`` trains on.
 
+    ``writer`` is the model whose replies the planted pairs are (:mod:`workbench.training.preferences.planted`).
+
     Raises :class:`~workbench.errors.ConfigError` where data or a reward are missing, or a reward has no use.
     """
     place = None if data_dir is None else Path(data_dir)
-    if settings.method in ONLINE:
+    online = settings.method in ONLINE
+    if online:
         if reward is None:
             raise ConfigError(
                 f"method {settings.method} needs --reward: model:NAME, model:NAME#LABEL, pattern:REGEX, "
                 "python:module:function or suite:FILE"
             )
-        return load_prompts(data, reward, place, split=split, validation=validation, limit=limit)
-    if reward is not None:
+    elif reward is not None:
         raise ConfigError(
             f"method {settings.method} learns from pairs and takes no --reward; methods that do: {', '.join(ONLINE)}"
         )
+    if isinstance(data, str) and data == PLANTED:
+        if split is not None or validation is not None:
+            raise ConfigError(
+                f"data {PLANTED} are drawn and hold some out; leave out --split and --validation"
+            )
+        return planted_rows(writer, online=online, limit=limit)
+    if online:
+        assert reward is not None
+        return load_prompts(data, reward, place, split=split, validation=validation, limit=limit)
     if data is None:
         raise ConfigError(f"method {settings.method} needs --data: pairs with prompt, chosen and rejected")
     return load_pairs(data, place, method=settings.method, split=split, validation=validation, limit=limit)
