@@ -27,7 +27,7 @@ WIDEST = 150
 # {verb} stands for the last run that the verb made, {verb:2} for the one before it
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "models": ("workbench models",),
-    "tasks": ("workbench tasks", "workbench tasks reviews.csv"),
+    "tasks": ("workbench tasks", "workbench tasks reviews.csv", "workbench tasks preferences.jsonl"),
     "sets": ("workbench sets",),
     "tokenize": ('workbench tokenize "The keys to the cabinet are here." --model novels-decoder',),
     "doctor": ("workbench doctor novels-decoder",),
@@ -70,6 +70,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "--steps 10 --out sweep",
     ),
     "align": ("workbench align novels-decoder --data preferences.jsonl --epochs 2 --out aligned",),
+    "judge": ("workbench judge novels-decoder --data preferences.jsonl --pairs judged.jsonl",),
     "finetune": (
         "workbench finetune novels-encoder --task reviews.csv --text-column text --label-column label "
         "--method full --epochs 6 --lr 0.001 --out reviews",

@@ -29,6 +29,7 @@ _HOMES = {
     "doctor": "workbench.evaluate.doctor:examine",
     "finetune": "workbench.training.finetuning",
     "generate": "workbench.scoring.generation",
+    "judge": "workbench.evaluate.judge",
     "lens": "workbench.analysis.lens",
     "load": "workbench.models",
     "patch": "workbench.analysis.patching",
@@ -72,6 +73,7 @@ __all__ = [
     "evaluate",
     "finetune",
     "generate",
+    "judge",
     "lens",
     "load",
     "patch",
@@ -90,6 +92,7 @@ if TYPE_CHECKING:
     from workbench.errors import WorkbenchError
     from workbench.evaluate.compare import compare
     from workbench.evaluate.doctor import examine as doctor
+    from workbench.evaluate.judge import judge
     from workbench.models import Kind, LoadedModel, load, wrap
     from workbench.scoring import score
     from workbench.scoring.generation import generate

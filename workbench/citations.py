@@ -172,12 +172,14 @@ CITED: dict[str, dict[str, str]] = {
         "CKA": "kornblith2019",
         "strengths of models": "bradley1952 davidson1970",
         "length-controlled win rate": "dubois2024",
+        "AI feedback": "zheng2023 bai2022constitutional cohen1960",
     },
 }
 # verb of a run -> the analyses that all of its runs are
 _OF_VERBS = {
     "attend": ("head statistics", "dependency heads", "induction heads"),
     "context": ("context",),
+    "judge": ("AI feedback",),
     "probe": ("control task",),
     **dict.fromkeys(("compare", "vote"), ("strengths of models", "length-controlled win rate")),
 }

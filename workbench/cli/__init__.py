@@ -58,6 +58,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "workbench.cli.generate",
         "Generate after a text; each token's probability, entropy and alternatives.",
     ),
+    "judge": ("workbench.cli.judge", "Ask a model which of two replies is better, in both orders."),
     "lens": ("workbench.cli.lens", "Show what each layer of a model would predict."),
     "grid": ("workbench.cli.grid", "Run many models on many tasks, here or on a Ray cluster."),
     "models": ("workbench.cli.models", "List the known models and presets, or show one."),

@@ -33,6 +33,7 @@ __all__ = [
     "parse_preference",
     "read_preferences",
     "read_rated",
+    "read_replies",
     "split_by_prompt",
 ]
 
@@ -178,15 +179,45 @@ def read_preferences(
         print(read_preferences(rows).pairs[0].chosen)
         ```
     """
+    return _kept(*_records(name, data_dir, split), limit)
+
+
+def read_replies(
+    name: str | Path | Rows,
+    data_dir: Path | None = None,
+    *,
+    split: str | None = None,
+    limit: int | None = None,
+) -> tuple[PreferenceData, bool]:
+    """Pairs of replies to be judged, and whether people have: rows with ``prompt``, ``first`` and ``second`` are pairs
+    that nobody has, whose first reply stands as chosen; all else is read by :func:`read_preferences`.
+
+    Example:
+        ```python
+        from workbench.data.preferences import read_replies
+
+        pairs, labelled = read_replies([{"prompt": "Two and two?", "first": " Four.", "second": " Five."}])
+        print(pairs.pairs[0].chosen, labelled)
+        ```
+    """
     label, place, records = _records(name, data_dir, split)
+    labelled = not {"first", "second"} <= set(records[0][1]) or "chosen" in records[0][1]
+    if not labelled:
+        names = {"first": "chosen", "second": "rejected"}
+        records = [(at, {names.get(key, key): cell for key, cell in row.items()}) for at, row in records]
+    return _kept(label, place, records, limit), labelled
+
+
+def _kept(label: str, place: str, records: Sequence[tuple[str, Record]], limit: int | None) -> PreferenceData:
     pairs = _all_pairs(records, label)
     kept = tuple(pair for pair in pairs if fault_of(pair) is None)[:limit]
     left_out = {fault: sum(fault_of(pair) == fault for pair in pairs) for fault in (EMPTY, EQUAL)}
     if not kept:
         counts = ", ".join(f"{count} {fault}" for fault, count in left_out.items())
         raise DataError(f"{place}: no row has two different replies ({counts}); give rows with a preference")
-    identity = DataIdentity(label, place, content_hash(map(repr, kept)), len(kept))
-    return PreferenceData(kept, identity, label, left_out)
+    return PreferenceData(
+        kept, DataIdentity(label, place, content_hash(map(repr, kept)), len(kept)), label, left_out
+    )
 
 
 def read_rated(

@@ -17,6 +17,7 @@ __all__ = [
     "Measure",
     "bits_per_unit_measure",
     "f1_measure",
+    "kappa_measure",
     "label_spans",
     "macro_f1_measure",
     "matthews_measure",
@@ -81,6 +82,7 @@ def _why_undefined(measure: Measure, table: Array) -> str:
         columns = zip(names, table.T, strict=True)
         return " and ".join(f"{name} is {column[0]:g}" for name, column in columns if np.ptp(column) == 0)
     reasons: dict[Measure, str] = {
+        kappa_measure: "both judges give one and the same label throughout",
         f1_measure: "no item is of class 1, predicted or gold",
         span_f1_measure: "there are no spans, predicted or gold",
         span_precision_measure: "no span is predicted",
@@ -128,6 +130,20 @@ def matthews_measure(sample: Array) -> Any:
         squares = [total + count**2 for total, count in zip(squares, counts, strict=True)]
     spread = np.sqrt((n**2 - squares[0]) * (n**2 - squares[1]))
     return _share(hits * n - products, spread)
+
+
+def kappa_measure(sample: Array) -> Any:
+    """Cohen's kappa (1960) of two judges' labels, one a column: agreement beyond chance, for any number of labels.
+
+    Chance is what their own shares of each label would give. NaN where both give one and the same label throughout.
+    """
+    n = sample.shape[-2]
+    observed = (sample[..., 0] == sample[..., 1]).mean(-1)
+    expected = np.zeros(observed.shape)
+    for label in np.unique(sample):
+        counts = [(sample[..., column] == label).sum(-1).astype(float) for column in (0, 1)]
+        expected = expected + counts[0] * counts[1] / n**2
+    return _share(observed - expected, 1.0 - expected)
 
 
 def span_f1_measure(sample: Array) -> Any:

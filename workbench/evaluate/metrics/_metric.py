@@ -79,8 +79,8 @@ class Mean:
     name: str
     column: str
     about: str = ""
-    higher_is_better: bool = True
-    where: tuple[str, str] | None = None
+    higher_is_better: bool | None = True
+    where: tuple[str, str | bool] | None = None
 
     def estimate(self, examples: pd.DataFrame, seed: int) -> Estimate:
         """The mean with its interval."""
@@ -92,9 +92,8 @@ class Mean:
                 why = f"no item has {column} {value!r}"
                 return Estimate.without_interval(math.nan, 0, why, method="wilson")
         values = examples[self.column].to_numpy(float)
-        return mean_estimate(
-            values, seed=seed, clusters=_clusters(examples), higher_is_better=self.higher_is_better
-        )
+        found = mean_estimate(values, seed=seed, clusters=_clusters(examples))
+        return replace(found, higher_is_better=self.higher_is_better)
 
 
 @dataclass(frozen=True)

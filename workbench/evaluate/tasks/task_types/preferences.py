@@ -26,7 +26,7 @@ from workbench.models.problem import ProblemType
 from workbench.statistics import proportion
 from workbench.text.refusals import is_refusal
 
-__all__ = ["CalibrationError", "PreferenceTask", "compared_lengths", "compared_refusals"]
+__all__ = ["CALIBRATION", "PreferenceTask", "compared_lengths", "compared_refusals", "judged_margin"]
 
 CHOSEN_LONGER = "chosen longer"
 CHOSEN_SHORTER = "chosen shorter"
@@ -53,11 +53,7 @@ class CalibrationError:
 _PER_TOKEN = Mean(
     "accuracy_per_token", "correct_per_token", "the same by mean log-probability of a token; language models"
 )
-_MEASURES: tuple[Metric, ...] = (
-    Mean("accuracy", "correct", "share of pairs whose chosen reply scores higher; ties count as wrong"),
-    _PER_TOKEN,
-    Mean("ties", "tie", "share of pairs whose replies score the same", higher_is_better=False),
-    Mean("margin", "margin", "mean difference of the scores, chosen less rejected (nats, or rewards)"),
+CALIBRATION: tuple[Metric, ...] = (
     CalibrationError(
         "calibration_error", "expected calibration error of the sigmoid of the margin, in ten bins"
     ),
@@ -67,6 +63,13 @@ _MEASURES: tuple[Metric, ...] = (
         "squared error of that probability, over both replies (0 to 2)",
         higher_is_better=False,
     ),
+)
+_MEASURES: tuple[Metric, ...] = (
+    Mean("accuracy", "correct", "share of pairs whose chosen reply scores higher; ties count as wrong"),
+    _PER_TOKEN,
+    Mean("ties", "tie", "share of pairs whose replies score the same", higher_is_better=False),
+    Mean("margin", "margin", "mean difference of the scores, chosen less rejected (nats, or rewards)"),
+    *CALIBRATION,
     Mean(
         "accuracy_chosen_longer",
         "correct",
@@ -146,7 +149,7 @@ class PreferenceTask(DeclaredTask):
             **item.fields,
             "log_probability": scores[0],
             "rejected_log_probability": scores[1],
-            **_judged(item.id, scores[0] - scores[1]),
+            **judged_margin(item.id, scores[0] - scores[1]),
             **per_token,
             "truncated": max((getattr(answer, "truncated", 0) for answer in answers), default=0),
         }
@@ -170,7 +173,7 @@ class PreferenceTask(DeclaredTask):
         ]
 
 
-def _judged(name: str, margin: float) -> dict[str, Any]:
+def judged_margin(name: str, margin: float) -> dict[str, Any]:
     """What a margin says; which place the chosen reply has among the ``probabilities`` is drawn by the pair's name.
 
     So calibration, which takes the first of equal probabilities, counts about half of the ties as right.
