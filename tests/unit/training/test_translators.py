@@ -45,4 +45,4 @@ def test_a_translator_that_ships_is_small_and_right(name: str) -> None:
     assert (KNOWN_MODELS[name].locate() / "model.safetensors").stat().st_size < 2_000_000
     found = card["held_out"]["unseen sentences"]
     assert found["exact_match"]["n"] == 500
-    assert found["exact_match"]["value"] > 0.9
+    assert found["exact_match"]["low"] > 0.95
