@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 from tqdm.auto import tqdm
@@ -182,6 +182,8 @@ class Comparison:
         if self.groups is not None and first.direction is not None and second.direction is not None:
             with self._left_out("direction"):
                 found = direction_statistics(first.direction, second.direction, self.groups, seed)
+                for name, one in (("AUC before", self.labels[0]), ("AUC after", label)):
+                    self._keep(one, replace(found.pop(name), name="AUC of the direction"))
                 self._keep(label, *found.values())
 
     def _tokens(self) -> pd.DataFrame:

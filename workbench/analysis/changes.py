@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -11,7 +12,8 @@ import pandas as pd
 from workbench.analysis.saliency import Attribution
 from workbench.drawn import Drawn
 from workbench.estimate import Estimate
-from workbench.statistics import Statistic, bootstrap
+from workbench.shapes import Array
+from workbench.statistics import Statistic, student_interval
 from workbench.terminal import counted
 
 __all__ = ["Changes"]
@@ -51,7 +53,7 @@ class Changes(Drawn):
         return self.statistics[name]
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a number: quantity, model, layer, head, part, value, its error and interval, and unit."""
+        """One row a number: quantity, model, layer (as text), head, part, value, its error and interval, and unit."""
         frames = []
         for name, statistic in self.statistics.items():
             frame = statistic.to_frame()
@@ -69,7 +71,11 @@ class Changes(Drawn):
             "high",
             "unit",
         ]
-        return pd.concat(frames, ignore_index=True).reindex(columns=columns) if frames else pd.DataFrame()
+        if not frames:
+            return pd.DataFrame(columns=columns)
+        whole = pd.concat(frames, ignore_index=True).reindex(columns=columns)
+        names = {name: whole[name].map(str, na_action="ignore") for name in ("layer", "part")}
+        return whole.assign(**names, head=whole["head"].astype("Int64"))
 
     def summary(self) -> pd.DataFrame:
         """One row for each model after training and quantity: its value with its interval, and the layer it is of."""
@@ -81,7 +87,7 @@ class Changes(Drawn):
                 rows.append({"model": model, "quantity": shown, **_cell(self.statistics[name], place, which)})
         return pd.DataFrame(rows)
 
-    def reward_words(self, seed: int = 0) -> pd.DataFrame:
+    def reward_words(self) -> pd.DataFrame:
         """The reward's mean attribution to each word that occurs in three texts or more, with its interval over texts.
 
         The largest magnitude first; case is ignored, and a word that a text has several times counts with its mean.
@@ -95,7 +101,7 @@ class Changes(Drawn):
         frame = pd.DataFrame(rows, columns=["text", "word", "score"])
         means = frame.groupby(["word", "text"], sort=False)["score"].mean()
         found_words = [
-            {"word": word, **_numbers(bootstrap(values.to_numpy(), seed=seed)), "texts": len(values)}
+            {"word": word, **_numbers(_of_few(values.to_numpy())), "texts": len(values)}
             for word, values in means.groupby(level="word", sort=False)
             if len(values) >= _FEWEST
         ]
@@ -125,6 +131,12 @@ def _cell(statistic: Statistic, place: int, which: str) -> dict[str, object]:
         layer, index = str(statistic.labels["layer"][row]), (row, *[0] * (values.ndim - 1))
     ends = [np.nan if part is None else float(part[place][index]) for part in (statistic.low, statistic.high)]
     return {"value": float(values[index]), "low": ends[0], "high": ends[1], "layer": layer}
+
+
+def _of_few(values: Array) -> Estimate:
+    """The mean with Student's interval: a bootstrap of three or six values is no guide."""
+    error = float(values.std(ddof=1)) / math.sqrt(len(values))
+    return student_interval(float(values.mean()), error, len(values), "Student's t, over texts")
 
 
 def _numbers(estimate: Estimate) -> dict[str, float]:

@@ -22,7 +22,7 @@ _BY_LAYER = {
     "attention divergence of layers": "attention, bits",
     "change of log-probability of the final token": "final token, nats",
 }
-_OF_DIRECTIONS = ("AUC before", "AUC after", "change of AUC", "cosine of directions")
+_OF_DIRECTIONS = ("AUC of the direction", "change of AUC", "cosine of directions")
 
 
 def changes_text(found: Changes) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from workbench.dashboard.challenge_page import challenge_page
+from workbench.dashboard.changes_page import changes_page
 from workbench.dashboard.evaluation_page import evaluation_page
 from workbench.dashboard.inspect_page import inspect_page
 from workbench.dashboard.jobs_panel import jobs_panel
@@ -46,6 +47,7 @@ def main() -> None:
             st.Page(
                 evaluation_page, title="Evaluation", url_path="evaluation", icon=":material/leaderboard:"
             ),
+            st.Page(changes_page, title="Changes", url_path="changes", icon=":material/compare_arrows:"),
             st.Page(training_page, title="Training", url_path="training", icon=":material/trending_down:"),
             st.Page(runs_page, title="Runs", url_path="runs", icon=":material/folder_open:"),
         ]

@@ -10,6 +10,7 @@ import pandas as pd
 
 from workbench.analysis.changes import Changes
 from workbench.errors import ConfigError
+from workbench.figures._maps import shown_tokens
 from workbench.figures._view import View
 from workbench.figures.frames import table_view
 from workbench.figures.matrix import head_statistics_grid, heat_map
@@ -24,7 +25,7 @@ __all__ = ["changes_view", "changes_views"]
 
 _TEXTS = 10  # drawn token by token
 _TOKENS = 30  # of the largest divergence
-_BANDS = "Bands are 95 % intervals over texts."
+_BANDS = "Bands are 95 % intervals."
 _HEADS = ("attention divergence", "change of attention entropy", "change of attention distance")
 
 
@@ -63,7 +64,7 @@ def changes_views(found: Changes, *, display_mode: str = "auto") -> dict[str, Vi
             for name in found.statistics
             if "of probes" in name
         },
-        "Direction: separation of held-out texts": _curves(found, ("AUC before", "AUC after"), display_mode),
+        "Direction: separation of held-out texts": _curves(found, ("AUC of the direction",), display_mode),
         "Direction: change of separation": _curves(found, ("change of AUC",), display_mode),
         "Direction: cosine of before and after": _curves(found, ("cosine of directions",), display_mode),
         "Reward: words": _reward_words(found, display_mode),
@@ -88,8 +89,12 @@ def _token_table(found: Changes, mode: str) -> View | None:
     changed = found.tokens[found.tokens["kl"] > 0] if len(found.tokens) else found.tokens
     if changed.empty:
         return None
-    columns = ["model", "text", "position", "token", "kl", "before", "after", "next"]
-    frame = changed[columns].head(_TOKENS).rename(columns={"kl": "KL, nats"})
+    frame = changed[["model", "text", "position"]].head(_TOKENS).copy()
+    for name in ("token", "kl", "before", "after", "next"):
+        column = changed[name].head(_TOKENS)
+        frame["KL, nats" if name == "kl" else name] = (
+            column if name == "kl" else shown_tokens([str(token) for token in column], prettify=True)
+        )
     note = (
         "KL(after || before) of what is predicted after the token. before, after: the likeliest token of each model; "
         "next: the one that follows."
@@ -126,16 +131,25 @@ def _curves(found: Changes, names: Sequence[str], mode: str) -> View | None:
     statistics = [found.statistics[name] for name in names if name in found.statistics]
     if not statistics:
         return None
-    curves = [curve for statistic in statistics for curve in _lines(statistic, len(names) > 1)]
     first = statistics[0]
+    if "rank" in first.name:
+        statistics = [_logarithms(one) for one in statistics]
+    curves = [curve for statistic in statistics for curve in _lines(statistic, len(names) > 1)]
     return curve_plot(
         curves,
         x="layer",
-        y=first.unit,
+        y=statistics[0].unit,
         note=f"{first.note}. {_BANDS}" if first.note else _BANDS,
         title=first.name[:1].upper() + first.name[1:],
         display_mode=mode,
     )
+
+
+def _logarithms(statistic: Statistic) -> Statistic:
+    """The same on a scale of powers of ten."""
+    low, high = (None if end is None else np.log10(end) for end in (statistic.low, statistic.high))
+    values = np.log10(statistic.values)
+    return replace(statistic, values=values, low=low, high=high, unit=f"log10 of {statistic.unit}")
 
 
 def _lines(statistic: Statistic, named: bool) -> list[Curve]:
@@ -163,12 +177,13 @@ def _weights(found: Changes, mode: str) -> View | None:
         return None
     models, layers, parts = (statistic.labels[axis] for axis in statistic.axes)
     several = len(models) > 1
+    percent = 100 * statistic.values[:, :-1]  # without the row of the whole model, which the summary has
     return heat_map(
-        statistic.values[:, :, 0].T if several else statistic.values[0],
-        rows=layers,
+        percent[:, :, 0].T if several else percent[0],
+        rows=layers[:-1],
         columns=models if several else parts,
         axes=("layer", "model" if several else "part"),
-        unit=statistic.unit,
+        unit="% of the norm before",
         note=f"{statistic.note}. Blocks count from 0.",
         title="Distance of weights",
         display_mode=mode,

@@ -372,3 +372,16 @@ def test_paths_outside_the_runs_folder_are_refused(
 
 def test_no_runs_say_how_to_make_one(open_page: Any) -> None:
     assert "workbench evaluate" in open_page("runs").info[0].value
+
+
+def test_changes_compares_the_first_model_with_the_second(open_page: Any) -> None:
+    page = open_page("changes", model="llama", texts=f"the cat sat on the mat\nthe dogs ran {HOSTILE}")
+    assert "the one after training" in text_of(page)
+    page.selectbox(key="second").set_value("bert").run()
+    assert not page.exception
+    said = text_of(page).replace("\\", "")
+    assert "States: CKA of each layer" in said
+    assert "KL by token: left out" in said
+    assert "<script>alert" not in "".join(frames(page))
+    page.text_input(key="changes direction").set_value("/etc/passwd").run()
+    assert "lies outside the folders" in text_of(page).replace("\\", "")
