@@ -127,7 +127,7 @@ def save_model_folder(model: Any, tokenizer: Any, folder: Path) -> None:
 
 # what an unfinished run consists of; a folder with anything else is never removed
 _OWN = re.compile(
-    r"run\.json|recipe\.yaml|log.*\.jsonl|chunks|tensorboard|runs|seeds|checkpoint-.*|base|generator|span_boundary|\..*"
+    r"run\.json|recipe\.yaml|log.*\.jsonl|chunks|tensorboard|runs|seeds|members|checkpoint-.*|base|generator|span_boundary|\..*"
     r"|.*\.safetensors(\.index\.json)?|(generation_|tokenizer_|adapter_)?config\.json|tokenizer\.json"
     r"|special_tokens_map\.json|added_tokens\.json|vocab\.(txt|json)|merges\.txt|.*\.model|chat_template.*|README\.md"
 )

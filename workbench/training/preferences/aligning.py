@@ -16,7 +16,6 @@ from transformers import set_seed
 from transformers.trainer_callback import PrinterCallback
 
 from workbench.errors import ConfigError, WorkbenchError
-from workbench.estimate import Estimate
 from workbench.models import LoadedModel
 from workbench.models.batching import padding_id
 from workbench.models.device import resolve_device
@@ -38,12 +37,13 @@ from workbench.training.checkpoints import (
 )
 from workbench.training.finetuning.finetune import folder_of, longest_input, model_identity
 from workbench.training.finetuning.heads import load_with_head
+from workbench.training.preferences.ensemble import MEMBERS, joined
 from workbench.training.preferences.frontier import Frontier
-from workbench.training.preferences.job import Job, Prepared, Subject
+from workbench.training.preferences.job import Job, Measured, Prepared, Subject
 from workbench.training.preferences.libraries import silent
 from workbench.training.preferences.pairs import Data, PairRows
 from workbench.training.preferences.prompts import load_rows
-from workbench.training.preferences.reference import LANGUAGE, REWARD, check_goes_on
+from workbench.training.preferences.reference import REWARD, load_policy
 from workbench.training.preferences.settings import ONLINE, AlignMethod, AlignSettings
 from workbench.training.progress import ProgressLog
 
@@ -169,12 +169,13 @@ def _trained_run(job: Job, folder: RunFolder) -> Run:
     """Train every seed, and store what came of them."""
     with silent():
         outcomes = [_one_seed(replace(job, seed=seed)) for seed in job.settings.seeds]
+    measured = _over_seeds(job, outcomes)
     done = folder.finished_ids()
-    folder.append([row for row in outcomes[0].answers if row["id"] not in done])
-    if rows := outcomes[0].notes.get("frontier"):
-        figure = Frontier(tuple(rows), outcomes[0].notes["reward"]).figure()
+    folder.append([row for row in measured.rows if row["id"] not in done])
+    if rows := measured.notes.get("frontier"):
+        figure = Frontier(tuple(rows), measured.notes["reward"]).figure()
         folder.save_figure("frontier.html", figure.html.encode())
-    folder.finish({job.rows.name: _over_seeds(outcomes)}, _throughput(outcomes), _notes(job, outcomes))
+    folder.finish({job.rows.name: measured.metrics}, _throughput(outcomes), measured.notes)
     shutil.rmtree(job.out / "seeds", ignore_errors=True)
     run = Run.open(job.out.resolve())
     job.report.finish(run)
@@ -208,6 +209,8 @@ def _attempt(job: Job, rows: int) -> Outcome:
     measured = prepared.measure(model)
     if job.is_first:
         save_model_folder(model, subject.tokenizer, job.out)
+    elif job.settings.method is AlignMethod.REWARD:
+        save_model_folder(model, subject.tokenizer, job.out / MEMBERS / f"seed-{job.seed}")
     return Outcome(
         metrics=measured.metrics,
         answers=measured.rows,
@@ -243,8 +246,7 @@ def subject_of(job: Job, rows: int) -> Subject:
     if job.settings.method is AlignMethod.REWARD:
         headed = load_with_head(job.name, REWARD)
     else:
-        headed = load_with_head(job.name, LANGUAGE)
-        check_goes_on(headed, job.name, job.settings.method)
+        headed = load_policy(job.name, job.settings.method)
     longest = longest_input(headed.model, headed.tokenizer)
     wanted = job.settings.length
     if wanted is not None and wanted > longest:
@@ -300,8 +302,16 @@ def _notes(job: Job, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     return {**left_out, **outcomes[0].notes, "seeds": seeds, "learning_rate": rate, "weights_sha256": weights}
 
 
-def _over_seeds(outcomes: Sequence[Outcome]) -> dict[str, Estimate]:
-    """One seed's own interval; of several, the mean with the error of the items and that of the seeds."""
+def _over_seeds(job: Job, outcomes: Sequence[Outcome]) -> Measured:
+    """One seed's own results; of several, means with the error of the items and that of the seeds.
+
+    Reward models of several seeds are also measured together.
+    """
+    first = Measured(outcomes[0].metrics, outcomes[0].answers, _notes(job, outcomes))
     if len(outcomes) == 1:
-        return outcomes[0].metrics
-    return {name: over_seeds([o.metrics[name] for o in outcomes]).total for name in outcomes[0].metrics}
+        return first
+    metrics = {name: over_seeds([o.metrics[name] for o in outcomes]).total for name in first.metrics}
+    if job.settings.method is not AlignMethod.REWARD:
+        return replace(first, metrics=metrics)
+    together = joined([Measured(o.metrics, o.answers) for o in outcomes])
+    return Measured({**metrics, **together.metrics}, together.rows, {**first.notes, **together.notes})

@@ -7,11 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+import transformers
 
 from workbench.data.rows import Preference
 from workbench.errors import ModelError
 from workbench.models import load_tokenizer
+from workbench.models.loading import locate
 from workbench.models.measured import looks_ahead
+from workbench.pretrained import from_pretrained
 from workbench.training._arguments import find_precision
 from workbench.training.finetuning.heads import Headed, load_with_head
 from workbench.training.finetuning.tasks import AnswerKind, FineTask
@@ -19,7 +22,7 @@ from workbench.training.preferences.encoding import Encoded, Sequences, reply_lo
 from workbench.training.preferences.job import Job, Measured, Subject
 from workbench.training.preferences.results import measured_pairs
 
-__all__ = ["LANGUAGE", "REWARD", "Reference", "check_goes_on", "measured_policy", "reference_of"]
+__all__ = ["LANGUAGE", "REWARD", "Reference", "load_policy", "measured_policy", "reference_of"]
 
 LANGUAGE = FineTask("preferences", AnswerKind.RESPONSE, "prompt", "response", metric="accuracy")
 """The task of a language model, for its loading."""
@@ -28,19 +31,21 @@ REWARD = FineTask("preferences", AnswerKind.NUMBER, "prompt", "response", metric
 """The task of a reward model, for its loading: one number a text."""
 
 
-def check_goes_on(headed: Headed, name: str, method: str) -> None:
-    """Raise :class:`~workbench.errors.ModelError` for a model that cannot be the policy of ``method``."""
-    model = headed.model
-    if model.config.is_encoder_decoder or headed.fresh or looks_ahead(model):
-        kind = (
-            "an encoder-decoder"
-            if model.config.is_encoder_decoder
-            else "no language model from left to right"
-        )
-        raise ModelError(
-            f"method {method} trains models that go on with a text, and {name} is {kind}; choose a causal model, such "
-            "as novels-decoder, or train a reward model of it by --method reward"
-        )
+def load_policy(name: str, method: str) -> Headed:
+    """The model to train by ``method``; raises :class:`~workbench.errors.ModelError` if it goes on with no text."""
+    load_tokenizer(name)  # the Auto classes learn the built-in models
+    config = from_pretrained(transformers.AutoConfig, locate(name))
+    kind = "an encoder-decoder" if config.is_encoder_decoder else "no language model from left to right"
+    refused = ModelError(
+        f"method {method} trains models that go on with a text, and {name} is {kind}; choose a causal model, such as "
+        "novels-decoder, or train a reward model of it by --method reward"
+    )
+    if config.is_encoder_decoder or type(config) not in transformers.AutoModelForCausalLM._model_mapping:
+        raise refused
+    headed = load_with_head(name, LANGUAGE)
+    if headed.fresh or looks_ahead(headed.model):
+        raise refused
+    return headed
 
 
 @dataclass(frozen=True)

@@ -9,50 +9,57 @@ import numpy as np
 
 from workbench.data.rows import Preference
 from workbench.estimate import Estimate
-from workbench.statistics import mean_estimate, wilson
+from workbench.shapes import Array
+from workbench.statistics import mean_estimate
 from workbench.terminal import counted
 from workbench.training.preferences.job import Measured
 
-__all__ = ["measured_pairs", "pair_rows", "remarks"]
+__all__ = ["measured_pairs", "pair_metrics", "remarks"]
 
 
 def measured_pairs(
     pairs: Sequence[Preference], chosen: Sequence[float], rejected: Sequence[float]
 ) -> Measured:
-    """Accuracy and margin of the scores of both replies; ties count as wrong.
+    """Metrics of the scores of both replies, and a row for each pair.
 
-    Under Bradley-Terry a margin is the log-odds that the chosen reply is preferred.
+    A note says where accuracy is below one half beyond chance.
     """
-    margins = np.asarray(chosen, dtype=float) - np.asarray(rejected, dtype=float)
-    metrics: dict[str, Estimate] = {
-        "accuracy": wilson(int((margins > 0).sum()), len(margins)),
-        "margin": mean_estimate(margins, seed=0),
-    }
+    margins = np.subtract(chosen, rejected)
+    metrics = pair_metrics(margins, [pair.cluster or pair.id for pair in pairs])
     notes: dict[str, Any] = {}
-    accuracy = metrics["accuracy"]
-    if accuracy.high is not None and accuracy.high < 0.5:
+    if metrics["accuracy"].high < 0.5:
         notes["labels"] = (
-            f"accuracy {accuracy.value:.2f} is far below one half: chosen and rejected may be swapped in the data"
+            f"the held-out accuracy is {metrics['accuracy'].value:.2f}, below one half beyond chance: chosen and "
+            "rejected may be swapped in the data to train on or in those held out"
         )
-    return Measured(metrics, tuple(pair_rows(pairs, chosen, rejected)), notes)
+    scores = zip(pairs, chosen, rejected, strict=True)
+    return Measured(metrics, tuple(_row(pair, float(a), float(b)) for pair, a, b in scores), notes)
 
 
-def pair_rows(
-    pairs: Sequence[Preference], chosen: Sequence[float], rejected: Sequence[float]
-) -> list[dict[str, Any]]:
-    """A row for each pair: its texts, both scores, and whether the chosen reply has the higher one."""
-    return [
-        {
-            "id": pair.id,
-            "prompt": pair.prompt,
-            "chosen": pair.chosen,
-            "rejected": pair.rejected,
-            "chosen_score": float(a),
-            "rejected_score": float(b),
-            "correct": bool(a > b),
-        }
-        for pair, a, b in zip(pairs, chosen, rejected, strict=True)
-    ]
+def pair_metrics(margins: Array, clusters: Sequence[str]) -> dict[str, Estimate]:
+    """Accuracy, margin, log-loss and Brier score of score differences (pair,), chosen minus rejected.
+
+    Pairs with equal scores count as wrong. The last two read a margin as log-odds, as Bradley and Terry do: the
+    chosen reply is preferred with probability 1 / (1 + exp(-margin)). Rows of one cluster are one item.
+    """
+    groups = clusters if len(set(clusters)) < len(clusters) else None
+    wrong = np.exp(-np.logaddexp(0, margins))  # probability of the rejected reply
+    values = {
+        "accuracy": (np.asarray(margins > 0, float), True),
+        "margin": (margins, True),
+        "log_loss": (np.logaddexp(0, -margins), False),
+        "brier": (wrong**2, False),
+    }
+    return {
+        name: mean_estimate(value, seed=0, clusters=groups, higher_is_better=higher)
+        for name, (value, higher) in values.items()
+    }
+
+
+def _row(pair: Preference, chosen: float, rejected: float) -> dict[str, Any]:
+    texts = {"id": pair.id, "prompt": pair.prompt, "chosen": pair.chosen, "rejected": pair.rejected}
+    scores = {"scores": {"chosen": chosen, "rejected": rejected}, "gold": "chosen"}
+    return {**texts, **scores, "correct": chosen > rejected, "cluster": pair.cluster or pair.id}
 
 
 _COUNTED = {
