@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,15 +19,24 @@ from workbench.errors import ConfigError, DataError, RunError
 from workbench.evaluate._requests import as_replies
 from workbench.evaluate._runner import Outcome, run_tasks
 from workbench.evaluate._task import Work
-from workbench.evaluate.inference import InferenceOptions
-from workbench.evaluate.tasks.task_types.judging import FIRST, PARTS, SECOND, TEMPLATE, TIE, JudgeTask
+from workbench.evaluate.inference import InferenceOptions, stream_answers
+from workbench.evaluate.tasks.task_types.judging import (
+    FIRST,
+    PARTS,
+    SECOND,
+    TEMPLATE,
+    TIE,
+    JudgeTask,
+    both_orders,
+    log_odds,
+)
 from workbench.models import Kind, LoadedModel, prompted
 from workbench.records import check_fields, settings_of, takes_fields_of
 from workbench.runs import Run, RunRecord, reads_runs
 from workbench.scoring import resolve_first_token
 from workbench.text import PromptFormat
 
-__all__ = ["JudgeSettings", "judge", "judged_pairs", "write_judged"]
+__all__ = ["JudgeSettings", "judge", "judged_margins", "judged_pairs", "write_judged"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +130,40 @@ def judge(
         resume=resume,
         doctor=doctor,
     )
+
+
+def judged_margins(
+    model: LoadedModel,
+    pairs: Sequence[Preference],
+    settings: JudgeSettings | None = None,
+    *,
+    batch_tokens: str | int = "auto",
+) -> list[float]:
+    """The log-odds (nats) of each pair's chosen reply over its rejected one, mean of both orders; nothing is stored.
+
+    Raises :class:`~workbench.errors.ModelError` for a model that predicts no text.
+
+    Example:
+        ```python
+        import workbench
+        from workbench.data.preferences import read_preferences
+        from workbench.evaluate.judge import judged_margins
+
+        rows = [{"prompt": "Two and two?", "chosen": " Four.", "rejected": " Fish."}]
+        print(judged_margins(workbench.load("novels-decoder"), read_preferences(rows).pairs))
+        ```
+    """
+    settings = settings or JudgeSettings()
+    model = prompted(model, settings)
+    model.require(Kind.CAUSAL, Kind.SEQ2SEQ, verb="judging replies")
+    asked = [both_orders(pair, settings.template) for pair in pairs]
+    written = [as_replies(one) if settings.chat else one for one in asked]
+    found: dict[int, Any] = {}
+    options = InferenceOptions(batch_tokens=batch_tokens)
+    for batch in stream_answers(model, [request for one in written for request in one], options):
+        found.update(batch)
+    fours = ([found[4 * number + k] for k in range(4)] for number in range(len(pairs)))
+    return [sum(log_odds(answers)) / 2 for answers in fours]
 
 
 def _task(

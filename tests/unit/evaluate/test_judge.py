@@ -21,6 +21,7 @@ from workbench.cli import cli
 from workbench.data.preferences import read_preferences, read_replies
 from workbench.errors import ConfigError, DataError, ModelError, RunError
 from workbench.evaluate.judge import JudgeSettings, judge, judged_pairs, write_judged
+from workbench.evaluate.preferences.choosers import JudgeChooser, find_chooser
 from workbench.evaluate.tasks.task_types.judging import JudgeTask, Kappa
 from workbench.scoring import Score
 from workbench.statistics import kappa_measure, measure_estimate
@@ -171,6 +172,19 @@ def test_what_the_judge_prefers_is_read_as_preferences(judged: Any, tmp_path: Pa
     consistent = int(by_id["consistent"].sum())
     if consistent:
         assert len(judged_pairs(run, consistent=True)) == consistent
+
+
+def test_a_judge_chooses_between_models_replies_and_ties_equal_ones(judged: Any) -> None:
+    """The margins of the stored run, halved; a reply that both give is a tie without being read."""
+    model, run = judged
+    rows = run.examples().sort_values("id", ignore_index=True)
+    replies = {"a": [*rows["first"], "same"], "b": [*rows["second"], "same"]}
+    chooser = JudgeChooser(model)
+    scores = chooser([*rows["prompt"], "p"], replies)["a", "b"]
+    np.testing.assert_allclose([a - b for a, b in scores], [*rows["margin"], 0.0], atol=1e-4)
+    assert chooser.name == "judge:novels-decoder"
+    with pytest.raises(ConfigError, match="names no judge; write judge:MODEL"):
+        find_chooser("judge:")
 
 
 def test_replies_that_nobody_judged_have_no_agreement(judged: Any, tmp_path: Path) -> None:

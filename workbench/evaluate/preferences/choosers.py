@@ -7,10 +7,13 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Protocol, TypeAlias
 
+from workbench.data.rows import Preference
 from workbench.errors import ConfigError, WorkbenchWarning, did_you_mean
+from workbench.evaluate.judge import judged_margins
+from workbench.models import LoadedModel, as_model
 from workbench.scoring.rewards import CheckedReward, Reward, find_reward, reward_kinds
 
-__all__ = ["Chooser", "RewardChooser", "Scores", "find_chooser"]
+__all__ = ["Chooser", "JudgeChooser", "RewardChooser", "Scores", "find_chooser"]
 
 Scores: TypeAlias = "dict[tuple[str, str], list[tuple[float, float]]]"
 """For each two models, both replies' scores for each prompt: the higher one is preferred, equal ones are a tie."""
@@ -51,6 +54,35 @@ class RewardChooser:
         return {(a, b): list(zip(rated[a], rated[b], strict=True)) for a, b in combinations(rated, 2)}
 
 
+class JudgeChooser:
+    """A language model that reads two replies beside one another, in both orders (:mod:`~workbench.evaluate.judge`).
+
+    A reply's score is half the log-odds that it is the better one, so that the other's is its negative.
+    """
+
+    def __init__(self, model: LoadedModel | str) -> None:
+        self.model = as_model(model)
+
+    @property
+    def name(self) -> str:
+        """``judge:MODEL``."""
+        return f"judge:{self.model.name}"
+
+    def __call__(self, prompts: Sequence[str], replies: Mapping[str, Sequence[str]]) -> Scores:
+        """See :class:`Chooser`; equal replies are ties."""
+        return {(a, b): self._judged(prompts, replies[a], replies[b]) for a, b in combinations(replies, 2)}
+
+    def _judged(
+        self, prompts: Sequence[str], first: Sequence[str], second: Sequence[str]
+    ) -> list[tuple[float, float]]:
+        texts = list(zip(prompts, first, second, strict=True))
+        pairs = [Preference(f"{number}", *each, None, ()) for number, each in enumerate(texts)]
+        asked = [pair for pair in pairs if pair.chosen.strip() != pair.rejected.strip()]
+        margins = {pair.id: m for pair, m in zip(asked, judged_margins(self.model, asked), strict=True)}
+        halves = [margins.get(pair.id, 0.0) / 2 for pair in pairs]
+        return [(half, -half) for half in halves]
+
+
 def find_chooser(by: str | Reward) -> Chooser:
     """What ``by`` names: a reward (:func:`~workbench.scoring.find_reward`), or ``judge:MODEL``.
 
@@ -59,7 +91,11 @@ def find_chooser(by: str | Reward) -> Chooser:
     if not isinstance(by, str):
         return RewardChooser(by)
     kind = by.partition(":")[0]
-    allowed = [*reward_kinds(), "votes"]
+    if kind == "judge":
+        if not by.removeprefix("judge").strip(":"):
+            raise ConfigError(f"--by {by!r} names no judge; write judge:MODEL, a model that predicts text")
+        return JudgeChooser(by.removeprefix("judge:"))
+    allowed = [*reward_kinds(), "judge", "votes"]
     if kind not in allowed:
         listed = ", ".join(f"{name}:…" for name in allowed)
         raise ConfigError(f"--by {by!r:.80} ({did_you_mean(kind, allowed)}); allowed: {listed}")
