@@ -98,7 +98,7 @@ def compare(options: Any, training: list[Row], validation: list[Row]) -> list[di
     found = []
     asked = validation[: options.written]
     before = exact(options.model, asked) if asked else None
-    for packing in (False, True):
+    for packing in [arm == "packed" for arm in options.arms.split(",")]:
         with tempfile.TemporaryDirectory() as folder:
             held = Path(folder) / "held.jsonl"
             held.write_text("".join(json.dumps(row) + "\n" for row in validation), encoding="utf-8")
@@ -151,6 +151,7 @@ def main() -> None:
     options.add_argument("--batch", type=int, default=16)
     options.add_argument("--lr", type=float)
     options.add_argument("--length", type=int, default=256)
+    options.add_argument("--arms", default="single,packed", help="or one of them")
     options.add_argument("--written", type=int, default=40, help="held-out replies written before and after")
     chosen = options.parse_args()
     data = made(chosen.rows) if chosen.data == "made" else squad(chosen.data_dir, chosen.rows)

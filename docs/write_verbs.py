@@ -36,11 +36,16 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "workbench evaluate novels-decoder --task lambada_sample --dtype bfloat16",
     ),
     "surprisal": ('workbench surprisal novels-decoder "The horse raced past the barn fell."',),
-    "generate": ('workbench generate novels-decoder "She was" --beams 3 --max-tokens 8 --out beams.html',),
     "compare": (
         "workbench compare {evaluate:2} {evaluate}",
         "workbench compare novels-decoder smollm2-135m --preferences --prompts preferences.jsonl "
         "--by model:sentiment-encoder#positive --max-tokens 16",
+    ),
+    "generate": (
+        'workbench generate novels-decoder "She was" --beams 3 --max-tokens 8 --out beams.html',
+        'workbench generate novels-decoder "She was" --contrastive 0.6 --top-k 5 --max-tokens 8',
+        'workbench generate novels-decoder "She was" --best-of 4 --reward model:sentiment-encoder#positive '
+        "--max-tokens 8",
     ),
     "check": (
         "workbench check novels-decoder --set pairs_builtin --limit-per-paradigm 20",

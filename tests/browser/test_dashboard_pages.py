@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.browser.conftest import Visit, eventually, settle
 from tests.browser.test_dashboard import address, choose, tokens, view_of, write
 
@@ -55,6 +57,28 @@ def test_tabs_of_inspect(visit: Visit) -> None:
     view_of(page, "Difference of attention").locator("canvas").wait_for()
     shown = {"tab": "difference", "other": "the cat sat", "model": "tiny-llama"}
     eventually(page, lambda: shown.items() <= address(page).items())
+
+
+@pytest.mark.parametrize(
+    ("strategy", "settings", "texts", "said"),
+    [
+        ("beam search", {"beams": "3"}, 3, "log_probability"),
+        ("sampling", {"samples": "2", "seed": "5"}, 2, "Holtzman et al. 2020"),
+        ("contrastive search", {"penalty": "0.6", "candidates": "3"}, 1, "Su et al. 2022"),
+        ("best of n", {"best_of": "4", "reward_reply": "<b>cat"}, 4, "= 0.636 nats"),
+    ],
+)
+def test_strategies_of_generation(
+    visit: Visit, strategy: str, settings: dict[str, str], texts: int, said: str
+) -> None:
+    text = "<b>the cats"
+    asked = {"tab": "generation", "text": text, "strategy": strategy, "count": "6"}
+    page = visit(model="tiny-llama", **asked, **settings)
+    view_of(page, "Step 1 of").locator("h1").first.wait_for()
+    assert page.locator('[data-testid="stText"]').filter(has_text=text).count() == texts
+    if said != "log_probability":
+        page.get_by_text(said).first.wait_for()
+    assert page.get_by_label("Text to look into").count() == (texts > 1)
 
 
 def test_an_experiment_runs_as_a_job_and_another_is_cancelled(

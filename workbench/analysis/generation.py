@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,70 +11,28 @@ import pandas as pd
 import torch
 from jaxtyping import Float
 
+from workbench.analysis.contrastive import contrastive_ids
+from workbench.analysis.decoding import Decoding
+from workbench.analysis.diversity import distinct
 from workbench.drawn import Drawn
 from workbench.errors import ConfigError, TraceError
 from workbench.models import Kind, LoadedModel
-from workbench.records import LARGEST_SEED
+from workbench.scoring import CheckedReward, Generated, Reward, continuation, find_reward
 from workbench.shapes import Array
 from workbench.trace import Record, Stack, trace
 from workbench.trace.decoder import as_read, decoder_prefix, end_ids, generation_start, prompt_ids
 from workbench.trace.encoding import encode_all, inputs_of
 from workbench.trace.padding import cache_works
 
-__all__ = ["Decoding", "Generation", "GenerationStep", "generate_all", "generate_steps"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Decoding:
-    """How tokens are chosen: greedily, by beam search, or sampled.
-
-    ``beams`` above 1 keeps so many beginnings and returns all of them, best first by log-probability per token (as
-    transformers ranks them). ``samples`` above 0 draws so many texts instead, from the distribution at
-    ``temperature``, of which ``top_k`` keeps the likeliest tokens (0: all) and ``top_p`` those that have this much
-    probability together (Holtzman et al. 2020). Raises :class:`~workbench.errors.ConfigError` for a value out of range.
-    """
-
-    beams: int = 1
-    samples: int = 0
-    temperature: float = 1.0
-    top_k: int = 0
-    top_p: float = 1.0
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        ranges = {
-            "beams": (self.beams >= 1, "1 or more"),
-            "samples": (self.samples >= 0, "0 or more"),
-            "temperature": (self.temperature > 0, "above 0"),
-            "top_k": (self.top_k >= 0, "0 or more"),
-            "top_p": (0 < self.top_p <= 1, "above 0 to 1"),
-            "seed": (0 <= self.seed <= LARGEST_SEED, f"0 to {LARGEST_SEED}"),
-        }
-        for name, (fits, allowed) in ranges.items():
-            if not fits:
-                raise ConfigError(f"{name} is {getattr(self, name)}; allowed: {allowed}")
-        if self.beams > 1 and self.samples:
-            raise ConfigError(f"{self.beams} beams and {self.samples} samples: choose one of both")
-        if not self.samples and (self.temperature, self.top_k, self.top_p) != (1.0, 0, 1.0):
-            raise ConfigError("temperature, top_k and top_p are of sampling; give samples, 1 or more")
-
-    @property
-    def texts(self) -> int:
-        """How many texts come out."""
-        return max(self.beams, self.samples)
-
-    def arguments(self) -> dict[str, Any]:
-        """Those of transformers' ``generate``."""
-        found: dict[str, Any] = {
-            "num_beams": self.beams,
-            "num_return_sequences": self.texts,
-            "do_sample": self.samples > 0,
-        }
-        if self.samples:
-            found |= {"temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p}
-        else:
-            found |= dict.fromkeys(("temperature", "top_k", "top_p"))
-        return found
+__all__ = [
+    "Decoding",
+    "Generation",
+    "GenerationStep",
+    "generate_all",
+    "generate_steps",
+    "reply_text",
+    "texts_frame",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +55,10 @@ class GenerationStep:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Generation(Drawn):
-    """What a model generated after ``text``. An encoder-decoder's steps attend to the source (cross-attention)."""
+    """What a model generated after ``text``. An encoder-decoder's steps attend to the source (cross-attention).
+
+    ``reward`` is that of the best of several samples.
+    """
 
     drawn_by = "generation_view"
 
@@ -106,6 +67,7 @@ class Generation(Drawn):
     generated: str
     attention_of: str  # "self" or "cross"
     steps: tuple[GenerationStep, ...]
+    reward: float | None = None
 
     @property
     def tokens(self) -> tuple[str, ...]:
@@ -116,6 +78,20 @@ class Generation(Drawn):
     def log_probability(self) -> float:
         """Of all generated tokens, in nats; an end of text counts where it was generated."""
         return float(np.sum(np.log([step.probability for step in self.steps])))
+
+    @property
+    def mean_log_probability(self) -> float:
+        """Of a token, in nats; NaN where nothing was generated."""
+        return self.log_probability / len(self.steps) if self.steps else float("nan")
+
+    @property
+    def repetition(self) -> float:
+        """The share of runs of four tokens that the text had before (Welleck et al. 2020); NaN below four tokens."""
+        return 1 - self.distinct(4)
+
+    def distinct(self, size: int) -> float:
+        """See :func:`~workbench.analysis.diversity.distinct`."""
+        return distinct([step.token_id for step in self.steps], size)
 
     def to_frame(self) -> pd.DataFrame:
         """One row a generated token: probability, entropy (bits), rank, and what else was likely."""
@@ -147,15 +123,23 @@ def generate_steps(
 
 
 def generate_all(
-    model: LoadedModel, text: str, count: int = 12, *, top: int = 8, decoding: Decoding | None = None
+    model: LoadedModel,
+    text: str,
+    count: int = 12,
+    *,
+    top: int = 8,
+    decoding: Decoding | None = None,
+    reward: Reward | str | None = None,
 ) -> list[Generation]:
     """Generate up to ``count`` tokens after ``text`` (or, for an encoder-decoder, from it): a text for each beam or
     sample of ``decoding``, one without it.
 
     Generated tokens are read again in one pass, from which candidates and attention of every step come; the end of
-    text ends it. Raises :class:`~workbench.errors.ModelError` for a model that does not generate,
-    :class:`~workbench.errors.ConfigError` for a ``count`` or ``top`` below 1, and
-    :class:`~workbench.errors.TraceError` where text and ``count`` do not fit into the model.
+    text ends it. ``reward`` (or its name, see :func:`~workbench.scoring.find_reward`) goes with ``best_of``: it reads
+    ``text`` and what follows, and the texts are returned best first. Raises :class:`~workbench.errors.ModelError` for a
+    model that does not generate, :class:`~workbench.errors.ConfigError` for a ``count`` or ``top`` below 1 and for
+    settings that do not go together, and :class:`~workbench.errors.TraceError` where text and ``count`` do not fit into
+    the model.
 
     Example:
         ```python
@@ -165,30 +149,106 @@ def generate_all(
         model = workbench.load("novels-decoder")
         for found in generate_all(model, "She was", 8, decoding=Decoding(beams=3)):
             print(found.generated, found.log_probability)
+        best = generate_all(model, "She was", 8, decoding=Decoding(best_of=4), reward="pattern:a")[0]
+        print(best.generated, best.reward)
         ```
     """
     model.require(Kind.CAUSAL, Kind.SEQ2SEQ, verb="generation")
     decoding = decoding or Decoding()
     if min(count, top) < 1:
         raise ConfigError(f"count and top are {count} and {top}; allowed: 1 or more")
+    if bool(decoding.best_of) != (reward is not None):
+        raise ConfigError("best_of and a reward go together; give both, or none of them")
+    judge = None if reward is None else CheckedReward(find_reward(reward))
     if model.kind is Kind.SEQ2SEQ:
-        return _from_source(model, text, count, top, decoding)
+        texts = _from_source(model, text, count, top, decoding)
+    else:
+        texts = _after(model, text, count, top, decoding)
+    return texts if judge is None else _ranked(model, texts, judge)
+
+
+def _ranked(model: LoadedModel, texts: Sequence[Generation], reward: Reward) -> list[Generation]:
+    """The texts with their rewards, best first; those of equal reward in the order in which they were drawn."""
+    replies = [one.generated if model.kind is Kind.SEQ2SEQ else reply_text(model, one) for one in texts]
+    values = reward([one.text for one in texts], replies)
+    judged = [replace(one, reward=value) for one, value in zip(texts, values, strict=True)]
+    return sorted(judged, key=lambda one: -float(one.reward or 0.0))
+
+
+def reply_text(model: LoadedModel, found: Generation) -> str:
+    """What a decoder wrote as it goes on from the prompt, with the blank between them and without an end of text.
+
+    Example:
+        ```python
+        import workbench
+        from workbench.analysis.generation import generate_steps, reply_text
+
+        model = workbench.load("novels-decoder")
+        print("She was" + reply_text(model, generate_steps(model, "She was", 8)))
+        ```
+    """
+    ends = end_ids(model)
+    ids = tuple(step.token_id for step in found.steps if step.token_id not in ends)
+    text = str(model.tokenizer.decode(ids, skip_special_tokens=True))
+    return continuation(model, found.text, Generated(text, len(ids), len(ids) < len(found.steps), ids))
+
+
+def texts_frame(found: Sequence[Generation]) -> pd.DataFrame:
+    """One row a text: its reward where it has one, log-probability (nats; mean of a token), and how much it repeats.
+
+    ``distinct_1`` and ``distinct_2`` are shares of different tokens and pairs of tokens, ``repetition`` is the share of
+    runs of four that came before.
+
+    Example:
+        ```python
+        import workbench
+        from workbench.analysis.generation import Decoding, generate_all, texts_frame
+
+        model = workbench.load("novels-decoder")
+        print(texts_frame(generate_all(model, "She was", 12, decoding=Decoding(penalty=0.6))))
+        ```
+    """
+    rows = [
+        {
+            "generated": one.generated,
+            "reward": one.reward,
+            "log_probability": one.log_probability,
+            "mean_log_probability": one.mean_log_probability,
+            "distinct_1": one.distinct(1),
+            "distinct_2": one.distinct(2),
+            "repetition": one.repetition,
+        }
+        for one in found
+    ]
+    frame = pd.DataFrame(rows)
+    return frame.drop(columns="reward") if all(one.reward is None for one in found) else frame
+
+
+def _after(model: LoadedModel, text: str, count: int, top: int, decoding: Decoding) -> list[Generation]:
     begun = prompt_ids(model, text)
     if len(begun) + count > model.max_length:
         raise TraceError(
             f"{len(begun)} tokens and {count} more do not fit: {model.name} reads 1 to {model.max_length:,}"
         )
-    inputs = torch.tensor([begun], device=model.device)
-    cached = cache_works(model.model)
-    start = {"input_ids": inputs, "attention_mask": torch.ones_like(inputs), "use_cache": cached}
     texts = []
-    for found in _chosen(model, start, count, decoding, len(begun)):
+    for found in _continued(model, begun, count, decoding):
         whole = as_read(model, [*begun, *found])
         traced = trace(model, [whole], {Record.ATTENTION, Record.LOGITS})[0]
         places = range(len(begun), len(begun) + len(found))
         steps = _steps(model, whole.tokens, found, places, traced.attention, traced.get("logits"), top)
         texts.append(Generation(model.name, text, str(model.tokenizer.decode(found)), "self", steps))
     return texts
+
+
+def _continued(model: LoadedModel, begun: list[int], count: int, decoding: Decoding) -> list[list[int]]:
+    """The generated ids of each text."""
+    if decoding.penalty:
+        candidates = decoding.candidates
+        return [contrastive_ids(model, begun, count, penalty=decoding.penalty, candidates=candidates)]
+    inputs = torch.tensor([begun], device=model.device)
+    cached = cache_works(model.model)
+    start = {"input_ids": inputs, "attention_mask": torch.ones_like(inputs), "use_cache": cached}
+    return _chosen(model, start, count, decoding, len(begun))
 
 
 def _chosen(
@@ -214,6 +274,10 @@ def _chosen(
 
 
 def _from_source(model: LoadedModel, text: str, count: int, top: int, decoding: Decoding) -> list[Generation]:
+    if decoding.penalty:
+        raise ConfigError(
+            f"contrastive search goes with decoders; {model.name} is an encoder-decoder: use beams or samples"
+        )
     # without a cache, which transformers sizes wrongly where encoder and decoder differ in depth
     inputs = inputs_of(model, encode_all(model, [text])) | generation_start(model, 1) | {"use_cache": False}
     prefix = len(decoder_prefix(model))

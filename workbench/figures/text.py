@@ -241,7 +241,8 @@ def _generated(found: Generation, text: _ScoredText) -> Markup:
 
 
 def _total(found: Generation) -> str:
-    return f"log-probability {found.log_probability:.2f} nats"
+    worth = "" if found.reward is None else f"reward {found.reward:.4g}, "
+    return f"{worth}log-probability {found.log_probability:.2f} nats"
 
 
 def _candidates(step: GenerationStep) -> str:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Sequence_
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from inspect import signature
 from itertools import pairwise
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -30,6 +29,7 @@ from transformers import DynamicCache
 from workbench.models import LoadedModel
 from workbench.scoring._forward import forward_batch, project_only, target_statistics
 from workbench.scoring._requests import Score, Sequence
+from workbench.trace.structure import cache_argument
 
 __all__ = [
     "LongPrefix",
@@ -291,7 +291,7 @@ def forward_trees(
     wanted = torch.tensor(targets, device=model.device)
     inputs = _inputs(model, trees, width, 0 if cache is None else cache.get_seq_length())
     if cache is not None:
-        inputs[_cache_argument(model.model)] = _for_rows(cache, len(trees))
+        inputs[cache_argument(model.model)] = _for_rows(cache, len(trees))
     owners = owners.to(model.device)
     shape = inputs["input_ids"].shape
     with (
@@ -328,11 +328,6 @@ def _scores(
         )
 
 
-def _cache_argument(module: Any) -> str:
-    """What the module's forward calls the keys and values it goes on from; transformers 5 renamed it."""
-    return "cache" if "cache" in signature(module.forward).parameters else "past_key_values"
-
-
 def _for_rows(prefix: Any, rows: int) -> Any:
     """A cache of ``rows`` equal rows to go on from; that of the prefix is not touched."""
     cache = DynamicCache()
@@ -364,5 +359,5 @@ def read_prefix(model: LoadedModel, prefix: Sequence_[int]) -> Any:
     # The body alone: nobody asks what follows the prefix, so nothing is projected to the vocabulary.
     body, cache = model.model.base_model, DynamicCache()
     with model.lock, torch.inference_mode():
-        body(input_ids=ids, use_cache=True, **{_cache_argument(body): cache})
+        body(input_ids=ids, use_cache=True, **{cache_argument(body): cache})
     return cache

@@ -28,6 +28,7 @@ from workbench.trace.attention_hook import (
 __all__ = [
     "Route",
     "Structure",
+    "cache_argument",
     "call_model",
     "differ",
     "not_distributions",
@@ -305,6 +306,11 @@ def call_model(model: Any, **inputs: Any) -> Any:
 def without_cache(model: Any) -> dict[str, bool]:
     """The argument that turns a model's key-value cache off, where it has one."""
     return {"use_cache": False} if "use_cache" in inspect.signature(model.forward).parameters else {}
+
+
+def cache_argument(module: Any) -> str:
+    """What the module's forward, and its output, call keys and values that it goes on from: transformers renamed it."""
+    return "cache" if "cache" in inspect.signature(module.forward).parameters else "past_key_values"
 
 
 @contextmanager

@@ -122,10 +122,11 @@ def test_samples_depend_on_the_seed_alone_and_keep_to_the_likeliest() -> None:
     ("options", "message"),
     [
         ({"beams": 0}, "beams is 0; allowed: 1 or more"),
-        ({"beams": 2, "samples": 2}, "choose one of both"),
+        ({"beams": 2, "samples": 2}, "beams 2 and samples 2 are different strategies; choose one of them"),
         ({"samples": 1, "temperature": 0.0}, "temperature is 0.0; allowed: above 0"),
         ({"samples": 1, "top_p": 1.5}, "top_p is 1.5; allowed: above 0 to 1"),
-        ({"top_k": 5}, "are of sampling"),
+        ({"top_k": 5}, "top_k is of sampling and of contrastive search"),
+        ({"temperature": 0.5}, "are of sampling"),
         ({"seed": -1}, "seed is -1"),
     ],
 )
