@@ -126,6 +126,8 @@ def _print(run: Any) -> None:
     say(results_table(run.results))
     for remark in remarks(run.notes):
         say(f"note: {remark}", error=True)
+    if "frontier" in run.notes:
+        say(f"\nreward against KL along the training: {run.path / 'figures' / 'frontier.html'}")
     share = used["trained_parameters"] / used["all_parameters"]
     say(
         f"\n{used['trained_parameters']:,} weights trained ({share:.1%}), {used['seconds']:,.0f} s, "

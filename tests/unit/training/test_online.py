@@ -64,15 +64,21 @@ def align(place: Path, out: Path, model: str = "model", **options: Any) -> Any:
     return workbench.align(str(place / model), given.pop("data", place / "prompts.jsonl"), out, **given)
 
 
-def prepared(place: Path, out: Path, model: str = "model", **options: Any) -> Any:
-    """A trainer that has not begun, whose policy is no longer the reference, and a batch of its replies."""
+def trainer_of(place: Path, out: Path, model: str = "model", rows: int = 16, **options: Any) -> Any:
+    """A trainer that has not begun."""
     settings = AlignSettings(**{k: v for k, v in {**FIRST, **options}.items() if k != "device"})
     report = LiveReport((), RunRecord.new("align", recipe={}, model={}, data={}, seeds={}), out)
-    rows = load_prompts(place / "prompts.jsonl", CATS)
-    job = Job(str(place / model), rows, settings, 0, out, torch.device("cpu"), False, report, reward=CATS)
+    data = load_prompts(place / "prompts.jsonl", CATS)
+    job = Job(str(place / model), data, settings, 0, out, torch.device("cpu"), False, report, reward=CATS)
     torch.manual_seed(0)
     with silent():
-        trainer = preparer_of(settings.method)(job, subject_of(job, settings.batch_size)).trainer
+        return preparer_of(settings.method)(job, subject_of(job, rows)).trainer
+
+
+def prepared(place: Path, out: Path, model: str = "model", **options: Any) -> Any:
+    """A trainer whose policy is no longer the reference, and a batch of its replies."""
+    trainer = trainer_of(place, out, model, **options)
+    with silent():
         shaken(trainer.model, 0.05)
         trainer.model.train()
         trainer.current_gradient_accumulation_steps = 1
@@ -211,15 +217,37 @@ def test_training_goes_on_to_the_same_weights(
 ) -> None:
     from workbench.training.preferences.online import OnlineTrainer
 
-    whole = align(place, tmp_path / "whole", method=method, steps=5, **more)
+    whole = align(place, tmp_path / "whole", method=method, steps=4, **more)
     with monkeypatch.context() as patched:
         killed_at(patched, OnlineTrainer, 4)
         with pytest.raises(Killed):
-            align(place, tmp_path / "stopped", method=method, steps=5, **more)
-    going_on = align(place, tmp_path / "stopped", method=method, steps=5, resume=True, **more)
+            align(place, tmp_path / "stopped", method=method, steps=4, **more)
+    going_on = align(place, tmp_path / "stopped", method=method, steps=4, resume=True, **more)
     assert same_weights(tmp_path / "whole", tmp_path / "stopped")
     assert going_on.results == whole.results
     assert going_on.notes["frontier"] == whole.notes["frontier"]
+
+
+@pytest.mark.parametrize("method", ["rloo", "grpo"])
+def test_a_step_is_the_same_however_its_replies_are_divided(method: str, place: Path, tmp_path: Path) -> None:
+    weights = []
+    for rows in (16, 4):
+        trainer = trainer_of(place, tmp_path / str(rows), rows=rows, method=method, lr=1e-3, warmup=0.0)
+        with silent():
+            trainer.train()
+        weights.append([p.detach().clone() for p in trainer.model.parameters()])
+    before = workbench.load(str(place / "model")).model.parameters()
+    moved = max(float((a - b).abs().max()) for a, b in zip(weights[0], before, strict=True))
+    apart = max(float((a - b).abs().max()) for a, b in zip(*weights, strict=True))
+    assert apart < 0.05 * moved
+
+
+def test_replies_that_are_learned_from_twice_are_clipped(place: Path, tmp_path: Path) -> None:
+    align(place, tmp_path / "out", method="rloo", iterations=2, steps=6, clip=0.05)
+    log = read_log(tmp_path / "out" / "log.jsonl")
+    assert [("kl" in row) for row in log] == [True, False] * 3  # only of the policy that wrote the replies
+    assert all(row["clipped"] == 0 for row in log[::2])
+    assert any(row["clipped"] > 0 for row in log[1::2])
 
 
 def test_with_adapters_the_model_without_them_is_the_reference(place: Path, tmp_path: Path) -> None:
