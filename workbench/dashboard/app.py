@@ -11,6 +11,7 @@ from workbench.dashboard.inspect_page import inspect_page
 from workbench.dashboard.jobs_panel import jobs_panel
 from workbench.dashboard.models_page import models_page
 from workbench.dashboard.navigate import follow
+from workbench.dashboard.preferences_page import preferences_page
 from workbench.dashboard.probes_page import probes_page
 from workbench.dashboard.resources import choose_model
 from workbench.dashboard.runs_page import runs_page
@@ -48,6 +49,9 @@ def main() -> None:
                 evaluation_page, title="Evaluation", url_path="evaluation", icon=":material/leaderboard:"
             ),
             st.Page(changes_page, title="Changes", url_path="changes", icon=":material/compare_arrows:"),
+            st.Page(
+                preferences_page, title="Preferences", url_path="preferences", icon=":material/thumbs_up_down:"
+            ),
             st.Page(training_page, title="Training", url_path="training", icon=":material/trending_down:"),
             st.Page(runs_page, title="Runs", url_path="runs", icon=":material/folder_open:"),
         ]

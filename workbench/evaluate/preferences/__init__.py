@@ -6,8 +6,13 @@ from workbench.evaluate.preferences.analysis import PreferenceComparison, WinRat
 from workbench.evaluate.preferences.compare import compare_preferences, preferences_of
 from workbench.evaluate.preferences.replies import PromptData, ReplySettings, read_prompts
 from workbench.evaluate.preferences.votes import Vote, read_votes
+from workbench.evaluate.preferences.voting import VOTE, Ballot, BallotItem, Choice, has_replies
 
 __all__ = [
+    "VOTE",
+    "Ballot",
+    "BallotItem",
+    "Choice",
     "PreferenceComparison",
     "PromptData",
     "ReplySettings",
@@ -15,6 +20,7 @@ __all__ = [
     "WinRate",
     "analyse_votes",
     "compare_preferences",
+    "has_replies",
     "preferences_of",
     "read_prompts",
     "read_votes",

@@ -148,7 +148,7 @@ def votes_of_run(run: Run) -> tuple[Vote, ...]:
             f"{run.path.name} has replies but no votes; vote on them on the dashboard, or name --by"
         )
     if "item" in examples:
-        examples = examples.sort_values("revision", kind="stable").drop_duplicates("item", keep="last")
+        examples = examples.sort_values("time", kind="stable").drop_duplicates("item", keep="last")
     names = ("prompt", "first", "second", "score", "reply_first", "reply_second")
     return tuple(Vote(**{name: row[name] for name in names}) for row in examples.to_dict("records"))
 
