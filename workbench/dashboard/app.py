@@ -50,7 +50,10 @@ def main() -> None:
             ),
             st.Page(changes_page, title="Changes", url_path="changes", icon=":material/compare_arrows:"),
             st.Page(
-                preferences_page, title="Preferences", url_path="preferences", icon=":material/thumbs_up_down:"
+                preferences_page,
+                title="Preferences",
+                url_path="preferences",
+                icon=":material/thumbs_up_down:",
             ),
             st.Page(training_page, title="Training", url_path="training", icon=":material/trending_down:"),
             st.Page(runs_page, title="Runs", url_path="runs", icon=":material/folder_open:"),

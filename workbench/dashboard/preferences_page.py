@@ -34,7 +34,6 @@ _KEYS = {Choice.LEFT: ("Left", "1"), Choice.TIE: ("Tie", "0"), Choice.RIGHT: ("R
 
 
 _WHERE = "the ballot that is open"  # its run's name, and itself
-_NEXT = "ballot to open"
 _PLACE = "place in the ballot"
 _PROBLEM = "why a vote was not stored"
 
@@ -52,7 +51,9 @@ def preferences_page() -> None:
         label_visibility="collapsed",
     )
     try:
-        runs = [run for run in stored_runs() if run.record is not None and run.record.verb in ("compare", VOTE)]
+        runs = [
+            run for run in stored_runs() if run.record is not None and run.record.verb in ("compare", VOTE)
+        ]
         if part == "results":
             _results(runs)
         elif part == "make replies":
@@ -65,13 +66,18 @@ def preferences_page() -> None:
 
 def _vote(ballots: list[RunSummary], runs: list[RunSummary]) -> None:
     names = [run.id for run in ballots]
-    if _NEXT in st.session_state:
-        st.session_state["ballot"] = st.session_state.pop(_NEXT)
-    if st.session_state.get("ballot") not in names:
-        st.session_state.pop("ballot", None)  # it was deleted meanwhile
+    asked = st.query_params.get("ballot")
     chosen = st.selectbox(
-        "Ballot", names, index=None, key="ballot", bind="query-params", placeholder="Start a new one below, or go on"
+        "Ballot",
+        names,
+        index=names.index(asked) if asked in names else None,
+        placeholder="Start a new one below, or go on",
     )
+    if chosen != asked:  # a field bound to the address loses it where what it offers changes
+        if chosen is None:
+            st.query_params.pop("ballot", None)
+        else:
+            st.query_params["ballot"] = chosen
     if chosen is None:
         _start(runs)
         return
@@ -99,9 +105,8 @@ def _start(runs: list[RunSummary]) -> None:
         if st.form_submit_button("Start", type="primary"):
             ballot = Ballot.begin(open_run(source), voter=voter.strip(), limit=int(limit), out=runs_folder())
             st.session_state[_WHERE] = (ballot.path.name, ballot)
-            st.session_state[_NEXT] = ballot.path.name
-    if _NEXT in st.session_state:
-        st.rerun()
+            st.query_params["ballot"] = ballot.path.name
+            st.rerun()
 
 
 def _ballot(run: Run) -> Ballot:
@@ -137,7 +142,9 @@ def _ask(ballot: Ballot) -> None:
                 on_click=_cast,
                 args=(ballot, place, choice),
             )
-    st.button("Back", key="back", icon=":material/undo:", disabled=place == 0, on_click=_to, args=(place - 1,))
+    st.button(
+        "Back", key="back", icon=":material/undo:", disabled=place == 0, on_click=_to, args=(place - 1,)
+    )
 
 
 def _sides(item: BallotItem) -> None:
@@ -164,7 +171,9 @@ def _end(ballot: Ballot) -> None:
     if ballot.place is not None:
         st.button("Go to the first without a vote", on_click=_to, args=(ballot.place,), type="primary")
         return
-    st.write("All comparisons have a vote. Finishing shows which model wrote what; votes stay as they are then.")
+    st.write(
+        "All comparisons have a vote. Finishing shows which model wrote what; votes stay as they are then."
+    )
     with st.container(horizontal=True):
         st.button("Back", key="back", icon=":material/undo:", on_click=_to, args=(len(ballot.items) - 1,))
         if st.button("Finish", type="primary", shortcut="Enter"):
@@ -182,8 +191,22 @@ def show_preferences(run: Run) -> None:
     )
     for verdict in found.verdicts:
         st.markdown(f"- {plain(verdict)}")
-    show_view(preference_plot(found, display_mode=theme()), f"preferences {run.path.name}", f"{code}found.figure()\n")
-    columns = ["first", "second", "prompts", "wins", "losses", "ties", "win_rate", "win_rate low", "win_rate high"]
+    show_view(
+        preference_plot(found, display_mode=theme()),
+        f"preferences {run.path.name}",
+        f"{code}found.figure()\n",
+    )
+    columns = [
+        "first",
+        "second",
+        "prompts",
+        "wins",
+        "losses",
+        "ties",
+        "win_rate",
+        "win_rate low",
+        "win_rate high",
+    ]
     show_table(found.to_frame()[columns], f"rates {run.path.name}", "Win rates", f"{code}found.to_frame()\n")
     if len(found.strengths.names) > 2:
         table = found.strengths_frame()
@@ -203,7 +226,9 @@ def show_preferences(run: Run) -> None:
 def _results(runs: list[RunSummary]) -> None:
     known = [run.id for run in runs if run.state is RunState.COMPLETE and _decided(run)]
     if not known:
-        st.info("Nothing is decided yet: vote, or run `workbench compare MODEL MODEL --preferences --by model:REWARD`.")
+        st.info(
+            "Nothing is decided yet: vote, or run `workbench compare MODEL MODEL --preferences --by model:REWARD`."
+        )
         return
     name = st.selectbox("Comparison", known, key="comparison", bind="query-params")
     show_preferences(open_run(name))

@@ -66,8 +66,12 @@ def test_no_preference_is_said_with_what_would_not_have_been_seen() -> None:
         f"no preference shown: A wins 55.0 % of 20 prompts; a win rate within {100 * pair.detectable:.1f} points of "
         "50 % would not have been seen"
     )
-    # error of a share of 20: sqrt(0.55 0.45 / 19); 2.80 errors are seen in four of five cases
-    assert pair.detectable == pytest.approx(2.8016 * math.sqrt(0.55 * 0.45 / 19), rel=0.05)
+    # were the truth one half, the error of 20 votes is sqrt(0.5 0.5 / 20); 2.80 errors are seen in four of five cases
+    assert pair.detectable == pytest.approx(2.8016 * math.sqrt(0.25 / 20), rel=1e-3)
+    (few,) = analyse_votes(votes("0000")).pairs
+    assert (
+        few.verdict == "no preference shown: A wins 0.0 % of 4 prompts"
+    )  # not even four of four would show it
 
 
 def test_many_votes_on_few_prompts_are_not_taken_as_independent() -> None:

@@ -28,6 +28,7 @@ from workbench.statistics import (
     length_controlled_win_rate,
     mean_estimate,
     mean_measure,
+    minimum_detectable_difference,
 )
 from workbench.terminal import counted
 
@@ -261,9 +262,15 @@ def _win_rate(first: str, second: str, votes: Sequence[Vote], seed: int, resampl
         length_difference=longer,
         test=tested.test.replace("McNemar", "sign test"),  # which McNemar's is of wins and losses
         p_value=tested.p_value,
-        detectable=tested.detectable / 2,  # of a difference between the two models' rates
+        detectable=minimum_detectable_difference(_error_of_no_preference(score, prompts)),
         p_holm=tested.p_value,
     )
+
+
+def _error_of_no_preference(score: Array, prompts: Array) -> float:
+    """The standard error of the win rate if its true value is one half: over prompts, with the ties there are."""
+    codes = np.unique([str(prompt) for prompt in prompts], return_inverse=True)[1]
+    return float(np.sqrt((np.bincount(codes, weights=score - 0.5) ** 2).sum())) / len(score)
 
 
 def _scores(score: Array, clusters: Array | None) -> ItemScores:

@@ -48,7 +48,7 @@ class BallotItem:
 
 def has_replies(run: Run) -> bool:
     """Whether there are replies in ``run`` that can be voted on."""
-    return run.complete and run.record.verb == "compare" and _REPLIES <= set(run.examples().columns)
+    return run.complete and run.record.verb == "compare" and set(run.examples().columns) >= _REPLIES
 
 
 class Ballot:
@@ -84,7 +84,13 @@ class Ballot:
 
     @classmethod
     def begin(
-        cls, source: Run, *, voter: str = "", seed: int | None = None, limit: int | None = None, out: Path | None = None
+        cls,
+        source: Run,
+        *,
+        voter: str = "",
+        seed: int | None = None,
+        limit: int | None = None,
+        out: Path | None = None,
     ) -> Ballot:
         """Start voting on the replies of ``source``; ``limit`` takes so many comparisons, drawn by ``seed``.
 
@@ -124,7 +130,9 @@ class Ballot:
         recipe = run.record.recipe
         source = Run.open(run.path.parent / str(recipe["replies"]))
         if _content(source) != run.record.data["replies"]["sha256"]:
-            raise RunError(f"the replies in {source.path.name} were changed after votes on them began; start anew")
+            raise RunError(
+                f"the replies in {source.path.name} were changed after votes on them began; start anew"
+            )
         ballot = cls(RunFolder(run.path, run.record), *_items(source, recipe["seed"], recipe["limit"]))
         ballot._recall(run)
         return ballot
@@ -180,7 +188,9 @@ class Ballot:
             raise RunError(f"{left} of {len(self.items)} comparisons have no vote yet")
         if self._same:
             known = {row["item"] for row in self._folder.rows()}
-            sides = [BallotItem(r["prompt"], r["reply_first"], r["reply_second"], False, r) for r in self._same]
+            sides = [
+                BallotItem(r["prompt"], r["reply_first"], r["reply_second"], False, r) for r in self._same
+            ]
             self._append([self._row(-1, side, Choice.TIE) for side in sides if side.row["id"] not in known])
         votes = votes_of_run(Run.open(self.path))
         found = analyse_votes(votes, seed=self._folder.record.recipe["seed"])
@@ -218,5 +228,7 @@ def _items(source: Run, seed: int, limit: int | None) -> tuple[tuple[BallotItem,
             sides = (second, first) if turned else (first, second)
             items.append(BallotItem(str(row["prompt"]), *sides, turned, row))
     if not items:
-        raise RunError(f"both replies are the same to every prompt of {source.path.name}; there is nothing to vote on")
+        raise RunError(
+            f"both replies are the same to every prompt of {source.path.name}; there is nothing to vote on"
+        )
     return tuple(items), same
