@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["preferences_page"]
 
+_NEW = "a new one"
 _PARTS = ("vote", "results", "make replies")
 _TEXT = Markup(
     '<p style="margin:0;font-size:.85rem;opacity:.75">{}</p>'
@@ -67,18 +68,13 @@ def preferences_page() -> None:
 def _vote(ballots: list[RunSummary], runs: list[RunSummary]) -> None:
     names = [run.id for run in ballots]
     asked = st.query_params.get("ballot")
-    chosen = st.selectbox(
-        "Ballot",
-        names,
-        index=names.index(asked) if asked in names else None,
-        placeholder="Start a new one below, or go on",
-    )
-    if chosen != asked:  # a field bound to the address loses it where what it offers changes
-        if chosen is None:
-            st.query_params.pop("ballot", None)
-        else:
+    known = [_NEW, *names]
+    chosen = st.selectbox("Ballot", known, index=known.index(asked) if asked in names else 0)
+    if chosen != (asked or _NEW):  # a field bound to the address loses it where what it offers changes
+        st.query_params.pop("ballot", None)
+        if chosen != _NEW:
             st.query_params["ballot"] = chosen
-    if chosen is None:
+    if chosen == _NEW:
         _start(runs)
         return
     run = open_run(chosen)
@@ -189,8 +185,6 @@ def show_preferences(run: Run) -> None:
         "from workbench.evaluate.preferences import preferences_of\nfrom workbench.runs import Run\n\n"
         f"found = preferences_of(Run.open({str(run.path)!r}))\n"
     )
-    for verdict in found.verdicts:
-        st.markdown(f"- {plain(verdict)}")
     show_view(
         preference_plot(found, display_mode=theme()),
         f"preferences {run.path.name}",

@@ -16,6 +16,7 @@ from scipy.stats import binomtest
 from tests.model_folders import save
 from tests.unit.tiny import tiny_causal
 from workbench.errors import ConfigError, DataError, NumericsError, RunError
+from workbench.evaluate.judge import judge
 from workbench.evaluate.preferences import (
     PreferenceComparison,
     Vote,
@@ -276,3 +277,15 @@ def test_a_reward_that_is_not_finite_is_refused(models: list[str], tmp_path: Pat
 
     with pytest.raises(NumericsError, match="reward bad is nan"):
         compared(models[:2], tmp_path, by=Bad())
+
+
+def test_a_judge_prefers_what_both_orders_favour(models: list[str], tmp_path: Path) -> None:
+    source = compared(models[:2], tmp_path)
+    run = compare_preferences(models[:2], replies=source, by=f"judge:{models[2]}", out=tmp_path)
+    rows = run.examples()
+    names = {"prompt": "prompt", "reply_first": "first", "reply_second": "second"}
+    pairs = rows[list(names)].rename(columns=names)
+    judged = judge(models[2], pairs, doctor=False, out=tmp_path).examples()
+    np.testing.assert_allclose(rows["score_first"] - rows["score_second"], judged["margin"], atol=1e-4)
+    sides = {"first": "one", "second": "two", "tie": "tie"}
+    assert rows["preferred"].tolist() == judged["prefers"].map(sides).tolist()

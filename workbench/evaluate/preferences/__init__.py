@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workbench.evaluate.preferences.analysis import PreferenceComparison, WinRate, analyse_votes
+from workbench.evaluate.preferences.choosers import JudgeChooser, RewardChooser
 from workbench.evaluate.preferences.compare import compare_preferences, preferences_of
 from workbench.evaluate.preferences.replies import PromptData, ReplySettings, read_prompts
 from workbench.evaluate.preferences.votes import Vote, read_votes
@@ -13,9 +14,11 @@ __all__ = [
     "Ballot",
     "BallotItem",
     "Choice",
+    "JudgeChooser",
     "PreferenceComparison",
     "PromptData",
     "ReplySettings",
+    "RewardChooser",
     "Vote",
     "WinRate",
     "analyse_votes",

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Protocol, TypeAlias
 
+from workbench.data.dialogues import turns_of
 from workbench.data.rows import Preference
 from workbench.errors import ConfigError, WorkbenchWarning, did_you_mean
 from workbench.evaluate.judge import judged_margins
@@ -46,9 +47,7 @@ class RewardChooser:
 
     def __call__(self, prompts: Sequence[str], replies: Mapping[str, Sequence[str]]) -> Scores:
         """See :class:`Chooser`."""
-        with (
-            warnings.catch_warnings()
-        ):  # of rewards one learns from: here equal ones are ties, which are counted
+        with warnings.catch_warnings():  # that nothing is learned from equal rewards: here they are ties
             warnings.simplefilter("ignore", WorkbenchWarning)
             rated = {name: self.reward(prompts, texts) for name, texts in replies.items()}
         return {(a, b): list(zip(rated[a], rated[b], strict=True)) for a, b in combinations(rated, 2)}
@@ -76,20 +75,22 @@ class JudgeChooser:
         self, prompts: Sequence[str], first: Sequence[str], second: Sequence[str]
     ) -> list[tuple[float, float]]:
         texts = list(zip(prompts, first, second, strict=True))
-        pairs = [Preference(f"{number}", *each, None, ()) for number, each in enumerate(texts)]
+        pairs = [Preference(f"{number}", *each, None, turns_of(each[0])) for number, each in enumerate(texts)]
         asked = [pair for pair in pairs if pair.chosen.strip() != pair.rejected.strip()]
         margins = {pair.id: m for pair, m in zip(asked, judged_margins(self.model, asked), strict=True)}
         halves = [margins.get(pair.id, 0.0) / 2 for pair in pairs]
         return [(half, -half) for half in halves]
 
 
-def find_chooser(by: str | Reward) -> Chooser:
-    """What ``by`` names: a reward (:func:`~workbench.scoring.find_reward`), or ``judge:MODEL``.
+def find_chooser(by: str | Reward | Chooser) -> Chooser:
+    """What ``by`` names: a reward (:func:`~workbench.scoring.find_reward`), or ``judge:MODEL``; itself if it is one.
 
     Raises :class:`~workbench.errors.ConfigError` for anything else, with what is allowed.
     """
+    if isinstance(by, RewardChooser | JudgeChooser):
+        return by
     if not isinstance(by, str):
-        return RewardChooser(by)
+        return RewardChooser(by)  # type: ignore[arg-type]  # both protocols look alike
     kind = by.partition(":")[0]
     if kind == "judge":
         if not by.removeprefix("judge").strip(":"):

@@ -39,7 +39,7 @@ _VOTES = "votes:"
 def compare_preferences(
     models: Sequence[LoadedModel | str],
     prompts: str | Path | Rows | Sequence[str] | None = None,
-    by: str | Reward | None = None,
+    by: str | Reward | Chooser | None = None,
     settings: ReplySettings | None = None,
     *,
     replies: Run | str | Path | None = None,

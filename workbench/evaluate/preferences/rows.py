@@ -69,7 +69,9 @@ def rows_of(prompts: Sequence[Prompt], replies: Replies, chooser: Chooser | None
                     f"finished_{side}": one.finished,
                 }
             if scores:
-                row |= _preferred(first, second, *scores[first, second][number])
+                a, b = scores[first, second][number]
+                same = replies[first][number].text == replies[second][number].text
+                row |= _preferred(first, second, a, a if same else b)  # whatever other texts of a batch round
             rows.append(row)
     return rows
 
