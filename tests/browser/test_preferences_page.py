@@ -62,9 +62,9 @@ def test_a_vote_is_blind_is_stored_and_gone_on_with(
         page.get_by_role("button", name="Left" if hostile_key(page) == "1" else "Right").click()
         done(page, f"{number} of 4 comparisons voted on")
     page.get_by_role("button", name="Finish").click()
-    done(page, "no preference shown")
-    body = view_of(page, "Models compared by preference").locator("body").inner_text()
-    assert "base wins 0.0 % of 4 prompts" in body
+    verdict = view_of(page, "Models compared by preference").locator("li").first
+    verdict.wait_for()
+    assert verdict.inner_text() == "base and tuned: no preference shown: base wins 0.0 % of 4 prompts"
     (stored,) = [run for run in list_runs(dashboard[1]) if run.record and run.record.verb == "vote"]
     rows = Run.open(stored.path).examples()
     assert set(rows["voter"]) == {"Ada <b>"}
