@@ -28,7 +28,7 @@ class ChangesSettings:
 
     ``probe_task`` is a task of ``workbench probe`` over ``probe_limit`` sentences of ``probe_data``; ``direction`` a
     table with text and label, two groups of texts; ``reward`` a reward model, ``model:NAME`` or ``model:NAME#LABEL``.
-    CKA is over ``places`` words at most, as many of each text.
+    CKA is over ``places`` words at most, as many of each text, the first of a text left out (an attention sink).
     """
 
     parts: tuple[str, ...] = tuple(ChangesPart)

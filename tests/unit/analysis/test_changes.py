@@ -12,6 +12,7 @@ import torch
 
 import workbench
 from probes.training_changes import expanded
+from probes.training_changes.statistics import word_places
 from tests.helpers import assert_near, run_command
 from tests.unit.tiny import tiny_causal, word_tokenizer
 from workbench.analysis.attention import attention_distance, attention_entropy
@@ -81,6 +82,18 @@ def test_what_lies_before_a_changed_layer_is_as_it_was():
     assert_near(lens[:2], np.zeros(2), least=1.0)
     assert lens[2] != 0
     assert found["KL"].low[0] > 0
+
+
+def test_words_that_are_compared():
+    _, places = word_places([TEXTS[0], "cat", "a cat"], 12)
+    assert [(place.sentence, place.start) for place in places] == [
+        (0, 1),
+        (0, 3),
+        (0, 6),
+        (0, 8),
+        (1, 0),
+        (2, 1),
+    ]
 
 
 def test_relative_norm_of_weights_by_hand():
