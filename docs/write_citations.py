@@ -41,7 +41,7 @@ def names_of(kind: str) -> list[str]:
     from workbench.analysis.saliency import METHODS
     from workbench.evaluate import TASKS, register_tasks
     from workbench.evaluate.metrics import METRICS
-    from workbench.training.preferences.settings import AlignMethod
+    from workbench.training.preferences.settings import LOSSES, AlignMethod
 
     register_tasks()
     registered = {
@@ -49,7 +49,10 @@ def names_of(kind: str) -> list[str]:
         "faithfulness measure": MEASURES,
         "probe": PROBE_KINDS,
         "probing task": PROBING,
-        "training on preferences": [*AlignMethod, "gold reward"],
+        "training on preferences": [
+            *(*AlignMethod, *LOSSES[AlignMethod.DPO][1:]),
+            *("gold reward", "margin", "centring", "ensemble"),
+        ],
         "metric": METRICS,
         "task": [name for name in TASKS if name not in set_names()],
         "challenge set": set_names(),

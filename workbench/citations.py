@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
@@ -70,6 +70,20 @@ CITED: dict[str, dict[str, str]] = {
         "rloo": "ahmadian2024 ziegler2019 ouyang2022 schulman2017 schulman2020",
         "grpo": "shao2024 schulman2017 schulman2020",
         "gold reward": "gao2023",
+        "sigmoid_norm": "lambert2024",
+        "ipo": "azar2024",
+        "hinge": "zhao2023slic",
+        "robust": "chowdhury2024",
+        "exo_pair": "ji2024exo",
+        "nca_pair": "chen2024nca",
+        "bco_pair": "jung2024",
+        "sppo_hard": "wu2024sppo",
+        "aot*": "melnyk2024",
+        "apo_*": "doosterlinck2024",
+        "discopop": "lu2024discopop",
+        "margin": "touvron2023llama2",
+        "centring": "eisenstein2023",
+        "ensemble": "coste2024",
     },
     "metric": {
         "matthews": "matthews1975",
@@ -254,7 +268,7 @@ def papers(kind: str, *names: str) -> tuple[Paper, ...]:
     return tuple(bibliography()[key] for key in dict.fromkeys(keys))
 
 
-def papers_of_run(verb: str, recipe: Mapping[str, Any], metrics: Iterable[str] = ()) -> tuple[Paper, ...]:
+def papers_of_run(verb: str, recipe: Mapping[str, Any], metrics: Collection[str] = ()) -> tuple[Paper, ...]:
     """The papers behind a stored run: of its tasks, set, suite, probe or methods, and of its ``metrics``.
 
     None for a field of the recipe that holds no names, as in a ``run.json`` changed by hand.
@@ -269,8 +283,12 @@ def papers_of_run(verb: str, recipe: Mapping[str, Any], metrics: Iterable[str] =
         "align": ("training on preferences",),
     }
     found = [paper for kind in kinds.get(verb, ()) for paper in papers(kind, *names)]
-    if recipe.get("gold_reward"):
-        found += papers("training on preferences", "gold reward")
+    if verb == "align":
+        further = [
+            name.replace("_", " ") for name in ("gold_reward", "margin", "centring") if recipe.get(name)
+        ]
+        further += ["ensemble"] if "ensemble_accuracy" in metrics else []
+        found += papers("training on preferences", *_listed(recipe.get("loss")), *further)
     found += papers("suite", *suites)
     added = [analysis for field, analysis in _OF_FIELDS.get(verb, {}).items() if recipe.get(field)]
     found += papers("analysis", *_OF_VERBS.get(verb, ()), *added)

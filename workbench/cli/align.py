@@ -55,6 +55,9 @@ __all__ = ["command"]
 @click.option("--margin", type=NUMBER, default=0.0, help="That reward models are asked for.  [default: none]")
 @click.option("--centring", type=NUMBER, default=0.0, help="Keeps rewards around 0.  [default: none]")
 @click.option(
+    "--pooling", help="What a reward is read from: first, last, mean, attention.  [default: the model's own]"
+)
+@click.option(
     "--desirable-weight", type=NUMBER, default=1.0, show_default=True, help="Of chosen replies, in kto."
 )
 @click.option(

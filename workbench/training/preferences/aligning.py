@@ -36,7 +36,7 @@ from workbench.training.checkpoints import (
     save_model_folder,
 )
 from workbench.training.finetuning.finetune import folder_of, longest_input, model_identity
-from workbench.training.finetuning.heads import load_with_head
+from workbench.training.finetuning.heads import Pooling, load_with_head
 from workbench.training.preferences.ensemble import MEMBERS, joined
 from workbench.training.preferences.frontier import Frontier
 from workbench.training.preferences.job import Job, Measured, Prepared, Subject
@@ -100,6 +100,15 @@ def align(
 
     Raises the package's errors for bad data, methods or models, a loss that is no number, a full disk, a run of other
     settings.
+
+    Example:
+        ```python
+        import workbench
+
+        rows = [{"prompt": f"He had {n} dogs", "chosen": " and was happy.", "rejected": "."} for n in range(12)]
+        run = workbench.align("novels-decoder", rows, "happy", method="dpo")
+        print(run.to_frame())
+        ```
     """
     settings = settings_of(AlignSettings, settings, options)
     name = model if isinstance(model, str) else folder_of(model)
@@ -244,7 +253,8 @@ def subject_of(job: Job, rows: int) -> Subject:
     :class:`~workbench.errors.ModelError` for a policy that does not go on with texts.
     """
     if job.settings.method is AlignMethod.REWARD:
-        headed = load_with_head(job.name, REWARD)
+        pooling = None if job.settings.pooling is None else Pooling(job.settings.pooling)
+        headed = load_with_head(job.name, REWARD, pooling=pooling)
     else:
         headed = load_policy(job.name, job.settings.method)
     longest = longest_input(headed.model, headed.tokenizer)

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from workbench.errors import ConfigError
+from workbench.models.parts import check_pooling
 from workbench.records import check_fields
 from workbench.training.settings import Schedule, check_precision
 
@@ -72,7 +73,8 @@ _POSITIVE = (
     *("generations", "max_new_tokens", "temperature", "clip", "iterations", "reward_clip"),
 )
 _SMALL_MODEL_WEIGHTS = 50_000_000
-_SMALL_MODEL_FACTOR, _LORA_FACTOR = 20, 50
+_SMALL_MODEL_RATES = {AlignMethod.REWARD: 5e-4}
+_SMALL_MODEL_RATE, _LORA_FACTOR = 1e-4, 50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,8 +88,9 @@ class AlignSettings:
     low-rank updates of ``rank`` (Hu et al. 2022), merged into the weights at the end, instead of all weights.
     ``label_smoothing``: the share of labels taken to be wrong, of the losses that model it. ``margin``: by how much a
     reward model is asked to prefer the chosen reply (Touvron et al. 2023, "Llama 2", equation 2). ``centring``: weight
-    of the squared sum of a pair's rewards, which keeps them around 0 (Eisenstein et al. 2023). ``desirable_weight`` and
-    ``undesirable_weight``: of KTO's two kinds of replies. Of RLOO and GRPO, whose ``batch_size`` counts replies:
+    of the squared sum of a pair's rewards, which keeps them around 0 (Eisenstein et al. 2023). ``pooling``: what a
+    reward is read from, "first", "last", "mean" or "attention"; without it the model's own way. ``desirable_weight``
+    and ``undesirable_weight``: of KTO's two kinds of replies. Of RLOO and GRPO, whose ``batch_size`` counts replies:
     ``generations``, the replies to each prompt; ``max_new_tokens``, the most tokens of a reply; ``temperature``, at
     which they are drawn and scored; ``clip``, by how much the ratio of probabilities may differ from 1 (PPO's ε;
     Schulman et al. 2017); ``iterations``, how often replies are learned from; ``reward_clip``, the largest size of a
@@ -110,6 +113,7 @@ class AlignSettings:
     label_smoothing: float = 0.0
     margin: float = 0.0
     centring: float = 0.0
+    pooling: str | None = None
     desirable_weight: float = 1.0
     undesirable_weight: float = 1.0
     generations: int = 4
@@ -175,8 +179,11 @@ class AlignSettings:
             raise ConfigError("loss exo_pair needs --label-smoothing more than 0; its authors took 0.001")
         if self.method in (AlignMethod.DPO, AlignMethod.KTO) and self.beta == 0:
             raise ConfigError(f"beta is 0, with which {self.method} learns nothing; allowed: more than 0")
-        if (self.margin or self.centring) and self.method is not AlignMethod.REWARD:
-            raise ConfigError(f"margin and centring are of reward models, not of method {self.method}")
+        if (self.margin or self.centring or self.pooling) and self.method is not AlignMethod.REWARD:
+            raise ConfigError(
+                f"margin, centring and pooling are of reward models, not of method {self.method}"
+            )
+        check_pooling(self.pooling, None)
 
     @property
     def loss_type(self) -> str:
@@ -187,8 +194,9 @@ class AlignSettings:
         """The one given, or the method's: higher for LoRA, and for models of under 50 M ``parameters``."""
         if self.lr is not None:
             return self.lr
-        factor = _SMALL_MODEL_FACTOR if parameters < _SMALL_MODEL_WEIGHTS else 1
-        return _LEARNING_RATES[self.method] * max(factor, _LORA_FACTOR if self.lora else 1)
+        if parameters < _SMALL_MODEL_WEIGHTS:
+            return _SMALL_MODEL_RATES.get(self.method, _SMALL_MODEL_RATE)
+        return _LEARNING_RATES[self.method] * (_LORA_FACTOR if self.lora else 1)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionary for the run's recipe."""
