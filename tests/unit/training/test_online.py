@@ -24,7 +24,7 @@ from workbench.models import wrap
 from workbench.runs import RunRecord
 from workbench.runs.trackers import LiveReport
 from workbench.scoring import PythonReward
-from workbench.training.preferences import AlignSettings
+from workbench.training.preferences import AlignSettings, online_results
 from workbench.training.preferences.aligning import preparer_of, subject_of
 from workbench.training.preferences.frontier import Frontier
 from workbench.training.preferences.job import Job
@@ -57,6 +57,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     prompts = (" ".join(WORDS[(i * 7 + k) % len(WORDS)] for k in range(2 + i % 3)) for i in range(30))
     (folder / "prompts.jsonl").write_text("".join(json.dumps({"prompt": p}) + "\n" for p in prompts))
     return folder
+
+
+@pytest.fixture(autouse=True)
+def fewer_replies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the end of a run 64 replies are drawn instead of 256."""
+    monkeypatch.setattr(online_results, "_REPLIES", 64)
 
 
 def align(place: Path, out: Path, model: str = "model", **options: Any) -> Any:
