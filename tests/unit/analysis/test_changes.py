@@ -261,3 +261,19 @@ def test_command(tmp_path):
         assert refused.returncode == 2
         assert message in refused.stderr
         assert refused.stderr.count("\n") == 1
+
+
+def test_words_that_a_reward_rests_on():
+    model = tiny_causal()
+    texts = [f"A wonderful film, {word}." for word in ("truly", "really", "surely")]
+    found = workbench.changes([model, model], texts, parts=(), reward="model:sentiment-encoder#positive")
+    words = found.reward_words().set_index("word")
+    assert set(words.index) >= {"a", "wonderful", "film,"}
+    assert words.loc["wonderful", "texts"] == 3
+    scores = [
+        float(one.scores[[token.lower() for token in one.tokens].index("wonderful")])
+        for one in (attribution.words() for attribution in found.saliency)
+    ]
+    assert words.loc["wonderful", "value"] == pytest.approx(np.mean(scores))
+    reach = 4.302652729749464 * np.std(scores, ddof=1) / np.sqrt(3)  # Student's t of two degrees of freedom
+    assert words.loc["wonderful", "high"] == pytest.approx(np.mean(scores) + reach)
