@@ -28,6 +28,7 @@ from workbench.analysis.saliency._record import Attribution
 from workbench.analysis.saliency.targets import TargetRequest
 from workbench.errors import WorkbenchError
 from workbench.evaluate import EvaluateSettings, TaskOptions
+from workbench.evaluate.judge import JudgeSettings
 from workbench.evaluate.tasks.task_types.classification import TextClassification, TextScore
 from workbench.figures.view_options import ViewOptions
 from workbench.scoring import Engine, MaskedEngine
@@ -35,6 +36,7 @@ from workbench.text import PromptFormat
 from workbench.trace import Edit, scale
 from workbench.training.finetuning.settings import FineSettings
 from workbench.training.finetuning.tasks import FineTask
+from workbench.training.preferences.settings import AlignSettings
 from workbench.training.settings import Optimisation
 
 ANY: Any = None
@@ -51,6 +53,7 @@ OPTIONS: list[tuple[type, str, str, dict[str, Any]]] = [
     (Condition, "operation", "shuffle", {}),
     (Condition, "words", "content", {"operation": "drop"}),
     (ViewOptions, "kind", "neuron", {}),
+    (ViewOptions, "step", "reads", {}),
     (Engine, "boundary", "separate", {"model": tiny.llama()}),
     (EvaluateSettings, "boundary", "separate", {"tasks": ("lambada_sample",)}),
     (TextClassification, "problem", "regression", {"name": "", "about": ""}),
@@ -70,7 +73,11 @@ OPTIONS: list[tuple[type, str, str, dict[str, Any]]] = [
     (Optimisation, "schedule", "wsd", {}),
     (FineSettings, "method", "lora", {}),
     (FineSettings, "schedule", "cosine", {}),
+    (AlignSettings, "method", "kto", {}),
+    (AlignSettings, "schedule", "cosine", {}),
+    (AlignSettings, "long_prompts", "cut", {}),
     (PromptFormat, "special_tokens", "text", {}),
+    (JudgeSettings, "special_tokens", "text", {}),
     (TaskOptions, "special_tokens", "text", {}),
     (EvaluateSettings, "special_tokens", "text", {"tasks": ("lambada_sample",)}),
     (ContextSettings, "special_tokens", "text", {"source": "lambada_sample"}),
