@@ -190,7 +190,9 @@ def test_a_classifier_of_labels_is_refused() -> None:
 def test_tables_without_a_pair_are_refused() -> None:
     """Equal replies alone leave nothing."""
     task = own_task([{"prompt": "p", "chosen": "a", "rejected": "a "}], "own")
-    with pytest.raises(DataError, match="none of its 1 rows can be used for own"):
+    with pytest.raises(
+        DataError, match="none of its 1 rows can be used: a reply is empty, or both are equal"
+    ):
         workbench.evaluate(tiny_causal(), tasks=task, doctor=False)
 
 

@@ -52,7 +52,7 @@ def test_metrics_of_margins_are_those_of_scikit_learn() -> None:
     chance = 1 / (1 + np.exp(-margins))
     assert found["accuracy"] == wilson(3, 5)
     assert found["log_loss"].value == pytest.approx(log_loss([1] * 5, chance, labels=[0, 1]))
-    assert found["brier"].value == pytest.approx(np.mean((1 - chance) ** 2))
+    assert found["brier"].value == pytest.approx(np.mean(2 * (1 - chance) ** 2))
     assert found["margin"].value == pytest.approx(margins.mean())
     assert pair_metrics(margins, list("aabbc"))["accuracy"].n == 3
 

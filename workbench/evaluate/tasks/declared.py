@@ -35,6 +35,7 @@ class _OwnRows(Source[Any]):
 
     files: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"validation": ()})
     place: str
+    leaves_out: str = ""
     records_here: tuple[tuple[str, Record], ...]
 
     def read(self, data_dir: Path | None, split: str = "validation") -> Dataset[Any]:
@@ -46,7 +47,7 @@ class _OwnRows(Source[Any]):
         ]
         if not rows:
             raise DataError(
-                f"{self.place}: none of its {len(self.records_here)} rows can be used for {self.name}"
+                f"{self.place}: none of its {len(self.records_here)} rows can be used{self.leaves_out}"
             )
         identity = DataIdentity(self.name, self.place, content_hash(map(repr, rows)), len(rows))
         return Dataset(tuple(rows), identity)
@@ -75,12 +76,14 @@ class Declared:
             else text_key(self.values, key, self.file)
         )
 
-    def source(self, parse: Callable[[Record, str, str], Iterable[Any]]) -> Source[Any]:
-        """The rows, each made by ``parse``."""
+    def source(self, parse: Callable[[Record, str, str], Iterable[Any]], leaves_out: str = "") -> Source[Any]:
+        """The rows, each made by ``parse``, which may leave some out; ``leaves_out`` says why in an error."""
         place, records = self._records()
         if not records:
             raise DataError(f"{self.file} has no rows")
-        return _OwnRows(name=self.text("name"), parse=parse, place=place, records_here=records)
+        return _OwnRows(
+            name=self.text("name"), parse=parse, place=place, leaves_out=leaves_out, records_here=records
+        )
 
     def columns(self) -> dict[str, dict[str, Any]]:
         """By item id, the cells that no key reads: texts, numbers and truth values, to slice by.

@@ -182,7 +182,7 @@ def _preferences(declared: Declared, shared: dict[str, Any]) -> Task:
         given = {key: field_of(record, where, column) for key, column in columns.items()}
         return parse_preference(given, where, name)
 
-    return PreferenceTask(source=declared.source(parse), **shared)
+    return PreferenceTask(source=declared.source(parse, ": a reply is empty, or both are equal"), **shared)
 
 
 def _perplexity(declared: Declared, shared: dict[str, Any]) -> Task:

@@ -40,7 +40,8 @@ def pair_metrics(margins: Array, clusters: Sequence[str]) -> dict[str, Estimate]
     """Accuracy, margin, log-loss and Brier score of score differences (pair,), chosen minus rejected.
 
     Pairs with equal scores count as wrong. The last two read a margin as log-odds, as Bradley and Terry do: the
-    chosen reply is preferred with probability 1 / (1 + exp(-margin)). Rows of one cluster are one item.
+    chosen reply is preferred with probability 1 / (1 + exp(-margin)). The Brier score is the squared error summed over
+    both replies (0 to 2), as in :mod:`workbench.evaluate.calibration`. Rows of one cluster are one item.
     """
     groups = clusters if len(set(clusters)) < len(clusters) else None
     wrong = np.exp(-np.logaddexp(0, margins))  # probability of the rejected reply
@@ -48,7 +49,7 @@ def pair_metrics(margins: Array, clusters: Sequence[str]) -> dict[str, Estimate]
         "accuracy": (np.asarray(margins > 0, float), True),
         "margin": (margins, True),
         "log_loss": (np.logaddexp(0, -margins), False),
-        "brier": (wrong**2, False),
+        "brier": (2 * wrong**2, False),
     }
     return {
         name: mean_estimate(value, seed=0, clusters=groups, higher_is_better=higher)
