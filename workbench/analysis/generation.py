@@ -149,7 +149,7 @@ def generate_all(
         model = workbench.load("novels-decoder")
         for found in generate_all(model, "She was", 8, decoding=Decoding(beams=3)):
             print(found.generated, found.log_probability)
-        best = generate_all(model, "She was", 8, decoding=Decoding(best_of=4), reward="pattern:a")[0]
+        best = generate_all(model, "She was", 8, decoding=Decoding(best_of=4), reward="pattern:,")[0]
         print(best.generated, best.reward)
         ```
     """
