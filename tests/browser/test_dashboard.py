@@ -151,7 +151,17 @@ def test_pages_fit_a_phone_in_light_and_dark(visit: Visit, scheme: str) -> None:
     body = view_of(page, "Attention, head").locator("body")
     assert body.evaluate("element => getComputedStyle(element).backgroundColor") == expected
     base = page.url.partition("?")[0]
-    for path in ("", "models", "probes", "challenge", "evaluation", "changes", "training", "runs"):
+    for path in (
+        "",
+        "models",
+        "probes",
+        "challenge",
+        "evaluation",
+        "changes",
+        "preferences",
+        "training",
+        "runs",
+    ):
         page.goto(f"{base}{path}")
         settle(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path

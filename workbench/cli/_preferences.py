@@ -102,7 +102,8 @@ def _shown(run: Run) -> Shown:
 
     prompts = run.throughput.get("prompts")
     stored = "votes" if prompts is None else f"replies to {counted(int(prompts), 'prompt')}"
-    record: dict[str, Any] = {"run": str(run.path), "results": {}}
+    results = {task: {name: e.to_dict() for name, e in found.items()} for task, found in run.results.items()}
+    record: dict[str, Any] = {"run": str(run.path), "results": results}
     if not run.notes.get("verdicts"):
         text = f"{results_table(run.results)}\n\n{stored} in {run.path}; vote on them: workbench dashboard"
         return Shown(text, record)
@@ -112,9 +113,6 @@ def _shown(run: Run) -> Shown:
         lines += ["", _strengths(found)]
     record |= {"pairs": [pair.to_dict() for pair in found.pairs]}
     record["elo"] = {name: e.to_dict() for name, e in found.strengths.elo().items()}
-    record["results"] = {
-        t: {m: e.to_dict() for m, e in metrics.items()} for t, metrics in run.results.items()
-    }
     return Shown(
         "\n".join([*lines, "", f"{stored}, preferred by {found.by}: {run.path}"]), record, found.figure
     )
