@@ -229,7 +229,21 @@ def judged_pairs(run: Run, *, consistent: bool = False) -> tuple[Preference, ...
 
 
 def write_judged(run: Run, path: Path, *, consistent: bool = False) -> int:
-    """Write :func:`judged_pairs` as JSONL, which ``workbench align --data`` reads; returns how many there are."""
+    """Write :func:`judged_pairs` as JSONL, which ``workbench align --data`` reads; returns how many there are.
+
+    Raises as :func:`judged_pairs` does.
+
+    Example:
+        ```python
+        from pathlib import Path
+
+        import workbench
+        from workbench.evaluate.judge import write_judged
+
+        rows = [{"prompt": "Two and two?", "first": " Four.", "second": " Fish."}]
+        print(write_judged(workbench.judge("novels-decoder", rows, doctor=False), Path("judged.jsonl")))
+        ```
+    """
     pairs = judged_pairs(run, consistent=consistent)
     lines = [
         json.dumps(
