@@ -169,14 +169,17 @@ def test_models_that_are_refused(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_reward_model_needs_an_end_of_text(place: Path, tmp_path: Path) -> None:
+def test_a_model_without_padding_and_end_tokens(place: Path, tmp_path: Path) -> None:
     source = save_llama(tmp_path / "source")
     word_tokenizer(pad_token=None, eos_token=None).save_pretrained(source)
     for name in ("config.json", "generation_config.json"):
         values = json.loads((source / name).read_text())
         (source / name).write_text(json.dumps({**values, "pad_token_id": None, "eos_token_id": None}))
     with pytest.raises(ConfigError, match="neither a padding nor an end token"):
-        align(place, tmp_path / "out", model=str(source), method="reward")
+        align(place, tmp_path / "reward", model=str(source), method="reward")
+    run = align(place, tmp_path / "policy", model=str(source), method="dpo", epochs=3)
+    assert "has no end token" in run.notes["end"]
+    assert run.results["pairs"]["margin"].value > 0
 
 
 def test_pairs_without_a_preference_are_left_out_and_said(place: Path, tmp_path: Path) -> None:

@@ -108,4 +108,6 @@ def measured_policy(
         for new, old in zip(after, before, strict=True)
     ]
     found = measured_pairs([pair.row for pair in pairs], *scores)
+    if subject.tokenizer.eos_token is None and not job.settings.chat:
+        notes = {**notes, "end": f"{job.name} has no end token, so that replies are learned without an end"}
     return replace(found, notes={**found.notes, **notes})
