@@ -80,7 +80,6 @@ CITED: dict[str, dict[str, str]] = {
         "sppo_hard": "wu2024sppo",
         "aot*": "melnyk2024",
         "apo_*": "doosterlinck2024",
-        "discopop": "lu2024discopop",
         "margin": "touvron2023llama2",
         "centring": "eisenstein2023",
         "ensemble": "coste2024",

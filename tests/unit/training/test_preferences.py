@@ -17,8 +17,9 @@ from tests.model_folders import save_encoder, save_llama
 from tests.unit.training.preference_jobs import FIRST, pair_table, prepared
 from tests.unit.training.test_resuming import Killed, killed_at, same_weights
 from workbench.errors import ConfigError
-from workbench.training.preferences import AlignSettings
+from workbench.training.preferences import AlignMethod, AlignSettings
 from workbench.training.preferences.libraries import silent
+from workbench.training.preferences.settings import LOSSES
 
 ROWS = 6
 
@@ -91,6 +92,28 @@ def test_dpo_losses_are_those_of_the_papers(
         found = trainer.compute_loss(model, trainer.data_collator(pairs))
     assert float(found) == pytest.approx(by_hand(loss, *ratios, pairs), abs=1e-6)
     assert max(abs(ratios[0])) > 0.01
+
+
+@pytest.mark.parametrize(
+    ("method", "loss"), [("dpo", name) for name in LOSSES[AlignMethod.DPO]] + [("kto", "apo_zero_unpaired")]
+)
+def test_every_loss_prefers_what_was_chosen(method: str, loss: str, place: Path, tmp_path: Path) -> None:
+    """One step down the gradient from the reference makes the chosen replies likelier, beside the rejected ones."""
+    smoothing = {"label_smoothing": 0.1} if loss in ("robust", "exo_pair") else {}
+    with silent():
+        made, _ = prepared(
+            place / "model", place / "pairs.jsonl", tmp_path, method=method, loss=loss, **smoothing
+        )
+    trainer, model = made.trainer, made.trainer.model
+    before = made.measure(model).metrics["margin"].value
+    rows = [trainer.train_dataset[i] for i in range(len(trainer.train_dataset))]
+    trainer.compute_loss(model, trainer.data_collator(rows)).backward()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.grad is not None:
+                parameter.sub_(1e-3 * parameter.grad / parameter.grad.norm().clamp(min=1e-12))
+    assert before == pytest.approx(0.0, abs=1e-5)
+    assert made.measure(model).metrics["margin"].value > 1e-5
 
 
 def test_kto_is_that_of_the_paper(place: Path, tmp_path: Path) -> None:

@@ -49,7 +49,6 @@ LOSSES: dict[AlignMethod, tuple[str, ...]] = {
         "aot_unpaired",
         "apo_zero",
         "apo_down",
-        "discopop",
     ),
     AlignMethod.KTO: ("kto", "apo_zero_unpaired"),
     AlignMethod.RLOO: (),
