@@ -29,6 +29,8 @@ _BLOCK = "the block under Install"
 # files that entries name
 _FILES = """from pathlib import Path
 Path("reviews.csv").write_text("text,label\\n" + "a good film,1\\na bad film,0\\n" * 10)
+rows = [f"He had {n} dogs, and was happy., and was sad." for n in range(12)]
+Path("pairs.csv").write_text("prompt,chosen,rejected\\n" + "\\n".join(rows) + "\\n")
 """
 
 
