@@ -27,6 +27,7 @@ class _Expected:
     expectation: Expectation
 
     def is_met(self, reply: str) -> bool:
+        """Whether the label that the reply begins with is an expected one."""
         label = _label_of(reply, self.answers)
         if label is None:
             return False

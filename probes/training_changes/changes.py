@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from probes.training_changes.comparison import Comparison
+from probes.training_changes.comparison import ChangesInProgress
 from probes.training_changes.settings import ChangesSettings
 from workbench.analysis.changes import Changes
 from workbench.characters import check_text
@@ -63,7 +63,7 @@ def changes(
     chosen = settings_of(ChangesSettings, settings, options)
     names = expanded(models)
     read = _checked(texts)
-    return Comparison(chosen, read, open_model, _labels(names)).run(names, progress)
+    return ChangesInProgress(chosen, read, open_model, _labels(names)).run(names, progress)
 
 
 def expanded(models: Sequence[LoadedModel | str]) -> list[LoadedModel | str]:

@@ -36,7 +36,7 @@ from workbench.terminal import counted
 from workbench.trace import stacks_of
 from workbench.trace.encoding import encode_all
 
-__all__ = ["Comparison"]
+__all__ = ["ChangesInProgress"]
 
 _EXPLAINED = 20  # texts whose reward is attributed to tokens
 
@@ -52,7 +52,7 @@ class _Measured:
 
 
 @dataclass(eq=False)
-class Comparison:
+class ChangesInProgress:
     """One comparison under way: statistics by name and model, and what could not be measured."""
 
     settings: ChangesSettings

@@ -106,6 +106,7 @@ class _Places:
 
     @classmethod
     def of(cls, model: LoadedModel) -> _Places:
+        """Those of ``model``."""
         structure, parts = structure_of(model.model), parts_of(model.model)
         sites = [name for name, module in model.model.named_modules() if id(module) in structure.sites]
         return cls(parts.blocks[structure.main], (*sites, *parts.projections.values()))

@@ -370,10 +370,12 @@ def as_rated(pairs: Iterable[Preference]) -> tuple[RatedReply, ...]:
 
 class _Prompted(Protocol):
     @property
-    def prompt(self) -> str: ...
+    def prompt(self) -> str:
+        """The text that was replied to."""
 
     @property
-    def turns(self) -> tuple[Turn, ...]: ...
+    def turns(self) -> tuple[Turn, ...]:
+        """The same as messages, where it was written so."""
 
 
 Prompted = TypeVar("Prompted", bound=_Prompted)
