@@ -32,7 +32,7 @@ from workbench.models.device import resolve_device
 from workbench.runs import Run, RunFolder, RunRecord, default_root
 from workbench.statistics import over_seeds
 from workbench.training.finetuning import AnswerKind, FineSettings, FineTask, Method, TaskRows, finetune
-from workbench.training.finetuning.finetune import model_identity
+from workbench.training.origin import model_identity
 from workbench.yaml_reader import parse, read_values
 
 __all__ = ["Finetuned", "Recipe", "evaluate_finetuned", "fine_rows", "read_recipe", "trained_as"]

@@ -17,13 +17,12 @@ from transformers import set_seed
 from transformers.trainer_callback import PrinterCallback
 
 from workbench.data.tables import Rows
-from workbench.errors import ModelError, WorkbenchError
+from workbench.errors import WorkbenchError
 from workbench.estimate import Estimate
 from workbench.folders import share
 from workbench.models import LoadedModel
 from workbench.models.batching import padding_id
 from workbench.models.device import resolve_device
-from workbench.models.loading import load, locate
 from workbench.models.weights import content_hash
 from workbench.pretrained import quiet
 from workbench.records import settings_of, takes_fields_of
@@ -64,9 +63,10 @@ from workbench.training.finetuning.metrics import compute_metrics, loss_changes
 from workbench.training.finetuning.predict import Answers, pads_left, predict
 from workbench.training.finetuning.settings import FineSettings
 from workbench.training.finetuning.tasks import AnswerKind, FineTask, TaskRows, load_task
+from workbench.training.origin import folder_of, longest_input, model_identity
 from workbench.training.progress import Meter, ProgressLog
 
-__all__ = ["default_folder", "finetune", "folder_of", "longest_input", "model_identity"]
+__all__ = ["default_folder", "finetune"]
 
 
 @takes_fields_of(FineSettings)
@@ -139,16 +139,6 @@ def finetune(
 def default_folder(model: str, rows: TaskRows, settings: FineSettings) -> Path:
     """The default folder of a fine-tuned model: ``runs/MODEL-TASK-METHOD``."""
     return default_root() / f"{Path(model).name}-{rows.task.name}-{settings.method}"
-
-
-def folder_of(model: LoadedModel) -> str:
-    """The name to load ``model`` by again; raises :class:`~workbench.errors.ModelError` if that were another."""
-    if model.path is None or load(model.name, model.revision, model.dtype).content_hash != model.content_hash:
-        raise ModelError(
-            f"{model.name} is not as its files are; write it with model.model.save_pretrained(FOLDER) and "
-            "model.tokenizer.save_pretrained(FOLDER), and give the folder"
-        )
-    return model.name
 
 
 def _finetune(
@@ -230,15 +220,6 @@ class _Job:
     def log(self) -> Path:
         """The seed's own log file."""
         return self.out / ("log.jsonl" if self.is_first else f"log-seed{self.seed}.jsonl")
-
-
-def model_identity(model: str) -> dict[str, str]:
-    """Name and, of a local folder, the hash of its weights."""
-    weights = Path(locate(model))
-    return {
-        "name": model,
-        **({"sha256": content_hash(weights.glob("*.safetensors"))} if weights.is_dir() else {}),
-    }
 
 
 def _open_run(
@@ -430,15 +411,6 @@ def _loss(settings: FineSettings, task: FineTask, training: list[Features]) -> H
 
 def _shows(job: _Job) -> bool:
     return job.show and shows_progress()
-
-
-def longest_input(model: Any, tokenizer: Any) -> int:
-    """The most tokens that a model reads, as its configuration and its tokenizer say; 512 where neither does."""
-    config = model.config.get_text_config()
-    limits = [getattr(config, n, None) for n in ("max_position_embeddings", "n_positions")]
-    known = [int(n) for n in [*limits, tokenizer.model_max_length] if n and n < 10**9]
-    offset = (config.pad_token_id or 0) + 1 if "roberta" in config.model_type else 0
-    return min(known, default=512) - offset
 
 
 def _throughput(outcomes: list[Outcome]) -> dict[str, float]:

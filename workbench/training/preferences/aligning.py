@@ -35,8 +35,8 @@ from workbench.training.checkpoints import (
     has_progress,
     save_model_folder,
 )
-from workbench.training.finetuning.finetune import folder_of, longest_input, model_identity
 from workbench.training.finetuning.heads import Pooling, load_with_head
+from workbench.training.origin import folder_of, longest_input, model_identity
 from workbench.training.preferences.ensemble import MEMBERS, joined
 from workbench.training.preferences.frontier import Frontier
 from workbench.training.preferences.job import Job, Measured, Prepared, Subject
