@@ -190,7 +190,9 @@ def test_packages_add_kinds_of_reward(tmp_path, monkeypatch):
     points = [EntryPoint(*item, "workbench.rewards") for item in stated["workbench.rewards"].items()]
     monkeypatch.setattr(rewards, "entry_points", lambda group: points)
     rewards._kinds.cache_clear()
-    assert rewards.reward_kinds() == ["model", "pattern", "probe", "python", "suite"]
+    assert {"suite", "probe"} <= set(stated["workbench.rewards"])
+    assert rewards.reward_kinds() == sorted(["model", "pattern", "python", *stated["workbench.rewards"]])
+    assert all(callable(point.load()) for point in points)
     found = find_reward(f"suite:{tmp_path / 'colours.yaml'}")
     assert found.name == f"suite:{tmp_path / 'colours.yaml'}"
     rewards._kinds.cache_clear()
