@@ -1,6 +1,6 @@
 """What learning from preferences and rewards does: a planted preference, sentiment, HH-RLHF, and the time it takes.
 
-python benchmarks/alignment.py [--only reward,dpo,rloo,sentiment,hh,throughput] [--pairs 500] [--steps 50] [--out DIR]
+python benchmarks/alignment.py [--only reward,dpo,rloo,sentiment,hh,throughput] [--pairs 500] [--steps 40] [--out DIR]
 
 The planted preference is an exclamation mark (`workbench/training/preferences/planted.py`), so that what was learned
 can be counted in replies to prompts that no run has seen. Settings are constants of this file; every run is printed.
@@ -39,9 +39,9 @@ from workbench.training.preferences.sampling import measured_kl, sample_replies
 POLICY = "novels-decoder"
 TOKENS, PROMPTS, MEASURED_SEED = 24, 256, 11
 FIRST = {"batch_size": 16, "lr": 1e-4, "precision": "float32", "device": "cpu"}
-REWARD = {**FIRST, "method": "reward", "epochs": 5}
-DPO = {**FIRST, "method": "dpo", "epochs": 3, "beta": 0.1}
-ONLINE = {**FIRST, "method": "rloo", "batch_size": 32, "generations": 4, "max_new_tokens": TOKENS, "lr": 3e-4}
+REWARD = {**FIRST, "method": "reward", "epochs": 10, "lr": 5e-4}
+DPO = {**FIRST, "method": "dpo", "epochs": 3, "beta": 0.1, "lr": 5e-4}
+ONLINE = {**FIRST, "method": "rloo", "batch_size": 64, "generations": 8, "max_new_tokens": TOKENS, "lr": 1e-3}
 HH = {**FIRST, "method": "dpo", "lora": True, "length": 128, "long_prompts": "cut", "batch_size": 8}
 FAR = 1000.0  # a beta so large that nothing else counts
 
@@ -277,7 +277,7 @@ def main() -> None:
     options.add_argument("--pairs", type=int, default=500, help="planted pairs to train on")
     options.add_argument("--held-out", type=int, default=200, help="planted pairs of other prompts")
     options.add_argument("--prompts", type=int, default=1000, help="that RLOO answers")
-    options.add_argument("--steps", type=int, default=50, help="of RLOO")
+    options.add_argument("--steps", type=int, default=40, help="of RLOO")
     options.add_argument("--model", default="smollm2-135m", help="that learns from HH-RLHF")
     options.add_argument("--hh-pairs", type=int, default=2000)
     options.add_argument("--hh-held-out", type=int, default=None)
