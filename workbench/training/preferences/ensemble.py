@@ -67,6 +67,16 @@ def ensemble_reward(run: str | Path | Run, penalty: float = 0.0) -> EnsembleRewa
     """The models of all seeds of a run of ``workbench align --method reward``: ``--reward ensemble:RUN``.
 
     Raises :class:`~workbench.errors.RunError` for a run of another kind, or of one seed.
+
+    Example:
+        ```python
+        import workbench
+        from workbench.training.preferences.ensemble import ensemble_reward
+
+        rows = [{"prompt": f"He had {n} dogs", "chosen": " and was happy.", "rejected": "."} for n in range(12)]
+        workbench.align("novels-encoder", rows, "rewards", method="reward", seeds=(0, 1))
+        print(ensemble_reward("rewards").spread(["He had a cat"], [" and was sad."]))
+        ```
     """
     opened = run if isinstance(run, Run) else Run.open(find_run(run))
     folders = [opened.path, *sorted((opened.path / MEMBERS).glob("seed-*"))]
