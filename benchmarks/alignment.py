@@ -32,7 +32,7 @@ from workbench.scoring import find_reward, score_rolling
 from workbench.statistics import bootstrap, proportion
 from workbench.trace.decoder import prompt_ids
 from workbench.training.preferences import align
-from workbench.training.preferences.pairs import PairRows
+from workbench.training.preferences.pairs import PreferenceRows
 from workbench.training.preferences.planted import planted_pairs, planted_prompts, planted_rule
 from workbench.training.preferences.sampling import measured_kl, sample_replies
 
@@ -54,15 +54,15 @@ class Bench:
         self.out = given.out or Path(tempfile.mkdtemp())
         self.before = load(POLICY, dtype="float32", device="cpu")
         self.text = (given.data_dir / "novels" / "valid.txt").read_text(encoding="utf-8")[:30_000]
-        self._rows: PairRows | None = None
+        self._rows: PreferenceRows | None = None
 
     @property
-    def rows(self) -> PairRows:
+    def rows(self) -> PreferenceRows:
         """Pairs to train on, and pairs of other prompts."""
         if self._rows is None:
             train = self._stored("train", self.given.pairs, 0, held_out=False)
             held_out = self._stored("held-out", self.given.held_out, 1, held_out=True)
-            self._rows = PairRows("planted", train, held_out)
+            self._rows = PreferenceRows("planted", train, held_out)
             print(f"planted pairs: {len(train)} and {len(held_out)} held out", flush=True)
         return self._rows
 
@@ -75,7 +75,7 @@ class Bench:
             file.write_text("".join(json.dumps(asdict(pair)) + "\n" for pair in pairs), encoding="utf-8")
         return read_preferences(file).pairs
 
-    def align(self, name: str, model: str, rows: PairRows, **options: Any) -> Run:
+    def align(self, name: str, model: str, rows: PreferenceRows, **options: Any) -> Run:
         """A run in a folder called ``name``, which is gone on with where it was stopped."""
         run = align(model, rows, self.out / name, resume=True, **options)
         found = ", ".join(
@@ -156,9 +156,9 @@ def rloo(bench: Bench) -> None:
             _rule(bench, f"RLOO, beta {beta:g}", base, after)
 
 
-def _prompts(count: int) -> PairRows:
+def _prompts(count: int) -> PreferenceRows:
     train, held_out = planted_prompts(count, 0), planted_prompts(PROMPTS, 1, held_out=True)
-    return PairRows(
+    return PreferenceRows(
         "openings",
         tuple(Preference(f"train-{n}", prompt, "", "") for n, prompt in enumerate(train)),
         tuple(Preference(f"held-out-{n}", prompt, "", "") for n, prompt in enumerate(held_out)),
@@ -203,7 +203,7 @@ def hh(bench: Bench) -> None:
     """DPO with LoRA on HH-RLHF, harmless; the accuracy of the implicit reward on prompts that were held out."""
     pairs = read_preferences(bench.given.data_dir / "hh_rlhf" / "harmless_base_test.jsonl").pairs
     train, held_out = split_by_prompt(pairs, 0.1, 0)
-    rows = PairRows(
+    rows = PreferenceRows(
         "hh_harmless", tuple(train[: bench.given.hh_pairs]), tuple(held_out[: bench.given.hh_held_out])
     )
     run = bench.align("hh", bench.given.model, rows, **HH)

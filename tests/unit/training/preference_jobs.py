@@ -13,7 +13,7 @@ from workbench.runs import RunRecord
 from workbench.runs.trackers import LiveReport
 from workbench.training.preferences import AlignSettings
 from workbench.training.preferences.aligning import preparer_of, subject_of
-from workbench.training.preferences.job import Job, Prepared, Subject
+from workbench.training.preferences.job import AlignJob, PreparedTrainer, Subject
 from workbench.training.preferences.pairs import load_pairs
 
 FIRST = {"precision": "float32", "lr": 0.01, "batch_size": 8}
@@ -35,12 +35,12 @@ def pair_table(folder: Path, count: int = 40) -> Path:
     return path
 
 
-def prepared(model: Path, table: Path, out: Path, **options: Any) -> tuple[Prepared, Subject]:
+def prepared(model: Path, table: Path, out: Path, **options: Any) -> tuple[PreparedTrainer, Subject]:
     """A method's trainer for the first seed, before it begins."""
     settings = AlignSettings(**{**FIRST, **options})
     record = RunRecord.new("align", recipe={}, model={}, data={}, seeds={})
     report = LiveReport((), record, out)
-    job = Job(str(model), load_pairs(table), settings, 0, out, torch.device("cpu"), False, report)
+    job = AlignJob(str(model), load_pairs(table), settings, 0, out, torch.device("cpu"), False, report)
     torch.manual_seed(0)
     subject = subject_of(job, settings.batch_size)
     return preparer_of(settings.method)(job, subject), subject

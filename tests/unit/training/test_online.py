@@ -27,7 +27,7 @@ from workbench.scoring import PythonReward
 from workbench.training.preferences import AlignSettings, online_results
 from workbench.training.preferences.aligning import preparer_of, subject_of
 from workbench.training.preferences.frontier import Frontier
-from workbench.training.preferences.job import Job
+from workbench.training.preferences.job import AlignJob
 from workbench.training.preferences.libraries import silent
 from workbench.training.preferences.prompts import load_prompts
 from workbench.training.preferences.sampling import measured_kl, sample_replies
@@ -75,7 +75,9 @@ def trainer_of(place: Path, out: Path, model: str = "model", rows: int = 16, **o
     settings = AlignSettings(**{k: v for k, v in {**FIRST, **options}.items() if k != "device"})
     report = LiveReport((), RunRecord.new("align", recipe={}, model={}, data={}, seeds={}), out)
     data = load_prompts(place / "prompts.jsonl", CATS)
-    job = Job(str(place / model), data, settings, 0, out, torch.device("cpu"), False, report, reward=CATS)
+    job = AlignJob(
+        str(place / model), data, settings, 0, out, torch.device("cpu"), False, report, reward=CATS
+    )
     torch.manual_seed(0)
     with silent():
         return preparer_of(settings.method)(job, subject_of(job, rows)).trainer

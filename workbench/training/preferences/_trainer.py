@@ -12,7 +12,7 @@ from workbench.training._arguments import find_precision, scheduler_name
 from workbench.training._resumable import Resumable
 from workbench.training.finetuning.methods import lora_config
 from workbench.training.finetuning.tasks import AnswerKind
-from workbench.training.preferences.job import Job, Subject
+from workbench.training.preferences.job import AlignJob, Subject
 from workbench.training.progress import Meter
 
 __all__ = ["AlignTrainer", "arguments", "trainer_options"]
@@ -73,7 +73,7 @@ class AlignTrainer(Resumable):
         """None."""
 
 
-def arguments(job: Job, subject: Subject) -> dict[str, Any]:
+def arguments(job: AlignJob, subject: Subject) -> dict[str, Any]:
     """What every method's configuration is made with; the batch comes by accumulation of ``subject.rows``."""
     settings = job.settings
     return {
@@ -104,7 +104,9 @@ def arguments(job: Job, subject: Subject) -> dict[str, Any]:
     }
 
 
-def trainer_options(job: Job, subject: Subject, kind: AnswerKind = AnswerKind.RESPONSE) -> dict[str, Any]:
+def trainer_options(
+    job: AlignJob, subject: Subject, kind: AnswerKind = AnswerKind.RESPONSE
+) -> dict[str, Any]:
     """What every method's trainer is made with: the model, its tokenizer, LoRA if that is wanted."""
     low_rank = (
         lora_config(subject.model, kind, subject.fresh, job.settings.rank) if job.settings.lora else None

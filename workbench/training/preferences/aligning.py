@@ -39,9 +39,9 @@ from workbench.training.finetuning.heads import Pooling, load_with_head
 from workbench.training.origin import folder_of, longest_input, model_identity
 from workbench.training.preferences.ensemble import MEMBERS, joined
 from workbench.training.preferences.frontier import Frontier
-from workbench.training.preferences.job import Job, Measured, Prepared, Subject
+from workbench.training.preferences.job import AlignJob, Measured, PreparedTrainer, Subject
 from workbench.training.preferences.libraries import silent
-from workbench.training.preferences.pairs import Data, PairRows
+from workbench.training.preferences.pairs import Data, PreferenceRows
 from workbench.training.preferences.prompts import load_rows
 from workbench.training.preferences.reference import REWARD, load_policy
 from workbench.training.preferences.settings import ONLINE, AlignMethod, AlignSettings
@@ -55,7 +55,7 @@ _LONGEST = 1024  # tokens of a pair, where the settings name no length
 @takes_fields_of(AlignSettings)
 def align(
     model: LoadedModel | str,
-    data: PairRows | Data | None = None,
+    data: PreferenceRows | Data | None = None,
     out: Path | str | None = None,
     settings: AlignSettings | None = None,
     *,
@@ -115,7 +115,7 @@ def align(
     other = reference if isinstance(reference, str | None) else folder_of(reference)
     judge, gold = (None if one is None else find_reward(one) for one in (reward, gold_reward))
     rows = data
-    if not isinstance(rows, PairRows):
+    if not isinstance(rows, PreferenceRows):
         taken: dict[str, Any] = {"writer": name, "split": split, "validation": validation, "limit": limit}
         rows = load_rows(rows, settings, judge, data_dir=data_dir, **taken)
     where = Path(out) if out is not None else default_folder(name, rows, settings)
@@ -129,7 +129,7 @@ def align(
         return run
     try:
         with closing(LiveReport(trackers, folder.record, folder.path)) as report:
-            job = Job(
+            job = AlignJob(
                 name, rows, settings, settings.seeds[0], where, placed, progress, report, other, judge, gold
             )
             return _trained_run(job, folder)
@@ -140,7 +140,7 @@ def align(
         raise
 
 
-def default_folder(model: str, rows: PairRows, settings: AlignSettings) -> Path:
+def default_folder(model: str, rows: PreferenceRows, settings: AlignSettings) -> Path:
     """The default folder of a trained model: ``runs/MODEL-DATA-METHOD``."""
     return default_root() / f"{Path(model).name}-{rows.name}-{settings.method}"
 
@@ -151,7 +151,7 @@ def _named(reward: Reward | None) -> str | None:
 
 def _open_run(
     model: str,
-    rows: PairRows,
+    rows: PreferenceRows,
     out: Path,
     settings: AlignSettings,
     device: torch.device,
@@ -174,7 +174,7 @@ def _open_run(
     return RunFolder.create(out.parent, replace(record, id=out.name))
 
 
-def _trained_run(job: Job, folder: RunFolder) -> Run:
+def _trained_run(job: AlignJob, folder: RunFolder) -> Run:
     """Train every seed, and store what came of them."""
     with silent():
         outcomes = [_one_seed(replace(job, seed=seed)) for seed in job.settings.seeds]
@@ -191,7 +191,7 @@ def _trained_run(job: Job, folder: RunFolder) -> Run:
     return run
 
 
-def _one_seed(job: Job) -> Outcome:
+def _one_seed(job: AlignJob) -> Outcome:
     """What the seed gave before, or train it."""
     outcome = read_outcome(job.out, job.seed)
     if outcome is None:
@@ -205,7 +205,7 @@ def _one_seed(job: Job) -> Outcome:
     return outcome
 
 
-def _attempt(job: Job, rows: int) -> Outcome:
+def _attempt(job: AlignJob, rows: int) -> Outcome:
     set_seed(job.seed)  # the head's weights
     started, subject = time.perf_counter(), subject_of(job, rows)
     parameters = subject.parameters
@@ -232,7 +232,7 @@ def _attempt(job: Job, rows: int) -> Outcome:
     )
 
 
-def preparer_of(method: AlignMethod) -> Callable[[Job, Subject], Prepared]:
+def preparer_of(method: AlignMethod) -> Callable[[AlignJob, Subject], PreparedTrainer]:
     """The function that makes a method's trainer."""
     from workbench.training.preferences.dpo import prepare_dpo
     from workbench.training.preferences.kto import prepare_kto
@@ -246,7 +246,7 @@ def preparer_of(method: AlignMethod) -> Callable[[Job, Subject], Prepared]:
     return made[method]
 
 
-def subject_of(job: Job, rows: int) -> Subject:
+def subject_of(job: AlignJob, rows: int) -> Subject:
     """The model to train, on its device.
 
     Raises :class:`~workbench.errors.ConfigError` for a length beyond the model's, and
@@ -273,7 +273,7 @@ def subject_of(job: Job, rows: int) -> Subject:
     )
 
 
-def _fit(job: Job, subject: Subject, prepared: Prepared) -> None:
+def _fit(job: AlignJob, subject: Subject, prepared: PreparedTrainer) -> None:
     """Train from the last checkpoint on."""
     trainer, log = (
         prepared.trainer,
@@ -301,7 +301,7 @@ def _throughput(outcomes: Sequence[Outcome]) -> dict[str, float]:
     }
 
 
-def _notes(job: Job, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def _notes(job: AlignJob, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     seeds = {
         str(s): {n: e.value for n, e in o.metrics.items()}
         for s, o in zip(job.settings.seeds, outcomes, strict=True)
@@ -312,7 +312,7 @@ def _notes(job: Job, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     return {**left_out, **outcomes[0].notes, "seeds": seeds, "learning_rate": rate, "weights_sha256": weights}
 
 
-def _over_seeds(job: Job, outcomes: Sequence[Outcome]) -> Measured:
+def _over_seeds(job: AlignJob, outcomes: Sequence[Outcome]) -> Measured:
     """One seed's own results; of several, means with the error of the items and that of the seeds.
 
     Reward models of several seeds are also measured together.

@@ -8,9 +8,9 @@ from trl.trainer.dpo_config import DPOConfig
 from trl.trainer.dpo_trainer import DataCollatorForPreference, DPOTrainer
 
 from workbench.training.preferences._trainer import AlignTrainer, arguments, trainer_options
-from workbench.training.preferences.job import Job, Prepared, Subject
+from workbench.training.preferences.job import AlignJob, PreparedTrainer, Subject
 from workbench.training.preferences.libraries import dataset_of
-from workbench.training.preferences.reference import Reference, measured_policy
+from workbench.training.preferences.reference import ReferencePolicy, measured_policy
 
 __all__ = ["prepare_dpo"]
 
@@ -19,12 +19,12 @@ class _Trainer(AlignTrainer, DPOTrainer):
     """TRL's, on rows that have the reference's log-probabilities."""
 
 
-def prepare_dpo(job: Job, subject: Subject) -> Prepared:
+def prepare_dpo(job: AlignJob, subject: Subject) -> PreparedTrainer:
     """A trainer of one of DPO's losses, and the accuracy of its implicit reward."""
     settings, encoder = job.settings, subject.encoder(job.settings)
     train, cut = encoder.encode(job.rows.train)
     held_out, _ = encoder.encode(job.rows.validation)
-    reference = Reference.of(job, subject)
+    reference = ReferencePolicy.of(job, subject)
     chosen, rejected = reference.of_pairs(train)
     rows = [
         {
@@ -52,4 +52,4 @@ def prepare_dpo(job: Job, subject: Subject) -> Prepared:
         **trainer_options(job, subject),
     )
     trainer.check_log_probs(train[0].prompt + train[0].replies[0], job.name)
-    return Prepared(trainer, partial(measured_policy, job, subject, held_out, before, cut))
+    return PreparedTrainer(trainer, partial(measured_policy, job, subject, held_out, before, cut))

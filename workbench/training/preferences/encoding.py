@@ -16,7 +16,7 @@ from workbench.terminal import counted
 from workbench.text.prompts import turns_text
 from workbench.training.preferences.settings import AlignSettings, LongPrompts
 
-__all__ = ["Encoded", "Encoder", "Sequences", "reply_log_probs", "too_long"]
+__all__ = ["EncodedRow", "Encoder", "Sequences", "reply_log_probs", "too_long"]
 
 Row = TypeVar("Row", Preference, RatedReply)
 Sequences = Sequence[tuple[list[int], list[int]]]
@@ -24,7 +24,7 @@ Sequences = Sequence[tuple[list[int], list[int]]]
 
 
 @dataclass(frozen=True)
-class Encoded(Generic[Row]):
+class EncodedRow(Generic[Row]):
     """Token ids of a row's prompt and of its replies: the chosen and the rejected one, or the only one."""
 
     row: Row
@@ -44,7 +44,7 @@ class Encoder:
     settings: AlignSettings
     length: int
 
-    def encode(self, rows: Sequence[Row]) -> tuple[list[Encoded[Row]], dict[str, int]]:
+    def encode(self, rows: Sequence[Row]) -> tuple[list[EncodedRow[Row]], dict[str, int]]:
         """The rows that fit, and how many prompts and replies were shortened, or rows left out.
 
         Raises :class:`~workbench.errors.DataError` for prompts that leave no room, unless the settings say otherwise.
@@ -65,16 +65,16 @@ class Encoder:
         counts["rows_dropped"] = len(every) - len(kept)
         return short, {name: count for name, count in counts.items() if count}
 
-    def _shortened(self, one: Encoded[Row]) -> Encoded[Row]:
+    def _shortened(self, one: EncodedRow[Row]) -> EncodedRow[Row]:
         """A prompt that leaves no room loses its beginning, and then a reply its end."""
         prompt = one.prompt
         if len(prompt) >= self.length:
             room = self.length - max(map(len, one.replies))
             prompt = prompt[-max(1, room) :]
         room = self.length - len(prompt)
-        return Encoded(one.row, prompt, tuple(ids[:room] for ids in one.replies))
+        return EncodedRow(one.row, prompt, tuple(ids[:room] for ids in one.replies))
 
-    def _ids(self, row: Row) -> Encoded[Row]:
+    def _ids(self, row: Row) -> EncodedRow[Row]:
         """All token ids of a row."""
         prompt: str = row.prompt
         replies: list[str] = _replies(row)
@@ -86,7 +86,7 @@ class Encoder:
             replies = [self._ended(reply) for reply in replies]
         alone, *both = (self._tokens(prompt + reply) for reply in ("", *replies))
         start = min(_shared(alone, ids) for ids in both)
-        return Encoded(row, alone[:start], tuple(ids[start:] for ids in both))
+        return EncodedRow(row, alone[:start], tuple(ids[start:] for ids in both))
 
     def _tokens(self, text: str) -> list[int]:
         ids: list[int] = self.tokenizer(text, add_special_tokens=not self.settings.chat)["input_ids"]

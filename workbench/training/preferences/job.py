@@ -14,15 +14,15 @@ from workbench.runs.trackers import LiveReport
 from workbench.scoring import Reward
 from workbench.training._outcome import seed_folder
 from workbench.training.preferences.encoding import Encoder
-from workbench.training.preferences.pairs import PairRows
+from workbench.training.preferences.pairs import PreferenceRows
 from workbench.training.preferences.settings import AlignSettings
 from workbench.training.progress import Meter
 
-__all__ = ["Job", "Measured", "Prepared", "Subject"]
+__all__ = ["AlignJob", "Measured", "PreparedTrainer", "Subject"]
 
 
 @dataclass(frozen=True)
-class Job:
+class AlignJob:
     """One seed's work: the model's name, the pairs, the recipe, and where it is done.
 
     ``reference`` is the name of the model that the policy is held to, by default the policy as it was; ``reward`` what
@@ -30,7 +30,7 @@ class Job:
     """
 
     name: str
-    rows: PairRows
+    rows: PreferenceRows
     settings: AlignSettings
     seed: int
     out: Path
@@ -93,7 +93,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedTrainer:
     """A trainer that has not begun, and how the model that it trains is measured."""
 
     trainer: Any

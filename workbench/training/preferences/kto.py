@@ -14,10 +14,10 @@ from workbench.data.preferences import as_rated
 from workbench.data.rows import RatedReply
 from workbench.errors import ConfigError, DataError
 from workbench.training.preferences._trainer import AlignTrainer, arguments, trainer_options
-from workbench.training.preferences.encoding import Encoded
-from workbench.training.preferences.job import Job, Prepared, Subject
+from workbench.training.preferences.encoding import EncodedRow
+from workbench.training.preferences.job import AlignJob, PreparedTrainer, Subject
 from workbench.training.preferences.libraries import dataset_of
-from workbench.training.preferences.reference import Reference, measured_policy
+from workbench.training.preferences.reference import ReferencePolicy, measured_policy
 
 __all__ = ["prepare_kto"]
 
@@ -26,7 +26,7 @@ class _Trainer(AlignTrainer, KTOTrainer):
     """TRL's, on rows that have the reference's log-probabilities."""
 
 
-def prepare_kto(job: Job, subject: Subject) -> Prepared:
+def prepare_kto(job: AlignJob, subject: Subject) -> PreparedTrainer:
     """A trainer of one of KTO's losses, and the accuracy of its implicit reward on held-out pairs.
 
     Of pairs the chosen replies are desirable and the rejected ones are not. Scored replies are desirable above the mean
@@ -42,7 +42,7 @@ def prepare_kto(job: Job, subject: Subject) -> Prepared:
     random.Random(job.seed).shuffle(replies)
     train, cut = encoder.encode(replies)
     held_out, _ = encoder.encode(job.rows.validation)
-    reference = Reference.of(job, subject)
+    reference = ReferencePolicy.of(job, subject)
     config = KTOConfig(
         **arguments(job, subject),
         loss_type=settings.loss_type,
@@ -61,10 +61,12 @@ def prepare_kto(job: Job, subject: Subject) -> Prepared:
         **trainer_options(job, subject),
     )
     trainer.check_log_probs(train[0].prompt + train[0].replies[0], job.name)
-    return Prepared(trainer, partial(measured_policy, job, subject, held_out, before, cut))
+    return PreparedTrainer(trainer, partial(measured_policy, job, subject, held_out, before, cut))
 
 
-def _rows(train: Sequence[Encoded[RatedReply]], reference: Reference, together: int) -> list[dict[str, Any]]:
+def _rows(
+    train: Sequence[EncodedRow[RatedReply]], reference: ReferencePolicy, together: int
+) -> list[dict[str, Any]]:
     """Rows as TRL names them; each prompt also has the reply before it in its batch, for the KL term."""
     good = _desirable([one.row.score for one in train])
     others = [

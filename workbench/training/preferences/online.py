@@ -31,7 +31,7 @@ from workbench.text.prompts import turns_text
 from workbench.trace.decoder import prompt_ids
 from workbench.trace.padding import cache_works, left_padding_matters
 from workbench.training.preferences._trainer import AlignTrainer, arguments, trainer_options
-from workbench.training.preferences.job import Job, Prepared, Subject
+from workbench.training.preferences.job import AlignJob, PreparedTrainer, Subject
 from workbench.training.preferences.kl import KLEstimator, kl_of_replies
 from workbench.training.preferences.libraries import dataset_of
 from workbench.training.preferences.online_results import measured_replies
@@ -152,19 +152,23 @@ def _inner(model: Any) -> Any:
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
-def prepare_rloo(job: Job, subject: Subject) -> Prepared:
+def prepare_rloo(job: AlignJob, subject: Subject) -> PreparedTrainer:
     """A trainer of RLOO: KL by k1, summed over a reply, is taken from its reward."""
     return _prepared(job, subject, RLOOConfig, _RLOO, {})
 
 
-def prepare_grpo(job: Job, subject: Subject) -> Prepared:
+def prepare_grpo(job: AlignJob, subject: Subject) -> PreparedTrainer:
     """A trainer of GRPO: KL by k3 is added to each token's loss."""
     return _prepared(job, subject, GRPOConfig, _GRPO, {"loss_type": job.settings.loss_type})
 
 
 def _prepared(
-    job: Job, subject: Subject, config: Callable[..., Any], trainer: Callable[..., Any], own: dict[str, Any]
-) -> Prepared:
+    job: AlignJob,
+    subject: Subject,
+    config: Callable[..., Any],
+    trainer: Callable[..., Any],
+    own: dict[str, Any],
+) -> PreparedTrainer:
     policy = _policy(job, subject)
     rewards = _rewards(job)
     ids, cut = _prompts(job, policy, subject, job.rows.train)
@@ -181,10 +185,10 @@ def _prepared(
         **trainer_options(job, subject),
     )
     made.check_log_probs(next(iter(ids.values())), job.name, job.settings.temperature)
-    return Prepared(made, partial(measured_replies, job, subject, held_out, rewards, cut))
+    return PreparedTrainer(made, partial(measured_replies, job, subject, held_out, rewards, cut))
 
 
-def _policy(job: Job, subject: Subject) -> LoadedModel:
+def _policy(job: AlignJob, subject: Subject) -> LoadedModel:
     """The model as the workbench reads prompts with it; raises ModelError for a tokenizer without an end token."""
     if subject.tokenizer.eos_token_id is None:
         raise ModelError(
@@ -194,7 +198,7 @@ def _policy(job: Job, subject: Subject) -> LoadedModel:
     return wrap(subject.model, subject.tokenizer, name=job.name)
 
 
-def _rewards(job: Job) -> dict[str, CheckedReward]:
+def _rewards(job: AlignJob) -> dict[str, CheckedReward]:
     """What is learned from, and what is only logged."""
     assert job.reward is not None  # load_rows has seen to it
     rewards = {"reward": CheckedReward(job.reward, job.settings.reward_clip)}
@@ -212,7 +216,7 @@ def _for_trl(reward: CheckedReward, name: str) -> Callable[..., list[float]]:
 
 
 def _prompts(
-    job: Job, policy: LoadedModel, subject: Subject, rows: Sequence[Preference]
+    job: AlignJob, policy: LoadedModel, subject: Subject, rows: Sequence[Preference]
 ) -> tuple[dict[str, list[int]], dict[str, int]]:
     """Ids of the prompts that leave room for a reply, and how many were shortened or left out."""
     settings = job.settings
@@ -246,7 +250,7 @@ def _ids(policy: LoadedModel, row: Preference, chat: bool) -> list[int]:
     return ids
 
 
-def _check_count(job: Job, prompts: int) -> None:
+def _check_count(job: AlignJob, prompts: int) -> None:
     settings = job.settings
     each = settings.batch_size // settings.generations
     if prompts < each:
@@ -256,7 +260,7 @@ def _check_count(job: Job, prompts: int) -> None:
         )
 
 
-def _check_padding(job: Job, subject: Subject, ids: Mapping[str, list[int]]) -> None:
+def _check_padding(job: AlignJob, subject: Subject, ids: Mapping[str, list[int]]) -> None:
     if len({len(own) for own in ids.values()}) > 1 and left_padding_matters(subject.model):
         raise ModelError(
             f"padding before a prompt changes what {job.name} writes, and the prompts have unequal numbers of tokens; "
@@ -264,14 +268,14 @@ def _check_padding(job: Job, subject: Subject, ids: Mapping[str, list[int]]) -> 
         )
 
 
-def _reference(job: Job, subject: Subject) -> Any:
+def _reference(job: AlignJob, subject: Subject) -> Any:
     """The model named in the job, a copy of the policy, or none where its adapters can be switched off."""
     if job.reference is not None:
         return reference_of(job, subject).eval()
     return None if job.settings.lora else copy.deepcopy(subject.model).eval()
 
 
-def _arguments(job: Job, subject: Subject) -> dict[str, Any]:
+def _arguments(job: AlignJob, subject: Subject) -> dict[str, Any]:
     settings = job.settings
     gold = {} if job.gold_reward is None else {"reward_weights": [1.0, 0.0]}
     return {

@@ -11,7 +11,7 @@ from workbench.models import LoadedModel, wrap
 from workbench.scoring import CheckedReward
 from workbench.statistics import bootstrap, mean_estimate
 from workbench.training.preferences.frontier import Frontier
-from workbench.training.preferences.job import Job, Measured, Subject
+from workbench.training.preferences.job import AlignJob, Measured, Subject
 from workbench.training.preferences.kl import KLEstimator
 from workbench.training.preferences.reference import reference_of
 from workbench.training.preferences.sampling import measured_kl, sample_replies
@@ -34,7 +34,7 @@ class _Replies:
 
 
 def measured_replies(
-    job: Job,
+    job: AlignJob,
     subject: Subject,
     held_out: Mapping[str, list[int]],
     rewards: Mapping[str, CheckedReward],
@@ -62,7 +62,7 @@ def measured_replies(
 
 
 def _replies(
-    job: Job,
+    job: AlignJob,
     model: LoadedModel,
     prompts: Sequence[str],
     ids: Sequence[list[int]],

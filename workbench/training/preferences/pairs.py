@@ -19,13 +19,13 @@ from workbench.data.tables import Rows
 from workbench.errors import DataError
 from workbench.training.preferences.settings import AlignMethod
 
-__all__ = ["Data", "PairRows", "load_pairs"]
+__all__ = ["Data", "PreferenceRows", "load_pairs"]
 
 Data: TypeAlias = "str | Path | Rows"
 
 
 @dataclass(frozen=True)
-class PairRows:
+class PreferenceRows:
     """Pairs to train on and to validate on, with the name of where they came from.
 
     ``replies`` are what KTO trains on where the data have a score for each reply by itself. ``left_out`` counts rows
@@ -55,7 +55,7 @@ def load_pairs(
     split: str | None = None,
     validation: Data | None = None,
     limit: int | None = None,
-) -> PairRows:
+) -> PreferenceRows:
     """Pairs as :func:`~workbench.data.preferences.read_preferences` takes them.
 
     Without ``validation`` a tenth of the pairs is held out, by prompt, before ``limit`` is applied to the rest. KTO
@@ -78,7 +78,7 @@ def load_pairs(
     else:
         train, held_out = found.pairs, read_preferences(validation, data_dir).pairs
     left_out = {fault: count for fault, count in found.left_out.items() if count}
-    return PairRows(found.name, train[:limit], held_out, left_out=left_out)
+    return PreferenceRows(found.name, train[:limit], held_out, left_out=left_out)
 
 
 def _rated(data: Data, data_dir: Path | None, split: str | None) -> RatedData | None:
@@ -89,13 +89,13 @@ def _rated(data: Data, data_dir: Path | None, split: str | None) -> RatedData | 
 
 def _of_replies(
     found: RatedData, data_dir: Path | None, validation: Data | None, limit: int | None
-) -> PairRows:
+) -> PreferenceRows:
     if validation is not None:
         pairs = read_preferences(validation, data_dir).pairs
-        return PairRows(found.name, (), pairs, found.replies[:limit])
+        return PreferenceRows(found.name, (), pairs, found.replies[:limit])
     train, held_out = split_by_prompt(found.replies)
     try:
-        return PairRows(found.name, (), pairs_of_scores(held_out), train[:limit])
+        return PreferenceRows(found.name, (), pairs_of_scores(held_out), train[:limit])
     except DataError as error:
         raise DataError(
             f"{found.name}: of the replies held out, {error}; name pairs by --validation"

@@ -25,7 +25,7 @@ from workbench.estimate import Estimate
 from workbench.models import LoadedModel, load
 from workbench.scoring import GenerationRequest, collect, continuation, generate_texts
 from workbench.statistics import proportion
-from workbench.training.preferences.pairs import PairRows
+from workbench.training.preferences.pairs import PreferenceRows
 
 __all__ = [
     "PLANTED",
@@ -193,7 +193,7 @@ def _too_few(model: LoadedModel, count: int, found: int, kinds: dict[str, dict[f
 
 def planted_rows(
     writer: str, *, online: bool = False, limit: int | None = None, device: str = "auto"
-) -> PairRows:
+) -> PreferenceRows:
     """What :func:`workbench.align` trains on where its data are ``"planted"``: 500 pairs, or ``limit``, and a fifth as
     many held out, of replies by the model ``writer`` at float32.
 
@@ -210,4 +210,4 @@ def planted_rows(
         model = load(writer, dtype="float32", device=device)
         train = planted_pairs(model, count)
         validation = planted_pairs(model, held_out, 1, held_out=True)
-    return PairRows(PLANTED, train, validation)
+    return PreferenceRows(PLANTED, train, validation)

@@ -11,7 +11,7 @@ from workbench.data.rows import Preference
 from workbench.data.tables import is_table, read_table, table_name
 from workbench.errors import ConfigError
 from workbench.scoring import Reward
-from workbench.training.preferences.pairs import Data, PairRows, load_pairs
+from workbench.training.preferences.pairs import Data, PreferenceRows, load_pairs
 from workbench.training.preferences.planted import PLANTED, planted_rows
 from workbench.training.preferences.settings import ONLINE, AlignSettings
 
@@ -28,7 +28,7 @@ def load_rows(
     split: str | None = None,
     validation: Data | None = None,
     limit: int | None = None,
-) -> PairRows:
+) -> PreferenceRows:
     """Pairs, or for a method that writes replies prompts: what ``settings.method`` trains on.
 
     ``writer`` is the model whose replies the planted pairs are (:mod:`workbench.training.preferences.planted`).
@@ -69,7 +69,7 @@ def load_prompts(
     split: str | None = None,
     validation: Data | None = None,
     limit: int | None = None,
-) -> PairRows:
+) -> PreferenceRows:
     """Each prompt once, as a pair without replies; a tenth is held out where ``validation`` names nothing.
 
     ``data`` is a table with a column ``prompt``, or pairs as :func:`~workbench.data.preferences.read_preferences` finds
@@ -92,7 +92,7 @@ def load_prompts(
         train, held_out = split_by_prompt(rows)
     else:
         train, held_out = rows, _read(validation, data_dir, None)[1]
-    return PairRows(name, train[:limit], held_out)
+    return PreferenceRows(name, train[:limit], held_out)
 
 
 def _read(data: Data, data_dir: Path | None, split: str | None) -> tuple[str, tuple[Preference, ...]]:

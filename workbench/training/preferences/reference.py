@@ -18,11 +18,11 @@ from workbench.pretrained import from_pretrained
 from workbench.training._arguments import find_precision
 from workbench.training.finetuning.heads import Headed, load_with_head
 from workbench.training.finetuning.tasks import AnswerKind, FineTask
-from workbench.training.preferences.encoding import Encoded, Sequences, reply_log_probs
-from workbench.training.preferences.job import Job, Measured, Subject
+from workbench.training.preferences.encoding import EncodedRow, Sequences, reply_log_probs
+from workbench.training.preferences.job import AlignJob, Measured, Subject
 from workbench.training.preferences.results import measured_pairs
 
-__all__ = ["LANGUAGE", "REWARD", "Reference", "load_policy", "measured_policy", "reference_of"]
+__all__ = ["LANGUAGE", "REWARD", "ReferencePolicy", "load_policy", "measured_policy", "reference_of"]
 
 LANGUAGE = FineTask("preferences", AnswerKind.RESPONSE, "prompt", "response", metric="accuracy")
 """The task of a language model, for its loading."""
@@ -49,7 +49,7 @@ def load_policy(name: str, method: str) -> Headed:
 
 
 @dataclass(frozen=True)
-class Reference:
+class ReferencePolicy:
     """A model whose log-probabilities are counted in ``dtype``, ``rows`` sequences at a time."""
 
     model: Any
@@ -58,13 +58,13 @@ class Reference:
     dtype: torch.dtype
 
     @classmethod
-    def of(cls, job: Job, subject: Subject) -> Reference:
+    def of(cls, job: AlignJob, subject: Subject) -> ReferencePolicy:
         """The model named in the job, else the policy before training; raises as :func:`reference_of`."""
         dtype = find_precision(job.settings.precision, job.device)
         model = subject.model if job.reference is None else reference_of(job, subject)
         return cls(model, subject.pad, subject.rows, dtype)
 
-    def of_pairs(self, pairs: Sequence[Encoded[Preference]]) -> tuple[list[float], list[float]]:
+    def of_pairs(self, pairs: Sequence[EncodedRow[Preference]]) -> tuple[list[float], list[float]]:
         """Log-probabilities, in nats, of the chosen and of the rejected replies."""
         chosen, rejected = ([(pair.prompt, pair.replies[side]) for pair in pairs] for side in (0, 1))
         return self.of_replies(chosen), self.of_replies(rejected)
@@ -74,7 +74,7 @@ class Reference:
         return reply_log_probs(self.model, sequences, self.pad, self.rows, self.dtype)
 
 
-def reference_of(job: Job, subject: Subject) -> Any:
+def reference_of(job: AlignJob, subject: Subject) -> Any:
     """The model that the policy is held to, opened: the one named in the job, else the policy as it was.
 
     Raises :class:`~workbench.errors.ModelError` for one that has another tokenizer.
@@ -89,9 +89,9 @@ def reference_of(job: Job, subject: Subject) -> Any:
 
 
 def measured_policy(
-    job: Job,
+    job: AlignJob,
     subject: Subject,
-    pairs: Sequence[Encoded[Preference]],
+    pairs: Sequence[EncodedRow[Preference]],
     before: tuple[list[float], list[float]],
     notes: dict[str, Any],
     model: Any,
@@ -101,7 +101,7 @@ def measured_policy(
     ``before`` are the reference's log-probabilities of the chosen and the rejected replies.
     """
     dtype = find_precision(job.settings.precision, job.device)
-    after = Reference(model, subject.pad, subject.rows, dtype).of_pairs(pairs)
+    after = ReferencePolicy(model, subject.pad, subject.rows, dtype).of_pairs(pairs)
     beta = job.settings.beta
     scores = [
         [beta * (a - b) for a, b in zip(new, old, strict=True)]

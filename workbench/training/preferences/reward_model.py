@@ -21,7 +21,7 @@ from workbench.training.finetuning.predict import in_training, pads_left
 from workbench.training.finetuning.tasks import AnswerKind
 from workbench.training.preferences._trainer import AlignTrainer, arguments, trainer_options
 from workbench.training.preferences.encoding import too_long
-from workbench.training.preferences.job import Job, Measured, Prepared, Subject
+from workbench.training.preferences.job import AlignJob, Measured, PreparedTrainer, Subject
 from workbench.training.preferences.libraries import dataset_of
 from workbench.training.preferences.reference import REWARD
 from workbench.training.preferences.results import measured_pairs
@@ -53,7 +53,7 @@ class _Asked:
         return self.model(**{name: inputs[name] for name in _accepted(self.model) if name in inputs})
 
 
-def prepare_reward(job: Job, subject: Subject) -> Prepared:
+def prepare_reward(job: AlignJob, subject: Subject) -> PreparedTrainer:
     """A trainer of a reward model, and its accuracy on held-out pairs.
 
     Raises :class:`~workbench.errors.ConfigError` for a model with neither a padding nor an end token, whose head cannot
@@ -80,7 +80,7 @@ def prepare_reward(job: Job, subject: Subject) -> Prepared:
         data_collator=partial(_batch, pad=subject.pad, left=left),
         **trainer_options(job, subject, AnswerKind.NUMBER),
     )
-    return Prepared(trainer, partial(_measured, subject, held_out, counts))
+    return PreparedTrainer(trainer, partial(_measured, subject, held_out, counts))
 
 
 def _encoded(
