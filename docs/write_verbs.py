@@ -69,7 +69,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "workbench train --preset llama-tiny --objective clm --corpus novel.txt --steps 20 --keep-steps 0,5,10,20 "
         "--out tiny",
     ),
-    "changes": ("workbench changes tiny --over-steps --texts novel.txt --limit 10",),
+    "changes": ("workbench changes novels-encoder sentiment-encoder --texts novel.txt",),
     "sweep": (
         "workbench sweep --preset llama-tiny --objective clm --vary positions=rope,alibi --corpus novel.txt "
         "--steps 10 --out sweep",
