@@ -25,8 +25,13 @@ from workbench.models import Kind
 DECLARED = [name for name in TASKS if not name.startswith("lambada")]
 # Metrics whose best value is not 1
 BEST = {"bleu": 100.0, "chrf": 100.0, "margin": 999.0, "gender_parity": 1.0}
+BEST |= dict.fromkeys(("ties", "calibration_error", "brier"), 0.0)
 # Metrics that say nothing about right and wrong here
 FREE = {"token_perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte", "toxicity_probability"}
+# of a part of the items, which may be empty here
+PARTS = {
+    f"accuracy_{part}" for part in ("chosen_longer", "chosen_shorter", "chosen_refuses", "rejected_refuses")
+}
 THRESHOLDS = {"best_exact_thresh", "best_f1_thresh"}  # no value is better
 
 
@@ -103,7 +108,7 @@ def test_gold_answers_reach_the_best_value(loaded):
         assert (estimate.higher_is_better is None) is (name in THRESHOLDS)
         if name == "expected_maximum_toxicity":
             assert estimate.value == 0.0
-        elif name not in FREE | THRESHOLDS:
+        elif name not in FREE | THRESHOLDS and not (name in PARTS and math.isnan(estimate.value)):
             assert estimate.value == pytest.approx(BEST.get(name, 1.0)), name
         assert math.isnan(estimate.low) or estimate.low <= estimate.value + 1e-9
         assert math.isnan(estimate.high) or estimate.value <= estimate.high + 1e-9

@@ -230,12 +230,25 @@ def _generate_alike(
 ) -> list[Generated]:
     """Texts for prompts; where padding changes what a model generates, those of one length share a pass."""
     side = "right" if model.config.is_encoder_decoder else "left"
-    alike = together(model.model, [len(row) for row in ids], side)
+    alike = _groups(model, [len(row) for row in ids], side)
     found: dict[int, Generated] = {}
     for places in alike:
         texts = _generate(model, [batch[i] for i in places], [ids[i] for i in places], seed)
         found.update(zip(places, texts, strict=True))
     return [found[i] for i in range(len(ids))]
+
+
+def _groups(model: LoadedModel, lengths: list[int], side: str) -> list[list[int]]:
+    """Places of the rows that may be padded to one length.
+
+    A source's n-grams that are not to be repeated are read with its padding.
+    """
+    settings = getattr(model.model, "generation_config", None)
+    if getattr(settings, "encoder_no_repeat_ngram_size", None):
+        return [
+            [place for place, each in enumerate(lengths) if each == size] for size in sorted(set(lengths))
+        ]
+    return together(model.model, lengths, side)
 
 
 def _generate(

@@ -80,7 +80,7 @@ def test_trace_is_what_the_model_returns(model: LoadedModel) -> None:
 
 @pytest.mark.parametrize("kind", [ViewKind.HEAD, ViewKind.MODEL, ViewKind.ALIGNMENT])
 def test_views_show_the_alignment(model: LoadedModel, kind: ViewKind) -> None:
-    options = ViewOptions(kind=kind, layer=0)
+    options = ViewOptions(kind=kind, layer=0, step="reads")  # every step has a row
     traced = trace_for(model, SOURCES[0], options, target=TARGETS[0])
     frame = view_of(traced, options).to_frame()
     cross = traced[0].get("cross_attention")
