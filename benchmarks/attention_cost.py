@@ -33,6 +33,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -194,7 +195,7 @@ def times(
     """Seconds at the lengths that fit, by a process that has measured nothing else."""
     limit(options)
     if options.device == "cpu":
-        reserve(max(mib.values()))
+        reserve(1.5 * max(mib.values()))
     lengths = {what: [length for w, length in mib if w == what] for what in PASSES}
     return measured(form, lengths, options.device, partial(timed, options=options))
 
@@ -211,7 +212,7 @@ def limit(options: argparse.Namespace) -> None:
 
 def reserve(mib: float) -> None:
     """From here on this process keeps what it frees for its next tensors, and so much to begin with."""
-    for setting, value in ((_MMAP_MAX, 0), (_TRIM_THRESHOLD, 2**31 - 1)):
+    for setting, value in ((_MMAP_MAX, 0), (_TRIM_THRESHOLD, -1)):
         _C_LIBRARY.mallopt(setting, value)
     with suppress(RuntimeError):  # too much, together with what the process holds
         torch.zeros(int(mib * 2**18)).add_(1)
@@ -330,15 +331,23 @@ def main() -> None:
     options.add_argument("--figure", type=Path, help="write a figure (.png, .svg or .pdf)")
     chosen = options.parse_args()
     points: list[Point] = []
-    processes = multiprocessing.get_context("fork" if chosen.device == "cpu" else "spawn")
-    with processes.Pool(1, maxtasksperchild=1) as pool:
-        for form in chosen.forms:
-            mib = pool.apply(highest_memory, (form, chosen))
-            seconds = pool.apply(times, (form, chosen, mib))
-            print(f"measured: {form}", file=sys.stderr)
-            points += [Point(form, *key, seconds.get(key), mib[key]) for key in mib]
-            write(points, chosen)
+    for form in chosen.forms:
+        mib = by_itself(highest_memory, form, chosen)
+        seconds = by_itself(times, form, chosen, mib)
+        print(f"measured: {form}", file=sys.stderr)
+        points += [Point(form, *key, seconds.get(key), mib[key]) for key in mib]
+        write(points, chosen)
     print(f"machine: {machine()}\n\n{tables(points, fitted(points))}")
+
+
+def by_itself(function: Callable[..., Any], form: str, options: argparse.Namespace, *further: Any) -> Any:
+    """What ``function`` returns in a process of its own, begun by this thread.
+
+    A pool begins those after its first in a thread, whose allocator gives large tensors back at once.
+    """
+    processes = multiprocessing.get_context("fork" if options.device == "cpu" else "spawn")
+    with processes.Pool(1) as pool:
+        return pool.apply(function, (form, options, *further))
 
 
 def write(points: list[Point], options: argparse.Namespace) -> None:
