@@ -192,8 +192,7 @@ def highest_memory(form: str, options: argparse.Namespace) -> dict[tuple[str, in
 def times(
     form: str, options: argparse.Namespace, mib: dict[tuple[str, int], float]
 ) -> dict[tuple[str, int], float]:
-    """Seconds at the lengths that fit, by a process that has measured nothing else."""
-    limit(options)
+    """Seconds at the lengths that fit, by a process that has measured nothing else; what it keeps is not limited."""
     if options.device == "cpu":
         reserve(1.5 * max(mib.values()))
     lengths = {what: [length for w, length in mib if w == what] for what in PASSES}
