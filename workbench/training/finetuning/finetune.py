@@ -18,21 +18,25 @@ from transformers.trainer_callback import PrinterCallback
 
 from workbench.data.tables import Rows
 from workbench.errors import WorkbenchError
-from workbench.estimate import Estimate
 from workbench.folders import share
 from workbench.models import LoadedModel
 from workbench.models.batching import padding_id
 from workbench.models.device import resolve_device
-from workbench.models.weights import content_hash
 from workbench.pretrained import quiet
 from workbench.records import settings_of, takes_fields_of
 from workbench.runs import Run, RunFolder, RunRecord, default_root
 from workbench.runs.trackers import LiveReport, check_trackers, report_run
-from workbench.statistics import over_seeds
 from workbench.terminal import say, shows_progress
 from workbench.text.chats import PLAIN_TEMPLATE
-from workbench.training._outcome import Outcome, peak_mib, read_outcome, seed_folder, store_outcome
-from workbench.training._resumable import with_fewer_rows
+from workbench.training._outcome import Outcome, peak_mib
+from workbench.training._seeds import (
+    SeedJob,
+    metrics_over_seeds,
+    open_folder,
+    run_seed,
+    seed_notes,
+    throughput,
+)
 from workbench.training.checkpoints import (
     claim_folder,
     discard_broken_checkpoints,
@@ -67,6 +71,15 @@ from workbench.training.origin import folder_of, longest_input, model_identity
 from workbench.training.progress import Meter, ProgressLog
 
 __all__ = ["default_folder", "finetune"]
+
+_SHORT_OF_MEMORY = "shorten --length, or use --method lora"  # what helps
+
+
+class _Job(SeedJob):
+    """One seed's work."""
+
+    rows: TaskRows
+    settings: FineSettings
 
 
 @takes_fields_of(FineSettings)
@@ -176,11 +189,14 @@ def _trained_run(job: _Job, folder: RunFolder) -> Run:
     """Train every seed, and store what came of them."""
     rows, settings, out = job.rows, job.settings, job.out
     with quiet():
-        outcomes = [_one_seed(replace(job, seed=seed)) for seed in settings.seeds]
+        jobs = [replace(job, seed=seed) for seed in settings.seeds]
+        outcomes = [run_seed(one, partial(_attempt, one), _SHORT_OF_MEMORY) for one in jobs]
     done = folder.finished_ids()
     folder.append([row for row in _example_rows(rows, outcomes[0]) if row["id"] not in done])
     folder.finish(
-        {rows.task.name: _over_seeds(outcomes)}, _throughput(outcomes), _notes(settings, outcomes, out)
+        {rows.task.name: metrics_over_seeds(outcomes)},
+        throughput(outcomes),
+        seed_notes(settings, outcomes, out),
     )
     shutil.rmtree(out / "seeds", ignore_errors=True)
     run = Run.open(out.resolve())
@@ -196,30 +212,6 @@ def _example_rows(rows: TaskRows, outcome: Outcome) -> Iterator[dict[str, Any]]:
     for i, (row, (predicted, gold)) in enumerate(zip(rows.validation, outcome.answers, strict=True)):
         texts = {name: row[column] for column, name in columns.items() if isinstance(row[column], str)}
         yield {"id": f"validation-{i}", **texts, "predicted": predicted, "gold": gold}
-
-
-@dataclass(frozen=True)
-class _Job:
-    """One seed's work."""
-
-    name: str
-    rows: TaskRows
-    settings: FineSettings
-    seed: int
-    out: Path
-    device: torch.device
-    show: bool
-    report: LiveReport
-
-    @property
-    def is_first(self) -> bool:
-        """Whether this is the seed whose weights are kept."""
-        return self.seed == self.settings.seeds[0]
-
-    @property
-    def log(self) -> Path:
-        """The seed's own log file."""
-        return self.out / ("log.jsonl" if self.is_first else f"log-seed{self.seed}.jsonl")
 
 
 def _open_run(
@@ -238,31 +230,7 @@ def _open_run(
         seeds={"training": list(settings.seeds)},
         device=str(device),
     )
-    if found is not None:
-        return RunFolder.resume(out, record.recipe, model=record.model, data=record.data)
-    return RunFolder.create(out.parent, replace(record, id=out.name))
-
-
-def _one_seed(job: _Job) -> Outcome:
-    """What the seed gave before, or train it; out of memory, halve the rows of a pass and begin the seed again."""
-    outcome = read_outcome(job.out, job.seed)
-    if outcome is None:
-        outcome = _trained(job)
-        store_outcome(job.out, job.seed, outcome)
-        shutil.rmtree(seed_folder(job.out, job.seed), ignore_errors=True)
-    if job.show:
-        values = ", ".join(f"{name} {e.cells()[0]}" for name, e in outcome.metrics.items())
-        say(f"seed {job.seed}: {values}")
-    return outcome
-
-
-def _trained(job: _Job) -> Outcome:
-    return with_fewer_rows(
-        partial(_attempt, job),
-        job.settings.batch_size,
-        seed_folder(job.out, job.seed),
-        advice="shorten --length, or use --method lora",
-    )
+    return open_folder(record, out, found)
 
 
 def _attempt(job: _Job, rows_at_once: int) -> Outcome:
@@ -319,7 +287,7 @@ def _fit(job: _Job, headed: Headed, encoded: _Encoded, rows: int, parameters: in
     settings, task = job.settings, job.rows.task
     pad = padding_id(headed.tokenizer, headed.model.config)
     training, validation = encoded.training, encoded.validation
-    loss, folder, meter = _loss(settings, task, training), seed_folder(job.out, job.seed), Meter()
+    loss, folder, meter = _loss(settings, task, training), job.folder, Meter()
     if settings.method != Method.FULL:
         batch = collate(training[:2], pad)
         try_one_step(
@@ -411,36 +379,3 @@ def _loss(settings: FineSettings, task: FineTask, training: list[Features]) -> H
 
 def _shows(job: _Job) -> bool:
     return job.show and shows_progress()
-
-
-def _throughput(outcomes: list[Outcome]) -> dict[str, float]:
-    seconds, tokens = sum(o.seconds for o in outcomes), sum(o.tokens for o in outcomes)
-    return {
-        "seconds": seconds,
-        "tokens": tokens,
-        "tokens_per_second": tokens / seconds,
-        "peak_memory_mib": max(o.memory for o in outcomes),
-        "trained_parameters": outcomes[0].trained,
-        "all_parameters": outcomes[0].parameters,
-    }
-
-
-def _notes(settings: FineSettings, outcomes: list[Outcome], out: Path) -> dict[str, Any]:
-    seeds = {
-        str(s): {n: e.value for n, e in o.metrics.items()}
-        for s, o in zip(settings.seeds, outcomes, strict=True)
-    }
-    rate = settings.learning_rate(outcomes[0].parameters)
-    return {
-        **outcomes[0].notes,
-        "seeds": seeds,
-        "learning_rate": rate,
-        "weights_sha256": content_hash(out.glob("*.safetensors")),
-    }
-
-
-def _over_seeds(outcomes: list[Outcome]) -> dict[str, Estimate]:
-    """One seed's own interval; of several, the mean with the error of the items and that of the seeds."""
-    if len(outcomes) == 1:
-        return outcomes[0].metrics
-    return {name: over_seeds([o.metrics[name] for o in outcomes]).total for name in outcomes[0].metrics}

@@ -19,15 +19,13 @@ from workbench.errors import ConfigError, WorkbenchError
 from workbench.models import LoadedModel
 from workbench.models.batching import padding_id
 from workbench.models.device import resolve_device
-from workbench.models.weights import content_hash
 from workbench.records import settings_of, takes_fields_of
 from workbench.runs import Run, RunFolder, RunRecord, default_root
 from workbench.runs.trackers import LiveReport, check_trackers, report_run
 from workbench.scoring import Reward, find_reward
-from workbench.statistics import over_seeds
-from workbench.terminal import say, shows_progress
-from workbench.training._outcome import Outcome, peak_mib, read_outcome, store_outcome
-from workbench.training._resumable import with_fewer_rows
+from workbench.terminal import shows_progress
+from workbench.training._outcome import Outcome, peak_mib
+from workbench.training._seeds import metrics_over_seeds, open_folder, run_seed, seed_notes, throughput
 from workbench.training.checkpoints import (
     claim_folder,
     discard_broken_checkpoints,
@@ -49,6 +47,7 @@ from workbench.training.progress import ProgressLog
 
 __all__ = ["align", "default_folder", "preparer_of", "subject_of"]
 
+_SHORT_OF_MEMORY = "shorten --length, or use --lora or --gradient-checkpointing"  # what helps
 _LONGEST = 1024  # tokens of a pair, where the settings name no length
 
 
@@ -169,40 +168,25 @@ def _open_run(
         seeds={"training": list(settings.seeds)},
         device=str(device),
     )
-    if found is not None:
-        return RunFolder.resume(out, record.recipe, model=record.model, data=record.data)
-    return RunFolder.create(out.parent, replace(record, id=out.name))
+    return open_folder(record, out, found)
 
 
 def _trained_run(job: AlignJob, folder: RunFolder) -> Run:
     """Train every seed, and store what came of them."""
     with silent():
-        outcomes = [_one_seed(replace(job, seed=seed)) for seed in job.settings.seeds]
+        jobs = [replace(job, seed=seed) for seed in job.settings.seeds]
+        outcomes = [run_seed(one, partial(_attempt, one), _SHORT_OF_MEMORY) for one in jobs]
     measured = _over_seeds(job, outcomes)
     done = folder.finished_ids()
     folder.append([row for row in measured.rows if row["id"] not in done])
     if rows := measured.notes.get("frontier"):
         figure = Frontier(tuple(rows), measured.notes["reward"]).figure()
         folder.save_figure("frontier.html", figure.html.encode())
-    folder.finish({job.rows.name: measured.metrics}, _throughput(outcomes), measured.notes)
+    folder.finish({job.rows.name: measured.metrics}, throughput(outcomes), measured.notes)
     shutil.rmtree(job.out / "seeds", ignore_errors=True)
     run = Run.open(job.out.resolve())
     job.report.finish(run)
     return run
-
-
-def _one_seed(job: AlignJob) -> Outcome:
-    """What the seed gave before, or train it."""
-    outcome = read_outcome(job.out, job.seed)
-    if outcome is None:
-        advice = "shorten --length, or use --lora or --gradient-checkpointing"
-        outcome = with_fewer_rows(partial(_attempt, job), job.settings.batch_size, job.folder, advice=advice)
-        store_outcome(job.out, job.seed, outcome)
-        shutil.rmtree(job.folder, ignore_errors=True)
-    if job.show:
-        values = ", ".join(f"{name} {e.cells()[0]}" for name, e in outcome.metrics.items())
-        say(f"seed {job.seed}: {values}")
-    return outcome
 
 
 def _attempt(job: AlignJob, rows: int) -> Outcome:
@@ -289,39 +273,15 @@ def _fit(job: AlignJob, subject: Subject, prepared: PreparedTrainer) -> None:
         log.close()
 
 
-def _throughput(outcomes: Sequence[Outcome]) -> dict[str, float]:
-    seconds, tokens = sum(o.seconds for o in outcomes), sum(o.tokens for o in outcomes)
-    return {
-        "seconds": seconds,
-        "tokens": tokens,
-        "tokens_per_second": tokens / seconds,
-        "peak_memory_mib": max(o.memory for o in outcomes),
-        "trained_parameters": outcomes[0].trained,
-        "all_parameters": outcomes[0].parameters,
-    }
-
-
-def _notes(job: AlignJob, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    seeds = {
-        str(s): {n: e.value for n, e in o.metrics.items()}
-        for s, o in zip(job.settings.seeds, outcomes, strict=True)
-    }
-    rate = job.settings.learning_rate(outcomes[0].parameters)
-    weights = content_hash(job.out.glob("*.safetensors"))
-    left_out = {"left_out": job.rows.left_out} if job.rows.left_out else {}
-    return {**left_out, **outcomes[0].notes, "seeds": seeds, "learning_rate": rate, "weights_sha256": weights}
-
-
 def _over_seeds(job: AlignJob, outcomes: Sequence[Outcome]) -> Measured:
     """One seed's own results; of several, means with the error of the items and that of the seeds.
 
     Reward models of several seeds are also measured together.
     """
-    first = Measured(outcomes[0].metrics, outcomes[0].answers, _notes(job, outcomes))
-    if len(outcomes) == 1:
+    left_out = {"left_out": job.rows.left_out} if job.rows.left_out else {}
+    notes = {**left_out, **seed_notes(job.settings, outcomes, job.out)}
+    first = Measured(metrics_over_seeds(outcomes), outcomes[0].answers, notes)
+    if len(outcomes) == 1 or job.settings.method is not AlignMethod.REWARD:
         return first
-    metrics = {name: over_seeds([o.metrics[name] for o in outcomes]).total for name in first.metrics}
-    if job.settings.method is not AlignMethod.REWARD:
-        return replace(first, metrics=metrics)
     together = joined([Measured(o.metrics, o.answers) for o in outcomes])
-    return Measured({**metrics, **together.metrics}, together.rows, {**first.notes, **together.notes})
+    return Measured({**first.metrics, **together.metrics}, together.rows, {**first.notes, **together.notes})

@@ -1,13 +1,10 @@
-"""Prompts and replies as token ids, and how likely a model finds each reply."""
+"""Prompts and replies as token ids."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
-
-import torch
-from torch import Tensor
 
 from workbench.data.rows import Preference, RatedReply
 from workbench.errors import DataError
@@ -16,7 +13,7 @@ from workbench.terminal import counted
 from workbench.text.prompts import turns_text
 from workbench.training.preferences.settings import AlignSettings, LongPrompts
 
-__all__ = ["EncodedRow", "Encoder", "Sequences", "reply_log_probs", "too_long"]
+__all__ = ["EncodedRow", "Encoder", "Sequences", "too_long"]
 
 Row = TypeVar("Row", Preference, RatedReply)
 Sequences = Sequence[tuple[list[int], list[int]]]
@@ -114,38 +111,3 @@ def _shared(first: Sequence[int], second: Sequence[int]) -> int:
     """How many ids both begin with."""
     pairs = enumerate(zip(first, second, strict=False))
     return next((i for i, (a, b) in pairs if a != b), min(len(first), len(second)))
-
-
-def reply_log_probs(
-    model: Any, sequences: Sequences, pad: int, batch_size: int, dtype: torch.dtype
-) -> list[float]:
-    """Sum over each reply's tokens of their log-probability, in nats, given the prompt and what came before.
-
-    ``dtype`` is that of the arithmetic, as in training.
-    """
-    was_training, device = model.training, next(model.parameters()).device
-    model.eval()
-    order = sorted(range(len(sequences)), key=lambda i: sum(map(len, sequences[i])))
-    found: dict[int, float] = {}
-    with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=dtype == torch.bfloat16):
-        for start in range(0, len(order), batch_size):
-            places = order[start : start + batch_size]
-            sums = _sums(model, [sequences[i] for i in places], pad, device)
-            found.update(zip(places, sums.tolist(), strict=True))
-    model.train(was_training)
-    return [found[i] for i in range(len(sequences))]
-
-
-def _sums(model: Any, rows: Sequences, pad: int, device: torch.device) -> Tensor:
-    width = max(len(prompt) + len(reply) for prompt, reply in rows)
-    ids = torch.full((len(rows), width), pad)
-    mask, scored = torch.zeros_like(ids), torch.zeros_like(ids)
-    for i, (prompt, reply) in enumerate(rows):
-        end = len(prompt) + len(reply)
-        ids[i, :end] = torch.tensor(prompt + reply)
-        mask[i, :end] = 1
-        scored[i, len(prompt) : end] = 1
-    ids, mask, scored = ids.to(device), mask.to(device), scored[:, 1:].to(device)
-    logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits[:, :-1].float()
-    taken = logits.gather(-1, ids[:, 1:, None]).squeeze(-1) - logits.logsumexp(-1)
-    return (taken * scored).sum(-1)

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-import torch
-
 from workbench.estimate import Estimate
-from workbench.runs.trackers import LiveReport
 from workbench.scoring import Reward
-from workbench.training._outcome import seed_folder
+from workbench.training._seeds import SeedJob
 from workbench.training.preferences.encoding import Encoder
 from workbench.training.preferences.pairs import PreferenceRows
 from workbench.training.preferences.settings import AlignSettings
@@ -22,39 +18,18 @@ __all__ = ["AlignJob", "Measured", "PreparedTrainer", "Subject"]
 
 
 @dataclass(frozen=True)
-class AlignJob:
+class AlignJob(SeedJob):
     """One seed's work: the model's name, the pairs, the recipe, and where it is done.
 
     ``reference`` is the name of the model that the policy is held to, by default the policy as it was; ``reward`` what
     scores replies in the methods that write their own, ``gold_reward`` what scores them beside it, only to be logged.
     """
 
-    name: str
     rows: PreferenceRows
     settings: AlignSettings
-    seed: int
-    out: Path
-    device: torch.device
-    show: bool
-    report: LiveReport
     reference: str | None = None
     reward: Reward | None = None
     gold_reward: Reward | None = None
-
-    @property
-    def is_first(self) -> bool:
-        """Whether this is the seed whose weights are kept in the run's folder."""
-        return self.seed == self.settings.seeds[0]
-
-    @property
-    def log(self) -> Path:
-        """The seed's own log file."""
-        return self.out / ("log.jsonl" if self.is_first else f"log-seed{self.seed}.jsonl")
-
-    @property
-    def folder(self) -> Path:
-        """Where the seed's checkpoints lie until it is done."""
-        return seed_folder(self.out, self.seed)
 
 
 @dataclass(frozen=True)

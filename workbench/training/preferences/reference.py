@@ -11,14 +11,16 @@ import transformers
 
 from workbench.data.rows import Preference
 from workbench.errors import ModelError
-from workbench.models import load_tokenizer
+from workbench.models import load_tokenizer, wrap
 from workbench.models.loading import locate
 from workbench.models.measured import looks_ahead
 from workbench.pretrained import from_pretrained
+from workbench.scoring import Engine
+from workbench.scoring import Sequence as Scored
 from workbench.training._arguments import find_precision
 from workbench.training.finetuning.heads import Headed, load_with_head
 from workbench.training.finetuning.tasks import AnswerKind, FineTask
-from workbench.training.preferences.encoding import EncodedRow, Sequences, reply_log_probs
+from workbench.training.preferences.encoding import EncodedRow, Sequences
 from workbench.training.preferences.job import AlignJob, Measured, Subject
 from workbench.training.preferences.results import measured_pairs
 
@@ -50,11 +52,10 @@ def load_policy(name: str, method: str) -> Headed:
 
 @dataclass(frozen=True)
 class ReferencePolicy:
-    """A model whose log-probabilities are counted in ``dtype``, ``rows`` sequences at a time."""
+    """A model whose log-probabilities are computed in ``dtype``, as in training."""
 
     model: Any
-    pad: int
-    rows: int
+    tokenizer: Any
     dtype: torch.dtype
 
     @classmethod
@@ -62,7 +63,7 @@ class ReferencePolicy:
         """The model named in the job, else the policy before training; raises as :func:`reference_of`."""
         dtype = find_precision(job.settings.precision, job.device)
         model = subject.model if job.reference is None else reference_of(job, subject)
-        return cls(model, subject.pad, subject.rows, dtype)
+        return cls(model, subject.tokenizer, dtype)
 
     def of_pairs(self, pairs: Sequence[EncodedRow[Preference]]) -> tuple[list[float], list[float]]:
         """Log-probabilities, in nats, of the chosen and of the rejected replies."""
@@ -70,8 +71,14 @@ class ReferencePolicy:
         return self.of_replies(chosen), self.of_replies(rejected)
 
     def of_replies(self, sequences: Sequences) -> list[float]:
-        """Log-probabilities, in nats, of replies after their prompts."""
-        return reply_log_probs(self.model, sequences, self.pad, self.rows, self.dtype)
+        """Log-probabilities, in nats, of replies after their prompts, by the engine that scores everything else."""
+        was_training = self.model.training
+        model = wrap(self.model, self.tokenizer)
+        rows = [Scored((*prompt, *reply), max(1, len(prompt))) for prompt, reply in sequences]
+        with torch.autocast(model.device.type, torch.bfloat16, enabled=self.dtype == torch.bfloat16):
+            found = [score.log_probability for score in Engine(model).score_sequences(rows)]
+        self.model.train(was_training)
+        return found
 
 
 def reference_of(job: AlignJob, subject: Subject) -> Any:
@@ -101,7 +108,7 @@ def measured_policy(
     ``before`` are the reference's log-probabilities of the chosen and the rejected replies.
     """
     dtype = find_precision(job.settings.precision, job.device)
-    after = ReferencePolicy(model, subject.pad, subject.rows, dtype).of_pairs(pairs)
+    after = ReferencePolicy(model, subject.tokenizer, dtype).of_pairs(pairs)
     beta = job.settings.beta
     scores = [
         [beta * (a - b) for a, b in zip(new, old, strict=True)]
