@@ -218,6 +218,5 @@ def _reward_model(spec: str) -> ModelReward:
             f"reward {spec!r:.60} has no tokens to look at; allowed: model:NAME or model:NAME#LABEL"
         )
     found = find_reward(spec)
-    reward = getattr(found, "reward", found)
-    assert isinstance(reward, ModelReward)
-    return reward
+    assert isinstance(found, ModelReward)
+    return found

@@ -26,8 +26,8 @@ def contrastive_ids(
     :class:`~workbench.analysis.decoding.Decoding`.
 
     Each step reads the candidates as a batch, so that the state of each is known before one is chosen. The states are
-    those of the last layer, as the model hands them out; those of ``begun`` count too. Raises
-    :class:`~workbench.errors.ModelError` for a model that hands out none.
+    those of the last layer, as the model returns them; those of ``begun`` count too. Raises
+    :class:`~workbench.errors.ModelError` for a model that returns none.
     """
     ends, found = end_ids(model), list[int]()
     with model.lock, torch.inference_mode():
@@ -93,7 +93,7 @@ def _states(output: Any, model: LoadedModel) -> Tensor:
     found = getattr(output, "hidden_states", None)
     if not found:
         raise ModelError(
-            f"{model.name} hands out no hidden states, which contrastive search compares; use beams or samples"
+            f"{model.name} returns no hidden states, which contrastive search compares; use beams or samples"
         )
     states: Tensor = found[-1]
     return states.float()

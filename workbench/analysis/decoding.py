@@ -1,4 +1,4 @@
-"""How tokens are chosen when a text is generated: the strategies, what each is told, and what does not go together."""
+"""How tokens are chosen when a text is generated: the strategies, their settings, and what does not go together."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from workbench.estimate import Estimate, printed
 if TYPE_CHECKING:
     from workbench.analysis.faithfulness_examine import Examination
     from workbench.analysis.saliency import Attribution
+    from workbench.runs import Run
     from workbench.statistics import Statistic
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "scores_text",
     "table",
     "tests_text",
+    "training_line",
 ]
 
 
@@ -53,6 +55,16 @@ def results_table(results: Mapping[str, Mapping[str, Estimate]]) -> str:
         for metric, e in metrics.items()
     ]
     return table(("task", "metric", "value", "std. error", "95 % low", "95 % high", "n"), rows)
+
+
+def training_line(run: Run) -> str:
+    """What a training run trained and cost, and where it is."""
+    used = run.throughput
+    share = used["trained_parameters"] / used["all_parameters"]
+    return (
+        f"{used['trained_parameters']:,} weights trained ({share:.1%}), {used['seconds']:,.0f} s, "
+        f"{used['peak_memory_mib']:,.0f} MiB at most; stored in {run.path}"
+    )
 
 
 def doctor_table(checks: Iterable[Mapping[str, Any]]) -> str:

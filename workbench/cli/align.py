@@ -122,17 +122,12 @@ def command(model: str, data: str | None, **options: Any) -> None:
 
 
 def _print(run: Any) -> None:
-    from workbench.cli._tables import results_table
+    from workbench.cli._tables import results_table, training_line
     from workbench.training.preferences.results import remarks
 
-    used = run.throughput
     say(results_table(run.results))
     for remark in remarks(run.notes):
         say(f"note: {remark}", error=True)
     if "frontier" in run.notes:
         say(f"\nreward against KL along the training: {run.path / 'figures' / 'frontier.html'}")
-    share = used["trained_parameters"] / used["all_parameters"]
-    say(
-        f"\n{used['trained_parameters']:,} weights trained ({share:.1%}), {used['seconds']:,.0f} s, "
-        f"{used['peak_memory_mib']:,.0f} MiB at most; stored in {run.path}"
-    )
+    say(f"\n{training_line(run)}")

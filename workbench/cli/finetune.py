@@ -124,12 +124,7 @@ def command(model: str, task: str, **options: Any) -> None:
 
 
 def _print(run: Any) -> None:
-    from workbench.cli._tables import results_table
+    from workbench.cli._tables import results_table, training_line
 
-    used = run.throughput
     say(results_table(run.results))
-    share = used["trained_parameters"] / used["all_parameters"]
-    say(
-        f"\n{used['trained_parameters']:,} weights trained ({share:.1%}), {used['seconds']:,.0f} s, "
-        f"{used['peak_memory_mib']:,.0f} MiB at most; stored in {run.path}"
-    )
+    say(f"\n{training_line(run)}")

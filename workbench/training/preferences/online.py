@@ -57,7 +57,7 @@ _COLUMNS = {
 
 
 class _WithPositions:
-    """A model that is told the positions of tokens behind padding on the left, as ``generate`` tells it."""
+    """A model that gets the positions of tokens behind padding on the left, as ``generate`` passes them."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
